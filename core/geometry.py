@@ -1,0 +1,73 @@
+"""Points, hyperplanes, and the two ways to say how far apart they are."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError
+
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperplane:
+    """The set of points x with wᵀx + b = 0.
+
+    Parameters
+    ----------
+    normal : array of shape (n_features,), float64
+        w, not necessarily of unit norm.
+    bias : float
+        b, the weight of the constant 1 appended to every point.
+    """
+
+    normal: NDArray[np.float64]
+    bias: float
+
+    def __post_init__(self) -> None:
+        normal = np.array(self.normal, dtype=np.float64)
+        if normal.ndim != 1 or not np.isfinite(normal).all() or not np.isfinite(self.bias):
+            raise InputError(
+                f"a hyperplane needs a finite normal of shape (n_features,) and a finite bias, "
+                f"got shape {normal.shape} and bias {self.bias}"
+            )
+        normal.flags.writeable = False
+        object.__setattr__(self, "normal", normal)
+        object.__setattr__(self, "bias", float(self.bias))
+
+    def scores(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The signed margins wᵀx + b in float64, of shape (n_samples,)."""
+        return np.asarray(X, dtype=np.float64) @ self.normal + self.bias
+
+    @cached_property
+    def norm(self) -> float:
+        """‖w‖, without the bias: |wᵀx + b| / ‖w‖ is the Euclidean distance."""
+        return float(np.linalg.norm(self.normal))
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that name exactly these weights."""
+        raw = self.normal.tobytes() + np.float64(self.bias).tobytes()
+        return hashlib.blake2b(raw, digest_size=8).hexdigest()
+
+
+def unit_rows(X: ArrayLike) -> NDArray[np.float32]:
+    """The rows of X, of shape (n_samples, n_features), scaled to unit Euclidean norm.
+
+    Raises
+    ------
+    InputError
+        If a row is zero or not finite: it has no direction.
+    """
+    X = np.asarray(X, dtype=np.float32)
+    norms = np.linalg.norm(X.astype(np.float64, copy=False), axis=1)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    if bad.size:
+        what = "zero" if norms[bad[0]] == 0 else "not finite"
+        raise InputError(f"row {bad[0]} is {what}: every row needs a direction ({bad.size} of {len(X)} have none)")
+    return (X / norms[:, None].astype(np.float32)).astype(np.float32, copy=False)
