@@ -1,0 +1,66 @@
+"""Which Chromium the browser tests drive; ``python -m tests.chromium`` provides one where there is none.
+
+In this order: the one that ``CHROMIUM`` names, one on PATH, Debian's package where it may be installed,
+Playwright's own download. Where none can be had the browser tests do not run, and the run says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def find() -> str | None:
+    """The path of a Chromium that is on this machine, or None."""
+    named = os.environ.get("CHROMIUM")
+    if named:
+        return named if Path(named).exists() else None
+    for name in NAMES:
+        path = shutil.which(name)
+        if path:
+            return path
+    return _playwrights()
+
+
+def _playwrights() -> str | None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = playwright.chromium.executable_path
+    return path if Path(path).exists() else None
+
+
+def _install() -> None:
+    may_use_apt = shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0
+    if may_use_apt:
+        quiet = {"stdout": subprocess.DEVNULL, "env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}}
+        subprocess.run(["apt-get", "update", "-qq"], check=False, **quiet)
+        installed = subprocess.run(
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"], check=False, **quiet
+        )
+        if installed.returncode == 0:
+            return
+    subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False)
+
+
+def main() -> None:
+    """Provide a browser if there is none; exit with 1 under ``CI=true`` where that fails."""
+    if find() is None:
+        print("No Chromium found: trying to install one for the browser tests.", flush=True)
+        _install()
+    path = find()
+    if path:
+        print(f"Browser tests use {path}")
+    else:
+        print("No Chromium can be had here: the browser tests (tests/browser) will NOT run.")
+        if os.environ.get("CI") == "true":
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
