@@ -1,0 +1,130 @@
+"""What every source of items promises.
+
+A source is an ordered set of images, numbered 0, 1, 2, … for ever. It knows how to show any one of them, how to give
+many of them to the feature extractor, and, where it can, the truth about them. Sources keep no state after they are
+made, so any number of threads may use one at once.
+
+A pool is built from a source and remembers it by two things: `Source.spec()`, small and JSON, kept in the pool's
+manifest; and whatever `Source.save(folder)` writes beside it, such as a list of 110,000 files. Both go back into
+`core.sources.open_source(spec, folder)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.errors import InputError
+
+GREY_SIZE = 32
+"""Side, in pixels, of the square grey images that features are computed from."""
+
+Items = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An item that could not be read, and why, in words for the person who owns the file."""
+
+    item: int
+    name: str
+    reason: str
+
+
+class Source(ABC):
+    """An ordered, numbered, unchanging set of images.
+
+    Attributes
+    ----------
+    kind : str
+        The word that names this kind of source in a spec.
+    title : str
+        What a person would call the whole set.
+    classes : tuple of str
+        Names of the classes; empty where the truth is unknown.
+    n_features : int or None
+        Length of the user's own embeddings, or None where features are computed from `grey`.
+    """
+
+    kind: ClassVar[str]
+    title: str
+    classes: tuple[str, ...] = ()
+    n_features: int | None = None
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of items, those held out included: ids are 0 … len − 1."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """What `open_source` needs to make the same source again, as JSON; contains `kind`."""
+
+    @classmethod
+    @abstractmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """The source that gave `spec`; `folder` is where it was saved, or None to do without.
+
+        Raises
+        ------
+        InputError
+            If what the spec describes is gone, or is no longer the same.
+        """
+
+    def save(self, folder: Path) -> None:  # noqa: B027 (most sources are wholly in their spec)
+        """Write what is too long for the spec into `folder`; files there are replaced atomically."""
+
+    @abstractmethod
+    def name(self, item: int) -> str:
+        """What a person would call the item: a relative path, "digit 123"."""
+
+    @abstractmethod
+    def image(self, item: int, size: int) -> Image.Image:
+        """The item as it should be shown, mode RGB or L, longest side at most `size` pixels.
+
+        Raises
+        ------
+        InputError
+            If the item can't be read, or if there is no such item.
+        """
+
+    @abstractmethod
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """The items as grey images of shape (n_items, 32, 32) in 0 … 1, and those that can't be read.
+
+        Rows of unreadable items are zero.
+        """
+
+    def features(self, items: Items) -> NDArray[np.float32] | None:  # noqa: ARG002
+        """The user's own embeddings, of shape (n_items, n_features); None where there are none."""
+        return None
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """Index into `classes` for each item, −1 where unknown."""
+        return np.full(len(items), -1, dtype=np.int16)
+
+    def held_out(self) -> Items:
+        """Ids kept for measuring accuracy and never selected, ascending; empty where truth is unknown.
+
+        They share no original with the others, and stay the same when the source grows at its end.
+        """
+        return np.empty(0, dtype=np.int64)
+
+    def check_items(self, items: Items) -> Items:
+        """The ids as int64.
+
+        Raises
+        ------
+        InputError
+            If one of them is no id of this source.
+        """
+        items = np.asarray(items, dtype=np.int64)
+        if items.size and (items.min() < 0 or items.max() >= len(self)):
+            bad = int(items[(items < 0) | (items >= len(self))][0])
+            raise InputError(f"item must be from 0 to {len(self) - 1} in {self.title}, got {bad}")
+        return items
