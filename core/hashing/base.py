@@ -1,0 +1,58 @@
+"""What every hash family gives: codes for points, and a code for what is looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The hash values of n things under the same functions, packed into bits.
+
+    Parameters
+    ----------
+    packed : array of shape (n, ceil(n_functions * bits / 8)), uint8
+        Function f's bits are number `f * bits` and up of a row; bit i of a row is bit `i % 8` (least significant
+        first) of byte `i // 8`; unused bits are zero.
+    n_functions : int
+    bits : 1 or 2
+        Bits a function; two for H-Hash, whose pair of bits only counts as a whole.
+    """
+
+    packed: NDArray[np.uint8]
+    n_functions: int
+    bits: int = 1
+
+    def __post_init__(self) -> None:
+        n_bytes = -(-self.n_functions * self.bits // 8)
+        if self.packed.ndim != 2 or self.packed.shape[1] != n_bytes or self.packed.dtype != np.uint8:
+            raise InputError(
+                f"codes of {self.n_functions} functions of {self.bits} bits need uint8 of shape (n, {n_bytes}), "
+                f"got {self.packed.dtype} of shape {self.packed.shape}"
+            )
+
+    @classmethod
+    def from_bits(cls, bits: NDArray[np.bool_], per_function: int = 1) -> Codes:
+        """Pack an array of bits of shape (n, n_functions * per_function)."""
+        return cls(np.packbits(bits, axis=1, bitorder="little"), bits.shape[1] // per_function, per_function)
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def unpacked(self) -> NDArray[np.uint8]:
+        """The bits as zeros and ones, of shape (n, n_functions * bits)."""
+        return np.unpackbits(self.packed, axis=1, count=self.n_functions * self.bits, bitorder="little")
+
+    def joined(self, later: Codes) -> Codes:
+        """These codes followed by `later`'s."""
+        if (self.n_functions, self.bits) != (later.n_functions, later.bits):
+            raise InputError(
+                f"codes of {self.n_functions} functions of {self.bits} bits cannot be joined with "
+                f"{later.n_functions} functions of {later.bits} bits"
+            )
+        return Codes(np.concatenate([self.packed, later.packed]), self.n_functions, self.bits)

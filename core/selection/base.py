@@ -1,0 +1,311 @@
+"""What a query strategy is asked and what it answers.
+
+A query strategy is fitted to a pool once and then shared by every session: it is immutable, and several
+threads may call `select` at the same moment. What it is, is a function of its parameters (the seed is one)
+and of the number of pool rows it covers, however it grew to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.geometry import Hyperplane
+from core.selection.files import read_index, write_index
+
+Ids = NDArray[np.int64]
+Rows = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
+Progress = Callable[[int, int], None]
+"""Called now and then with (rows done, rows in all); what it raises stops the work and passes through."""
+
+
+class PoolRows(Protocol):
+    """What a query strategy needs of a pool: a snapshot of N unit rows, in the order of their ids."""
+
+    @property
+    def ids(self) -> Ids:
+        """The item ids of shape (N,), ascending."""
+
+    @property
+    def n_features(self) -> int:
+        """The length of a row."""
+
+    def __len__(self) -> int:
+        """N, the number of rows."""
+
+    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
+        """wᵀx + b of every row, of shape (N,), computed in float32."""
+
+    def rows(self, rows: Rows) -> NDArray[np.float32]:
+        """The features of these rows, of shape (len(rows), n_features)."""
+
+    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The rows from `start_row` on, as (number of the first, features of shape (m, n_features))."""
+
+    def prefix(self, n_rows: int) -> PoolRows:
+        """The pool as it was when it had only its first `n_rows` rows."""
+
+
+class PoolExhausted(InputError):
+    """Every item of the pool is excluded: there is nothing left to select."""
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """A query strategy's answer.
+
+    Parameters
+    ----------
+    ids : array of shape (n,), int64
+        The selected items; the nearest first where the strategy looks at distances, ties by the lower id.
+    margins : array of shape (n,), float64
+        |wᵀx + b| of each; NaN where there is no hyperplane yet.
+    seconds : float
+        Wall-clock time of the whole query.
+    scored : int
+        How many items' wᵀx + b were computed for it.
+    items : int
+        How many items the index covers; those added to the pool later are not among them.
+    probability : float or None
+        The chance that a given item had of being selected, where the strategy knows it.
+    """
+
+    ids: Ids
+    margins: NDArray[np.float64]
+    seconds: float
+    scored: int
+    items: int
+    probability: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """One call of `select`, checked: what `QueryStrategy.choose` works on.
+
+    Parameters
+    ----------
+    hyperplane : Hyperplane or None
+        None only for strategies with `needs_hyperplane = False`.
+    n : int
+        Items wanted, at least 1.
+    exclude : array of int64, ascending, without repeats
+        Ids never to be selected; ids the pool does not have are harmless.
+    seed : int
+        For whatever is random about this one call.
+    memory : object
+        What the session remembers from its earlier rounds.
+    """
+
+    hyperplane: Hyperplane | None
+    n: int
+    exclude: Ids
+    seed: int
+    memory: object = None
+
+    def plane(self) -> Hyperplane:
+        """The hyperplane, for strategies that cannot do without."""
+        if self.hyperplane is None:
+            raise InputError("this query strategy needs a hyperplane, got None")
+        return self.hyperplane
+
+    def allowed(self, ids: Ids) -> NDArray[np.bool_]:
+        """Which of `ids` are not excluded, of shape (len(ids),)."""
+        if not len(self.exclude):
+            return np.ones(len(ids), dtype=np.bool_)
+        place = np.minimum(np.searchsorted(self.exclude, ids), len(self.exclude) - 1)
+        return np.not_equal(self.exclude[place], ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What `QueryStrategy.choose` found: `Selection` without the bookkeeping."""
+
+    ids: Ids
+    margins: NDArray[np.float64]
+    scored: int
+    probability: float | None = None
+
+
+class QueryStrategy(ABC):
+    """Picks the next items to label.
+
+    A new strategy is a class with a `name`, an `__init__` that only assigns its keyword parameters, and a
+    `choose`. One that prepares something also has `prepare` (and `grow`, where that is cheaper than
+    preparing again), and `arrays` and `restore` if that something is worth saving.
+    """
+
+    name: ClassVar[str]
+    needs_hyperplane: ClassVar[bool] = True
+
+    pool_: PoolRows
+
+    def __init__(self, *, random_state: int = 0) -> None:
+        self.random_state = random_state
+
+    @abstractmethod
+    def choose(self, query: Query) -> Choice:
+        """The items for one query.
+
+        At most `query.n`, and fewer only where the pool has fewer that are not excluded; empty if it has
+        none. Called from several threads at once.
+        """
+
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
+        """Build what queries need. `fit` calls it once, before the strategy is shared."""
+
+    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
+        """As `prepare`, from `old`, which covers the first rows of `pool`. The result must be the same."""
+        self.prepare(pool, progress)
+
+    def arrays(self) -> Arrays:
+        """What `prepare` built, by name, for `save`."""
+        return {}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take over what `arrays` gave, memory-mapped and checked, instead of `prepare`."""
+
+    @property
+    def n_items(self) -> int:
+        """How many rows of the pool this index covers."""
+        return len(self.pool_)
+
+    def params(self) -> dict[str, Any]:
+        """The parameters given to `__init__`, by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def fit(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
+        """Prepare for queries over every row of `pool`."""
+        if not len(pool):
+            raise InputError(f"{self.name} needs a pool with at least one item, got an empty one")
+        self.pool_ = pool
+        self.prepare(pool, progress)
+        return self
+
+    def extended(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
+        """A new strategy over a later snapshot of the same pool; this one stays as it is.
+
+        Raises
+        ------
+        InputError
+            If `pool` is not a continuation of this strategy's pool.
+        """
+        n = self.n_items
+        if len(pool) < n or not np.array_equal(pool.ids[:n], self.pool_.ids[:n]):
+            raise InputError(
+                f"{self.name} covers {n} rows, and a pool of {len(pool)} rows that do not continue them was given"
+            )
+        later = type(self)(**self.params())
+        later.pool_ = pool
+        later.grow(self, pool, progress)
+        return later
+
+    def select(
+        self,
+        hyperplane: Hyperplane | None,
+        n: int = 1,
+        *,
+        exclude: Iterable[int] = (),
+        seed: int = 0,
+        memory: object = None,
+    ) -> Selection:
+        """The `n` items to label next, or as many as are left.
+
+        Parameters
+        ----------
+        hyperplane : Hyperplane or None
+            The current classifier; None, before there is one, only for strategies that do without.
+        n : int
+            How many items.
+        exclude : int64 array or iterable of ids
+            Items that must not be selected; a sorted array without repeats is taken as it is.
+        seed : int
+            The same seed and arguments give the same answer.
+        memory : object
+            What the session remembers from its earlier rounds; strategies without use for it ignore it.
+
+        Raises
+        ------
+        PoolExhausted
+            If no item is left.
+        InputError
+            If the hyperplane is missing or has another number of features than the pool.
+        """
+        start = perf_counter()
+        if n < 1:
+            raise InputError(f"n must be at least 1, got {n}")
+        if hyperplane is None and self.needs_hyperplane:
+            raise InputError(f"{self.name} needs a hyperplane, got None: select at random until there is one")
+        if hyperplane is not None and len(hyperplane.normal) != self.pool_.n_features:
+            raise InputError(
+                f"the hyperplane has {len(hyperplane.normal)} features, the pool's rows have {self.pool_.n_features}"
+            )
+        choice = self.choose(Query(hyperplane, n, _sorted_ids(exclude), seed, memory))
+        if not len(choice.ids):
+            raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")
+        return Selection(
+            ids=choice.ids,
+            margins=choice.margins,
+            seconds=perf_counter() - start,
+            scored=choice.scored,
+            items=self.n_items,
+            probability=choice.probability,
+        )
+
+    def save(self, folder: Path | str) -> None:
+        """Write parameters and arrays to `folder`, checksummed, replacing what is there."""
+        header = {
+            "strategy": self.name,
+            "params": self.params(),
+            "rows": self.n_items,
+            "pool": _fingerprint(self.pool_),
+        }
+        write_index(Path(folder), header, self.arrays())
+
+    @classmethod
+    def load(cls, folder: Path | str, pool: PoolRows) -> Self:
+        """The strategy saved in `folder`, over the rows of `pool` that it covered; arrays stay on disk.
+
+        Raises
+        ------
+        InputError
+            If the folder is damaged, holds another strategy, or was made for another pool.
+        """
+        header, arrays = read_index(Path(folder))
+        if header["strategy"] != cls.name:
+            raise InputError(f"{folder} holds an index for {header['strategy']}, not for {cls.name}")
+        if header["rows"] > len(pool):
+            raise InputError(f"{folder} covers {header['rows']} rows, and the pool has only {len(pool)}")
+        covered = pool if header["rows"] == len(pool) else pool.prefix(header["rows"])
+        if header["pool"] != _fingerprint(covered):
+            raise InputError(f"{folder} was made for another pool: build the index again")
+        strategy = cls(**header["params"])
+        strategy.pool_ = covered
+        strategy.restore(arrays)
+        return strategy
+
+
+def _fingerprint(pool: PoolRows) -> str:
+    """Sixteen hexadecimal digits that tell pools apart: all ids, and the features of 16 rows."""
+    some = np.unique(np.linspace(0, len(pool) - 1, 16).astype(np.int64))
+    digest = hashlib.blake2b(np.ascontiguousarray(pool.ids, dtype="<i8"), digest_size=8)
+    digest.update(np.ascontiguousarray(pool.rows(some), dtype="<f4"))
+    return digest.hexdigest()
+
+
+def _sorted_ids(ids: Iterable[int]) -> Ids:
+    array = ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=np.int64)
+    array = np.asarray(array, dtype=np.int64)
+    if len(array) > 1 and not (array[1:] > array[:-1]).all():
+        array = np.unique(array)
+    return array
