@@ -26,7 +26,7 @@ class StorageError(Exception):
     ----------
     message : str
     kind : str
-        One of `Kind`, for callers that react differently (a full disk or a lock passes, a corrupt file does not).
+        One of `Kind`, for callers that react differently: a full disk or a lock passes, a corrupt file stays.
     """
 
     def __init__(self, message: str, kind: Kind = "other") -> None:

@@ -124,8 +124,8 @@ class SelectionRecord:
 class AnswerRecord:
     """One answer as the browser gave it; `id` was born there. `seq` and `server_time` are set by the log.
 
-    An undo names in `undoes` the answer that it takes back, and repeats that answer's item. A correction names in
-    `corrects` the answer that it replaces. Answers with purpose "audit" never train.
+    An undo names in `undoes` the answer that it takes back, and repeats that answer's item. A correction
+    names in `corrects` the answer that it replaces. Answers with purpose "audit" never train.
     """
 
     id: str
@@ -144,7 +144,7 @@ class AnswerRecord:
     server_time: int = 0
 
     def says_the_same_as(self, other: AnswerRecord) -> bool:
-        """Whether both have the same id and content; times do not count, so a repeated sending is the same."""
+        """Whether id and content agree; times do not count, so what is sent again is the same."""
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
@@ -175,7 +175,7 @@ class Refusal:
 class AppendResult:
     """What became of a batch of answers. Everything accepted or known is on the disk.
 
-    `accepted` are new and carry their `seq`, `known` were there already (as stored), `refused` are not stored.
+    `accepted` are new and carry their `seq`, `known` were there already (as stored), `refused` are not.
     """
 
     accepted: tuple[AnswerRecord, ...]

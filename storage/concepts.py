@@ -1,0 +1,266 @@
+"""Concepts and their example images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sqlalchemy import CursorResult, Row, func, insert, select, update
+
+from storage import rows
+from storage.database import Database
+from storage.errors import StorageError
+from storage.models import MAX_EXAMPLE_BYTES, MAX_GUIDELINE, MAX_NAME, MAX_QUESTION, Concept, Example
+from storage.records import ClassWeight, ConceptRecord, ExampleRecord
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_LIMITS = {"name": MAX_NAME, "question": MAX_QUESTION, "guideline": MAX_GUIDELINE, "positive_class": MAX_NAME}
+
+
+class Concepts:
+    """The questions of a project.
+
+    Parameters
+    ----------
+    database : Database
+    clock : callable
+        Gives the time in milliseconds since 1970 UTC.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
+        self.database = database
+        self._clock = clock
+
+    def create(
+        self,
+        name: str,
+        question: str,
+        *,
+        guideline: str = "",
+        positive_class: str | None = None,
+        c: float = 1.0,
+        class_weight: ClassWeight | None = None,
+    ) -> ConceptRecord:
+        """Add a concept.
+
+        Raises
+        ------
+        StorageError
+            `exists`, if another has that name; `invalid`, for a value that is not allowed.
+        """
+        values = _checked(
+            {
+                "name": name,
+                "question": question,
+                "guideline": guideline,
+                "positive_class": positive_class,
+                "c": c,
+                "class_weight": class_weight,
+            }
+        )
+        with self.database.write() as connection:
+            if connection.scalar(select(Concept.id).where(Concept.name == values["name"])) is not None:
+                raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
+            made = connection.execute(insert(Concept).values(**values, created=self._clock()))
+        return self.get(_key(made))
+
+    def all(self) -> list[ConceptRecord]:
+        """Every concept, oldest first."""
+        with self.database.read() as connection:
+            found = connection.execute(select(*rows.columns(Concept)).order_by(Concept.id)).all()
+        return [rows.concept(row) for row in found]
+
+    def get(self, concept_id: int) -> ConceptRecord:
+        """The concept of that id.
+
+        Raises
+        ------
+        StorageError
+            `missing`.
+        """
+        with self.database.read() as connection:
+            row = connection.execute(select(*rows.columns(Concept)).where(Concept.id == concept_id)).first()
+        if row is None:
+            raise StorageError(f"there is no concept {concept_id}", "missing")
+        return rows.concept(row)
+
+    def named(self, name: str) -> ConceptRecord | None:
+        """The concept of that name, None if there is none."""
+        with self.database.read() as connection:
+            row = connection.execute(
+                select(*rows.columns(Concept)).where(Concept.name == name.strip())
+            ).first()
+        return None if row is None else rows.concept(row)
+
+    def update(self, concept_id: int, **changes: Any) -> ConceptRecord:
+        """Change a concept's question, guideline, name, positive_class, c or class_weight.
+
+        What was selected before keeps, in its own row, the C and class weight that it was made with.
+
+        Raises
+        ------
+        StorageError
+            `missing`, `exists` or `invalid`, as in `create`.
+        """
+        values = _checked(changes)
+        with self.database.write() as connection:
+            if "name" in values:
+                other = select(Concept.id).where(Concept.name == values["name"], Concept.id != concept_id)
+                if connection.scalar(other) is not None:
+                    raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
+            if values:
+                connection.execute(update(Concept).where(Concept.id == concept_id).values(**values))
+        return self.get(concept_id)
+
+    def add_example(
+        self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None
+    ) -> ExampleRecord:
+        """Keep an image that shows what the concept is, or is not.
+
+        Parameters
+        ----------
+        concept_id : int
+            The concept that it belongs to.
+        image : bytes
+            A PNG of at most `MAX_EXAMPLE_BYTES`.
+        is_positive : bool
+            Whether the answer would be yes.
+        feature : array of shape (n_features,), float32, optional
+            What the SVM is to learn from it.
+
+        Raises
+        ------
+        StorageError
+            `invalid` or `missing`.
+        """
+        if not image.startswith(_PNG):
+            raise StorageError("an example image must be a PNG", "invalid")
+        if len(image) > MAX_EXAMPLE_BYTES:
+            raise StorageError(
+                f"an example image may have {MAX_EXAMPLE_BYTES:,} bytes, this one has {len(image):,}",
+                "invalid",
+            )
+        vector = None
+        if feature is not None:
+            vector = np.asarray(feature, dtype="<f4")
+            if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
+                raise StorageError(
+                    f"an example's feature must be finite, of shape (n_features,), got shape {vector.shape}",
+                    "invalid",
+                )
+        self.get(concept_id)
+        with self.database.write() as connection:
+            made = connection.execute(
+                insert(Example).values(
+                    concept_id=concept_id,
+                    image=image,
+                    feature=None if vector is None else vector.tobytes(),
+                    is_positive=bool(is_positive),
+                    created=self._clock(),
+                )
+            )
+            row = connection.execute(select(*rows.columns(Example)).where(Example.id == _key(made))).one()
+        return _example(row)
+
+    def withdraw_example(self, example_id: int) -> None:
+        """Let an example count no longer; withdrawing it twice is harmless.
+
+        Raises
+        ------
+        StorageError
+            `missing`.
+        """
+        with self.database.write() as connection:
+            row = connection.execute(
+                select(Example.concept_id, Example.is_positive).where(
+                    Example.id == example_id, Example.withdraws.is_(None)
+                )
+            ).first()
+            if row is None:
+                raise StorageError(f"there is no example {example_id}", "missing")
+            if connection.scalar(select(Example.id).where(Example.withdraws == example_id)) is None:
+                connection.execute(
+                    insert(Example).values(
+                        concept_id=row.concept_id,
+                        is_positive=row.is_positive,
+                        withdraws=example_id,
+                        created=self._clock(),
+                    )
+                )
+
+    def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
+        """The examples that count, oldest first, as of a position in their log (now, if None)."""
+        through = self.examples_position(concept_id) if through is None else through
+        gone = select(Example.withdraws).where(Example.withdraws.is_not(None), Example.id <= through)
+        query = (
+            select(*rows.columns(Example))
+            .where(Example.concept_id == concept_id, Example.id <= through)
+            .where(Example.withdraws.is_(None), Example.id.not_in(gone))
+            .order_by(Example.id)
+        )
+        with self.database.read() as connection:
+            found = connection.execute(query).all()
+        return [_example(row) for row in found]
+
+    def examples_position(self, concept_id: int) -> int:
+        """Where the log of this concept's examples ends: the last id, withdrawals included; 0 if empty."""
+        query = select(func.coalesce(func.max(Example.id), 0)).where(Example.concept_id == concept_id)
+        with self.database.read() as connection:
+            return int(connection.scalar(query) or 0)
+
+
+def _example(row: Row[Any]) -> ExampleRecord:
+    feature = None if row.feature is None else np.frombuffer(row.feature, dtype="<f4").astype(np.float32)
+    if feature is not None:
+        feature.flags.writeable = False
+    return ExampleRecord(
+        id=row.id,
+        concept_id=row.concept_id,
+        image=row.image,
+        feature=feature,
+        is_positive=row.is_positive,
+        created=row.created,
+    )
+
+
+def _key(made: CursorResult[Any]) -> int:
+    key = made.inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _checked(values: dict[str, Any]) -> dict[str, Any]:
+    """The values, trimmed, if a concept may have them."""
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in _LIMITS:
+            checked[name] = _checked_text(name, value)
+        elif name == "c":
+            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+                raise StorageError(f"C must be a positive number, got {value!r}", "invalid")
+            checked[name] = float(value)
+        elif name == "class_weight":
+            if value not in (None, "balanced"):
+                raise StorageError(f"class_weight must be 'balanced' or None, got {value!r}", "invalid")
+            checked[name] = value
+        else:
+            raise StorageError(f"a concept has no {name!r} that could be changed", "invalid")
+    return checked
+
+
+def _checked_text(name: str, value: Any) -> str | None:
+    if value is None and name == "positive_class":
+        return None
+    if not isinstance(value, str):
+        raise StorageError(f"a concept's {name} must be text, got {value!r}", "invalid")
+    text = value.strip()
+    if not text and name in ("name", "question"):
+        raise StorageError(f"a concept needs a {name}", "invalid")
+    if len(text) > _LIMITS[name]:
+        raise StorageError(
+            f"a concept's {name} may have {_LIMITS[name]:,} characters, this one has {len(text):,}", "invalid"
+        )
+    return text

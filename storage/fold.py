@@ -1,0 +1,181 @@
+"""The heart: what a sequence of answers means. A pure fold, the same for the live service and for a replay.
+
+An annotator's answer about an item is the last one that was not undone. An item's status is what its
+annotators say together: the majority of yes and no, `tied` where both are equally many, else `unsure` or
+`skip`. Only a yes or no trains, never a tie, and never an audit's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.errors import StorageError
+from storage.records import STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class _Vote(NamedTuple):
+    id: str
+    annotator: str
+    answer: AnswerWord
+    trains: bool
+
+
+class LabelState:
+    """The labels of one concept as of a log position; grows answer by answer.
+
+    Parameters
+    ----------
+    concept_id : int
+
+    Attributes
+    ----------
+    seq : int
+        The position in the log: the `seq` of the last answer applied, 0 at first.
+
+    Notes
+    -----
+    Arrays that it hands out never change afterwards. It is not locked: one thread at a time may apply.
+    """
+
+    def __init__(self, concept_id: int) -> None:
+        self.concept_id = concept_id
+        self.seq = 0
+        self._votes: dict[int, list[_Vote]] = {}  # by item: answers in force, in the log's order
+        self._item_of: dict[str, int] = {}  # by id of an answer in force
+        self._status: dict[int, Status] = {}
+        self._label: dict[int, bool] = {}
+        self._number: dict[Status, int] = dict.fromkeys(STATUSES, 0)
+        self._labels: Labels | None = None
+        self._answered: NDArray[np.int64] | None = None
+
+    def apply(self, answer: AnswerRecord) -> bool:
+        """Take in the next answer of the log; False, and no effect, for one at or before `seq`.
+
+        Raises
+        ------
+        StorageError
+            `invalid` for another concept's answer; `corrupt` for an undo of an answer that is not in force,
+            which the log never accepts.
+        """
+        if answer.concept_id != self.concept_id:
+            raise StorageError(
+                f"answer {answer.id} is about concept {answer.concept_id}, not {self.concept_id}", "invalid"
+            )
+        if answer.seq <= self.seq:
+            return False
+        if answer.answer == "undo":
+            item = self._take_back(answer)
+        else:
+            item = answer.item
+            vote = _Vote(answer.id, answer.annotator, answer.answer, answer.purpose == "train")
+            self._votes.setdefault(item, []).append(vote)
+            self._item_of[answer.id] = item
+        self._settle(item)
+        self.seq = answer.seq
+        return True
+
+    def fold(self, answers: Iterable[AnswerRecord]) -> Self:
+        """Apply several answers, in the log's order."""
+        for answer in answers:
+            self.apply(answer)
+        return self
+
+    def labels(self) -> Labels:
+        """The labels that train, as of `seq`."""
+        if self._labels is None or self._labels.through != self.seq:
+            items = np.fromiter(self._label.keys(), dtype=np.int64, count=len(self._label))
+            yes = np.fromiter(self._label.values(), dtype=np.bool_, count=len(self._label))
+            order = np.argsort(items)
+            self._labels = Labels(_frozen(items[order]), _frozen(yes[order]), self.seq)
+        return self._labels
+
+    def answered_items(self) -> NDArray[np.int64]:
+        """Items with any answer in force, skips included: ascending, of shape (n_items,)."""
+        if self._answered is None:
+            items = np.fromiter(self._status.keys(), dtype=np.int64, count=len(self._status))
+            items.sort()
+            self._answered = _frozen(items)
+        return self._answered
+
+    def skipped_items(self) -> NDArray[np.int64]:
+        """Items that everybody who saw them skipped: ascending, of shape (n_items,)."""
+        return _frozen(np.array(sorted(i for i, s in self._status.items() if s == "skip"), dtype=np.int64))
+
+    def status(self, item: int) -> Status | None:
+        """What the annotators say of the item together; None without an answer in force."""
+        return self._status.get(item)
+
+    def votes(self, item: int) -> Mapping[str, AnswerWord]:
+        """Each annotator's answer about the item."""
+        return {vote.annotator: vote.answer for vote in self._votes.get(item, ())}
+
+    def is_in_force(self, answer_id: str) -> bool:
+        """Whether the answer is in the log and was not undone (a later one may have replaced it)."""
+        return answer_id in self._item_of
+
+    @property
+    def counts(self) -> Counts:
+        """Items by status."""
+        return Counts(**self._number, labels=len(self._label))
+
+    def _take_back(self, undo: AnswerRecord) -> int:
+        item = self._item_of.pop(undo.undoes or "", None)
+        if item is None:
+            raise StorageError(
+                f"the log is damaged: answer {undo.id} undoes {undo.undoes}, which is not in force", "corrupt"
+            )
+        left = [vote for vote in self._votes[item] if vote.id != undo.undoes]
+        if left:
+            self._votes[item] = left
+        else:
+            del self._votes[item]
+        return item
+
+    def _settle(self, item: int) -> None:
+        last = {vote.annotator: vote for vote in self._votes.get(item, ())}
+        status, label = _tally(last.values())
+        before = self._status.get(item)
+        if before != status:
+            if before is not None:
+                self._number[before] -= 1
+            if status is None:
+                del self._status[item]
+            else:
+                self._number[status] += 1
+                self._status[item] = status
+            if before is None or status is None:
+                self._answered = None
+        if label is None:
+            self._label.pop(item, None)
+        else:
+            self._label[item] = label
+
+
+def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
+    """The status of an item and the label that trains, from one vote an annotator."""
+    balance = train_balance = 0
+    words: set[AnswerWord] = set()
+    for vote in votes:
+        words.add(vote.answer)
+        step = {"yes": 1, "no": -1}.get(vote.answer, 0)
+        balance += step
+        train_balance += step if vote.trains else 0
+    label = None if train_balance == 0 else train_balance > 0
+    if balance:
+        return ("yes" if balance > 0 else "no"), label
+    if "yes" in words:
+        return "tied", label
+    if "unsure" in words:
+        return "unsure", label
+    return ("skip" if words else None), label
+
+
+def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,316 @@
+"""The label log: sessions, what was shown and why, and every answer, in the order they were stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Select, and_, func, insert, select, update
+from sqlalchemy.orm import aliased
+
+from storage import rows
+from storage.append import append
+from storage.database import Database
+from storage.errors import StorageError
+from storage.fold import LabelState
+from storage.models import Answer, Concept, Selection, Session
+from storage.records import (
+    AnswerRecord,
+    AppendResult,
+    Counts,
+    Labels,
+    LogRow,
+    SelectionRecord,
+    SessionRecord,
+    new_id,
+)
+
+_PAGE = 2_000  # rows a query: a log is read in short transactions, however long it is
+
+
+class LabelLog:
+    """The append-only log in a database.
+
+    Parameters
+    ----------
+    database : Database
+    clock : callable
+        Gives the server's time in milliseconds since 1970 UTC. Nothing is ordered by it.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
+        self.database = database
+        self._clock = clock
+
+    # Sessions
+
+    def start_session(
+        self,
+        concept_id: int,
+        annotator: str,
+        strategy: str,
+        *,
+        seed: int = 0,
+        parameters: Mapping[str, Any] | None = None,
+        id: str | None = None,  # noqa: A002 (it is the session's id)
+    ) -> SessionRecord:
+        """Begin a sitting of one annotator; the id is made here unless given.
+
+        Raises
+        ------
+        StorageError
+            `invalid`, for an empty annotator or an unknown concept.
+        """
+        if not annotator.strip():
+            raise StorageError("an annotator needs a name", "invalid")
+        record = SessionRecord(
+            id=id or new_id(),
+            concept_id=concept_id,
+            annotator=annotator.strip(),
+            seed=seed,
+            strategy=strategy,
+            parameters=dict(parameters or {}),
+            created=self._clock(),
+        )
+        with self.database.write() as connection:
+            if connection.scalar(select(Concept.id).where(Concept.id == concept_id)) is None:
+                raise StorageError(f"there is no concept {concept_id}", "missing")
+            connection.execute(
+                insert(Session).values({c.name: getattr(record, c.name) for c in rows.columns(Session)})
+            )
+        return record
+
+    def session(self, session_id: str) -> SessionRecord | None:
+        """The session of that id, None if there is none."""
+        found = self._all(select(*rows.columns(Session)).where(Session.id == session_id))
+        return rows.session(found[0]) if found else None
+
+    def sessions(self, concept_id: int | None = None) -> list[SessionRecord]:
+        """All sessions, or those of one concept, oldest first."""
+        query = select(*rows.columns(Session)).order_by(Session.created, Session.id)
+        if concept_id is not None:
+            query = query.where(Session.concept_id == concept_id)
+        return [rows.session(row) for row in self._all(query)]
+
+    def update_session(
+        self, session_id: str, *, strategy: str | None = None, parameters: Mapping[str, Any] | None = None
+    ) -> SessionRecord:
+        """Remember another choice of strategy, so that a reload keeps it; each selection records its own."""
+        changes: dict[str, Any] = {}
+        if strategy is not None:
+            changes["strategy"] = strategy
+        if parameters is not None:
+            changes["parameters"] = dict(parameters)
+        if changes:
+            with self.database.write() as connection:
+                connection.execute(update(Session).where(Session.id == session_id).values(**changes))
+        record = self.session(session_id)
+        if record is None:
+            raise StorageError(f"there is no session {session_id}", "missing")
+        return record
+
+    # Selections
+
+    def record_selection(self, record: SelectionRecord) -> SelectionRecord:
+        """Store why an item is about to be shown; returns it with its `seq` and time.
+
+        Raises
+        ------
+        StorageError
+            `invalid`, if the session or concept is unknown, or a value is impossible.
+        """
+        return self.record_selections([record])[0]
+
+    def record_selections(self, records: Sequence[SelectionRecord]) -> list[SelectionRecord]:
+        """Store several, all or none, in their order."""
+        created = self._clock()
+        values = [rows.selection_values(record, created) for record in records]
+        with self.database.write() as connection:
+            keys = [connection.execute(insert(Selection), row).inserted_primary_key for row in values]
+        return [
+            rows.selection((key[0], *(row[c.name] for c in rows.columns(Selection)[1:])))
+            for key, row in zip(keys, values, strict=True)
+            if key is not None
+        ]
+
+    def selection(self, selection_id: str) -> SelectionRecord | None:
+        """The selection of that id, None if there is none."""
+        found = self._all(_selections().where(Selection.id == selection_id))
+        return rows.selection(found[0]) if found else None
+
+    def last_selection(self, session_id: str) -> SelectionRecord | None:
+        """What the session was shown last, so that a reload shows it again."""
+        found = self.recent_selections(session_id, 1)
+        return found[0] if found else None
+
+    def recent_selections(self, session_id: str, n: int) -> list[SelectionRecord]:
+        """The session's last n selections, oldest first."""
+        query = _selections().where(Selection.session_id == session_id).order_by(Selection.seq.desc())
+        return [rows.selection(row) for row in reversed(self._all(query.limit(n)))]
+
+    def is_answered(self, selection_id: str) -> bool:
+        """Whether an answer that was not undone refers to the selection."""
+        undo = aliased(Answer)
+        query = (
+            select(Answer.seq)
+            .outerjoin(undo, undo.undoes == Answer.id)
+            .where(Answer.selection_id == selection_id, Answer.answer != "undo", undo.seq.is_(None))
+        )
+        return bool(self._all(query.limit(1)))
+
+    def selections(
+        self,
+        concept_id: int | None = None,
+        session_id: str | None = None,
+        *,
+        after: int = 0,
+        through: int | None = None,
+    ) -> Iterator[SelectionRecord]:
+        """Selections with `after` < seq ≤ `through`, in order, read page by page."""
+        query = _selections()
+        if concept_id is not None:
+            query = query.where(Selection.concept_id == concept_id)
+        if session_id is not None:
+            query = query.where(Selection.session_id == session_id)
+        for row in self._pages(query, Selection.seq, after, through):
+            yield rows.selection(row)
+
+    # Answers
+
+    def append_answers(self, answers: Sequence[AnswerRecord]) -> AppendResult:
+        """Store answers in one transaction; when this returns, what is acknowledged is on the disk.
+
+        Sending an answer again is harmless: the same id with the same content is acknowledged as known. An
+        answer that cannot be right (its id says something else already, its selection showed another item,
+        what it undoes is unknown, undone already or another session's) is refused with a reason; the others
+        are stored.
+
+        Raises
+        ------
+        StorageError
+            `locked`, `full`, `read-only`, ...: nothing of the batch was stored; all may be sent again.
+        """
+        if not answers:
+            return AppendResult((), (), ())
+        with self.database.write() as connection:
+            return append(connection, answers, self._clock())
+
+    def position(self) -> int:
+        """The `seq` of the last answer of any concept, 0 if there is none."""
+        return int(self._all(select(func.coalesce(func.max(Answer.seq), 0)))[0][0])
+
+    def answers_after(
+        self, concept_id: int, seq: int = 0, through: int | None = None
+    ) -> Iterator[AnswerRecord]:
+        """A concept's answers with `seq` < their seq ≤ `through`, in order, read page by page."""
+        query = select(*rows.columns(Answer)).where(Answer.concept_id == concept_id)
+        for row in self._pages(query, Answer.seq, seq, through):
+            yield rows.answer(row)
+
+    def answer(self, answer_id: str) -> AnswerRecord | None:
+        """The answer of that id, None if there is none."""
+        found = self._all(select(*rows.columns(Answer)).where(Answer.id == answer_id))
+        return rows.answer(found[0]) if found else None
+
+    def state(self, concept_id: int, through: int | None = None) -> LabelState:
+        """What a concept's answers mean together, as of a log position (now, if None)."""
+        return LabelState(concept_id).fold(self.answers_after(concept_id, 0, through))
+
+    def catch_up(self, state: LabelState) -> LabelState:
+        """Fold into `state` what was stored since; the way to follow the log, whoever writes it."""
+        return state.fold(self.answers_after(state.concept_id, state.seq))
+
+    def labels(self, concept_id: int, through: int | None = None) -> Labels:
+        """The labels that train, as of a log position."""
+        return self.state(concept_id, through).labels()
+
+    def answered_items(self, concept_id: int, through: int | None = None) -> NDArray[np.int64]:
+        """Items with an answer in force as of a log position, skips included: ascending."""
+        return self.state(concept_id, through).answered_items()
+
+    def counts(self, concept_id: int) -> Counts:
+        """Items by status."""
+        return self.state(concept_id).counts
+
+    def recent_answers(
+        self, concept_id: int, n: int, *, session_id: str | None = None, annotator: str | None = None
+    ) -> list[AnswerRecord]:
+        """The answers in force about the last n items, newest first, one an item and annotator.
+
+        A correction stands in the place of the answer that it corrects. Reads only the log's end.
+        """
+        undo, replaced = aliased(Answer), aliased(Answer)
+        query = (
+            select(*rows.columns(Answer), replaced.seq)
+            .outerjoin(undo, undo.undoes == Answer.id)
+            .outerjoin(replaced, replaced.undoes == Answer.corrects)
+            .where(Answer.concept_id == concept_id, Answer.answer != "undo", undo.seq.is_(None))
+            .order_by(Answer.seq.desc())
+        )
+        if session_id is not None:
+            query = query.where(Answer.session_id == session_id)
+        if annotator is not None:
+            query = query.where(Answer.annotator == annotator)
+        current: dict[tuple[int, str], AnswerRecord] = {}
+        shown: dict[tuple[int, str], AnswerRecord] = {}
+        before: int | None = None
+        while len(shown) < n:
+            page = self._all((query if before is None else query.where(Answer.seq < before)).limit(4 * n))
+            for *values, correction_of_undone in page:
+                answer = rows.answer(values)
+                place = (answer.item, answer.annotator)
+                current.setdefault(place, answer)
+                if answer.corrects is None or correction_of_undone is not None:
+                    shown.setdefault(place, current[place])
+            if not page:
+                break
+            before = page[-1][0]
+        return list(shown.values())[:n]
+
+    def log_rows(self, concept_id: int | None = None, through: int | None = None) -> Iterator[LogRow]:
+        """The whole log, flattened, as of a position (now, if None): in order, read page by page."""
+        through = self.position() if through is None else through
+        undo = aliased(Answer)
+        query = (
+            select(*rows.columns(Answer), *rows.columns(Selection), Concept.name, undo.id)
+            .join(Concept, Concept.id == Answer.concept_id)
+            .outerjoin(Selection, Selection.id == Answer.selection_id)
+            .outerjoin(undo, and_(undo.undoes == Answer.id, undo.seq <= through))
+        )
+        if concept_id is not None:
+            query = query.where(Answer.concept_id == concept_id)
+        width = len(rows.columns(Answer))
+        for row in self._pages(query, Answer.seq, 0, through):
+            chosen = row[width:-2]
+            yield LogRow(
+                concept=row[-2],
+                answer=rows.answer(row[:width]),
+                selection=None if chosen[0] is None else rows.selection(chosen),
+                undone_by=row[-1],
+            )
+
+    def _pages(
+        self, query: Select[Any], seq: Any, after: int, through: int | None
+    ) -> Iterator[Sequence[Any]]:
+        """The query's rows by growing `seq` (its first column), each page in a transaction of its own.
+
+        Rows only ever join at the end, so pages fit together as if all were read at once.
+        """
+        if through is not None:
+            query = query.where(seq <= through)
+        query = query.order_by(seq).limit(_PAGE)
+        while page := self._all(query.where(seq > after)):
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    def _all(self, query: Select[Any]) -> Sequence[Sequence[Any]]:
+        with self.database.read() as connection:
+            return connection.execute(query).all()
+
+
+def _selections() -> Select[Any]:
+    return select(*rows.columns(Selection))

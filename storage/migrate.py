@@ -1,0 +1,40 @@
+"""Schema versions: which one a database has, and how it gets to the newest."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+# The newest migration's number. Numbers only grow: a higher one was written by a newer program.
+SCHEMA_VERSION = "0001"
+SCRIPTS = Path(__file__).parent / "migrations"
+
+# Alembic keeps the migration that is running in module globals.
+_alembic = threading.Lock()
+
+
+def version_of(connection: Connection) -> str | None:
+    """The schema version that the database says it has.
+
+    Returns None where there are no tables at all, and "" where there are tables but none of ours.
+    """
+    tables = inspect(connection).get_table_names()
+    if not tables:
+        return None
+    if "alembic_version" not in tables:
+        return ""
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none() or "")
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the database to the newest schema, inside the connection's open transaction."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+    config.set_main_option("path_separator", "newline")
+    with _alembic:
+        command.upgrade(config, "head")

@@ -1,0 +1,202 @@
+"""The tables: what a project remembers. Migrations make them; this says what the newest one made.
+
+`answers`, `selections` and `examples` are logs: rows are added, never changed or deleted (triggers see to
+it), and everything else (current labels, counts, the training set at some moment) is a view of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from storage.records import ANSWERS, PURPOSES, WHYS
+
+MAX_NAME = 200
+MAX_QUESTION = 1_000
+MAX_GUIDELINE = 50_000
+MAX_EXAMPLE_BYTES = 2 * 1024 * 1024
+MIN_ID, MAX_ID = 8, 64
+
+_Id = String(MAX_ID)
+_Name = String(MAX_NAME)
+# SQLite gives out ever-growing keys only to a column declared INTEGER.
+_Seq = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _one_of(column: str, words: tuple[str, ...]) -> str:
+    return f"{column} IN ({', '.join(repr(word) for word in words)})"
+
+
+class Base(DeclarativeBase):
+    """What all tables share: names for constraints that later migrations can refer to."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class Concept(Base):
+    """A yes/no question and how its SVM is trained."""
+
+    __tablename__ = "concepts"
+    __table_args__ = (
+        CheckConstraint("length(name) > 0", name="name"),
+        CheckConstraint("c > 0", name="c"),
+        CheckConstraint("class_weight IN ('balanced')", name="class_weight"),
+    )
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    name: Mapped[str] = mapped_column(_Name, unique=True)
+    question: Mapped[str] = mapped_column(String(MAX_QUESTION))
+    guideline: Mapped[str] = mapped_column(Text)
+    positive_class: Mapped[str | None] = mapped_column(_Name)
+    c: Mapped[float] = mapped_column(Float)
+    class_weight: Mapped[str | None] = mapped_column(String(20))
+    created: Mapped[int] = mapped_column(BigInteger)
+
+
+class Example(Base):
+    """An image given as an example, or (with `withdraws`) the word that an earlier one no longer counts."""
+
+    __tablename__ = "examples"
+    __table_args__ = (
+        CheckConstraint("(image IS NULL) = (withdraws IS NOT NULL)", name="image_or_withdrawal"),
+        CheckConstraint(f"length(image) <= {MAX_EXAMPLE_BYTES}", name="image_size"),
+        UniqueConstraint("withdraws"),
+        Index(None, "concept_id", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"))
+    image: Mapped[bytes | None] = mapped_column(LargeBinary)
+    feature: Mapped[bytes | None] = mapped_column(LargeBinary)
+    is_positive: Mapped[bool] = mapped_column(Boolean)
+    withdraws: Mapped[int | None] = mapped_column(ForeignKey("examples.id"))
+    created: Mapped[int] = mapped_column(BigInteger)
+
+
+class Session(Base):
+    """One annotator's sitting at one concept; its id is in the page's address."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (
+        CheckConstraint(f"length(id) BETWEEN {MIN_ID} AND {MAX_ID}", name="id"),
+        CheckConstraint("length(annotator) > 0", name="annotator"),
+        Index(None, "concept_id"),
+    )
+
+    id: Mapped[str] = mapped_column(_Id, primary_key=True)
+    concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"))
+    annotator: Mapped[str] = mapped_column(_Name)
+    seed: Mapped[int] = mapped_column(BigInteger)
+    strategy: Mapped[str] = mapped_column(_Name)
+    parameters: Mapped[dict[str, Any]] = mapped_column(JSON)
+    created: Mapped[int] = mapped_column(BigInteger)
+
+
+class Selection(Base):
+    """Why an item was shown, with all that is needed to compute it again."""
+
+    __tablename__ = "selections"
+    __table_args__ = (
+        UniqueConstraint("id"),
+        CheckConstraint(f"length(id) BETWEEN {MIN_ID} AND {MAX_ID}", name="id"),
+        CheckConstraint("item >= 0", name="item"),
+        CheckConstraint(_one_of("why", WHYS), name="why"),
+        CheckConstraint("probability > 0 AND probability <= 1", name="probability"),
+        CheckConstraint("margin >= 0", name="margin"),
+        CheckConstraint("items_scored >= 0 AND items_total >= 0", name="items_scored"),
+        CheckConstraint("c > 0", name="c"),
+        CheckConstraint("class_weight IN ('balanced')", name="class_weight"),
+        CheckConstraint("accuracy BETWEEN 0 AND 1", name="accuracy"),
+        Index(None, "session_id", "seq"),
+        Index(None, "concept_id", "seq"),
+        {"sqlite_autoincrement": True},
+    )
+
+    seq: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    id: Mapped[str] = mapped_column(_Id)
+    session_id: Mapped[str] = mapped_column(ForeignKey("sessions.id"))
+    concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"))
+    round: Mapped[int] = mapped_column(Integer)
+    item: Mapped[int] = mapped_column(BigInteger)
+    why: Mapped[str] = mapped_column(String(20))
+    strategy: Mapped[str] = mapped_column(_Name)
+    parameters: Mapped[dict[str, Any]] = mapped_column(JSON)
+    probability: Mapped[float | None] = mapped_column(Float)
+    margin: Mapped[float | None] = mapped_column(Float)
+    selection_ms: Mapped[float] = mapped_column(Float)
+    items_scored: Mapped[int] = mapped_column(BigInteger)
+    items_total: Mapped[int] = mapped_column(BigInteger)
+    retrain_ms: Mapped[float | None] = mapped_column(Float)
+    n_labels: Mapped[int] = mapped_column(Integer)
+    hyperplane_digest: Mapped[str | None] = mapped_column(String(64))
+    trained_through: Mapped[int] = mapped_column(BigInteger)
+    examples_through: Mapped[int] = mapped_column(BigInteger)
+    c: Mapped[float] = mapped_column(Float)
+    class_weight: Mapped[str | None] = mapped_column(String(20))
+    leased: Mapped[list[int]] = mapped_column(JSON)
+    pool_version: Mapped[int] = mapped_column(Integer)
+    seed: Mapped[int] = mapped_column(BigInteger)
+    accuracy: Mapped[float | None] = mapped_column(Float)
+    created: Mapped[int] = mapped_column(BigInteger)
+
+
+class Answer(Base):
+    """What an annotator said of an item, in the order in which it reached the disk."""
+
+    __tablename__ = "answers"
+    __table_args__ = (
+        UniqueConstraint("id"),
+        UniqueConstraint("undoes"),
+        CheckConstraint(f"length(id) BETWEEN {MIN_ID} AND {MAX_ID}", name="id"),
+        CheckConstraint("item >= 0", name="item"),
+        CheckConstraint(_one_of("answer", ANSWERS), name="answer"),
+        CheckConstraint(_one_of("purpose", PURPOSES), name="purpose"),
+        CheckConstraint("(answer = 'undo') = (undoes IS NOT NULL)", name="undoes"),
+        CheckConstraint("undoes IS NULL OR corrects IS NULL", name="undoes_or_corrects"),
+        CheckConstraint("undoes <> id AND corrects <> id", name="not_itself"),
+        CheckConstraint("time_taken_ms >= 0", name="time_taken_ms"),
+        Index(None, "concept_id", "seq"),
+        Index(None, "session_id", "seq"),
+        Index(None, "selection_id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    seq: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    id: Mapped[str] = mapped_column(_Id)
+    concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"))
+    session_id: Mapped[str] = mapped_column(ForeignKey("sessions.id"))
+    selection_id: Mapped[str | None] = mapped_column(ForeignKey("selections.id"))
+    item: Mapped[int] = mapped_column(BigInteger)
+    answer: Mapped[str] = mapped_column(String(10))
+    undoes: Mapped[str | None] = mapped_column(ForeignKey("answers.id"))
+    corrects: Mapped[str | None] = mapped_column(ForeignKey("answers.id"))
+    annotator: Mapped[str] = mapped_column(_Name)
+    purpose: Mapped[str] = mapped_column(String(10))
+    browser_time: Mapped[int] = mapped_column(BigInteger)
+    server_time: Mapped[int] = mapped_column(BigInteger)
+    time_taken_ms: Mapped[int | None] = mapped_column(BigInteger)

@@ -1,0 +1,77 @@
+"""Between table rows and records: one place that knows both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Column, Table
+
+from storage.models import Answer, Base, Concept, Selection, Session
+from storage.records import AnswerRecord, ConceptRecord, SelectionRecord, SessionRecord
+
+
+def table(model: type[Base]) -> Table:
+    """The table of a model."""
+    made = model.__table__
+    assert isinstance(made, Table)
+    return made
+
+
+def columns(model: type[Base]) -> list[Column[Any]]:
+    """The columns of a model, in the order in which `answer`, `selection`, ... expect their values."""
+    return list(table(model).columns)
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1_000_000
+
+
+_ANSWER = [column.name for column in columns(Answer)]
+_SELECTION = [column.name for column in columns(Selection)]
+_SESSION = [column.name for column in columns(Session)]
+_CONCEPT = [column.name for column in columns(Concept)]
+
+
+def answer(values: Sequence[Any]) -> AnswerRecord:
+    """An answer from its row."""
+    return AnswerRecord(**dict(zip(_ANSWER, values, strict=True)))
+
+
+def selection(values: Sequence[Any]) -> SelectionRecord:
+    """A selection from its row."""
+    fields = dict(zip(_SELECTION, values, strict=True))
+    fields["leased"] = tuple(fields["leased"])
+    return SelectionRecord(**fields)
+
+
+def session(values: Sequence[Any]) -> SessionRecord:
+    """A session from its row."""
+    return SessionRecord(**dict(zip(_SESSION, values, strict=True)))
+
+
+def concept(values: Sequence[Any]) -> ConceptRecord:
+    """A concept from its row."""
+    return ConceptRecord(**dict(zip(_CONCEPT, values, strict=True)))
+
+
+def answer_values(record: AnswerRecord, server_time: int) -> dict[str, Any]:
+    """What to insert for an answer; the database gives the `seq`."""
+    values = {name: getattr(record, name) for name in _ANSWER if name != "seq"}
+    return values | {"server_time": server_time}
+
+
+def selection_values(record: SelectionRecord, created: int) -> dict[str, Any]:
+    """What to insert for a selection; numpy's numbers become Python's."""
+    values = {name: getattr(record, name) for name in _SELECTION if name != "seq"}
+    for name in ("round", "item", "items_scored", "items_total", "n_labels", "trained_through"):
+        values[name] = int(values[name])
+    for name in ("examples_through", "pool_version", "seed"):
+        values[name] = int(values[name])
+    for name in ("probability", "margin", "selection_ms", "retrain_ms", "c", "accuracy"):
+        values[name] = None if values[name] is None else float(values[name])
+    values["leased"] = [int(item) for item in record.leased]
+    values["parameters"] = dict(record.parameters)
+    return values | {"created": created}

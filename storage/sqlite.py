@@ -1,0 +1,205 @@
+"""All that is SQLite's own: how a connection is set up, what its errors mean, what its files look like.
+
+Another database engine gets a room like this one; nothing else in `storage` names SQLite's dialect.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import QueuePool
+
+from storage.errors import StorageError
+
+APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: whose database this is
+WRITE = "marginalia_write"  # the execution option of a connection that is going to write
+_MAGIC = b"SQLite format 3\x00"
+
+
+def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
+    """An engine on the file at `path`; nothing is opened yet. `busy_timeout` is in seconds."""
+    made = create_engine(
+        "sqlite://",
+        creator=lambda: connect(path, read_only=read_only, busy_timeout=busy_timeout),
+        json_serializer=_json,
+        poolclass=QueuePool,
+        pool_size=8,
+        max_overflow=24,
+    )
+
+    @event.listens_for(made, "connect")
+    def set_up(connection: DBAPIConnection, _record: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA foreign_keys=ON")
+        if not read_only:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            # A commit is on the disk, not on its way there, before an answer is acknowledged.
+            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.execute("PRAGMA fullfsync=ON")
+        cursor.close()
+
+    @event.listens_for(made, "begin")
+    def begin(connection: Connection) -> None:
+        # Writers queue at BEGIN: one that reads first and writes later could only fail in the middle.
+        write = connection.get_execution_options().get(WRITE, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return made
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def explain(error: BaseException, path: Path, busy_timeout: float = 0.0) -> StorageError:
+    """Say in one sentence what an error of SQLite means for the database at `path`."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else None
+    if primary == sqlite3.SQLITE_FULL:
+        return StorageError(
+            f"{path}: the disk is full, so nothing was written; what was acknowledged before is safe, "
+            f"and work goes on once there is room",
+            "full",
+        )
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        waited = f" (waited {busy_timeout:g} s)" if busy_timeout else ""
+        return StorageError(
+            f"{path} is locked by another program{waited}; close that program, or try again", "locked"
+        )
+    if primary == sqlite3.SQLITE_READONLY:
+        return StorageError(f"{path} is read-only; labels need a database that can be written", "read-only")
+    if primary == sqlite3.SQLITE_NOTADB:
+        return StorageError(f"{path} is not a label database", "not-a-database")
+    if primary == sqlite3.SQLITE_CORRUPT:
+        return StorageError(f"{path} is damaged ({error}); restore it from a backup", "corrupt")
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return unopenable(path)
+    if primary == sqlite3.SQLITE_CONSTRAINT:
+        return StorageError(f"{path} refuses the row: {error}", "invalid")
+    return StorageError(f"{path}: {error}", "other")
+
+
+def unopenable(path: Path) -> StorageError:
+    """Why a database cannot be opened, as far as the file system tells."""
+    folder = path.parent
+    if not folder.is_dir():
+        return StorageError(f"the folder {folder} does not exist, so there is no database in it", "missing")
+    if path.is_dir():
+        return StorageError(f"{path} is a folder, where a label database was expected", "not-a-database")
+    if not path.exists():
+        return StorageError(f"there is no label database at {path}", "missing")
+    if not os.access(path, os.R_OK):
+        return StorageError(f"{path} may not be read by this user", "read-only")
+    if not os.access(folder, os.W_OK):
+        return StorageError(
+            f"the folder {folder} is read-only; the database needs to write its journal beside itself",
+            "read-only",
+        )
+    return StorageError(f"{path} cannot be opened", "other")
+
+
+def check_header(path: Path) -> None:
+    """Refuse a file that is no SQLite database, or another program's, before any library touches it.
+
+    Raises
+    ------
+    StorageError
+        `not-a-database`. An empty file passes: it is what an interrupted creation leaves.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as error:
+        raise unopenable(path) from error
+    if not header:
+        return
+    if not header.startswith(_MAGIC):
+        raise StorageError(f"{path} is not a label database: it is no SQLite file", "not-a-database")
+    application = int.from_bytes(header[68:72], "big")
+    if application not in (0, APPLICATION_ID):
+        raise StorageError(f"{path} is the database of another program", "not-a-database")
+
+
+def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite3.Connection:
+    """A plain connection to the file at `path`; it begins no transaction by itself.
+
+    Without `read_only` a missing file is created. `busy_timeout` is in seconds.
+    """
+    options = "mode=rwc"
+    if read_only:
+        options = "mode=ro"
+        log = _beside(path, "-wal")
+        if not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
+            # On a read-only medium nobody can write behind our back, nor can SQLite make its lock file there.
+            options = "mode=ro&immutable=1"
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{options}",
+        uri=True,
+        timeout=busy_timeout,
+        # None leaves BEGIN to us: the driver would begin late, and never IMMEDIATE.
+        isolation_level=None,
+        # The pool hands a connection from thread to thread, but never to two at once.
+        check_same_thread=False,
+    )
+
+
+def companions(path: Path) -> tuple[Path, ...]:
+    """The files that SQLite keeps beside an open database, and that belong to it alone."""
+    return tuple(_beside(path, suffix) for suffix in ("-wal", "-shm", "-journal"))
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def damage(path: Path, *, quick: bool = False) -> str | None:
+    """What SQLite finds wrong with the file, None if nothing. Reads all of it; `quick` skips the indexes."""
+    with closing(connect(path, read_only=True)) as connection:
+        rows = connection.execute("PRAGMA quick_check" if quick else "PRAGMA integrity_check").fetchall()
+        if rows != [("ok",)]:
+            return "; ".join(str(row[0]) for row in rows[:3])
+        orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
+    return f"{len(orphans)} rows refer to rows that are missing" if orphans else None
+
+
+def check_writable(path: Path) -> None:
+    """Refuse early what the file system says cannot be written.
+
+    Raises
+    ------
+    StorageError
+        `read-only`.
+    """
+    if path.exists() and not os.access(path, os.W_OK):
+        raise StorageError(f"{path} is read-only; labels need a database that can be written", "read-only")
+    if not os.access(path.parent, os.W_OK):
+        raise StorageError(
+            f"the folder {path.parent} is read-only; the database needs to write its journal beside itself",
+            "read-only",
+        )
+
+
+def before_migration(connection: Connection) -> None:
+    """Before the transaction: let tables be rebuilt; foreign keys are checked in `after_migration`."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    driver.execute("PRAGMA foreign_keys=OFF")
+
+
+def after_migration(connection: Connection, path: Path) -> None:
+    """Check what `before_migration` put off and mark the file as ours, still inside the transaction.
+
+    Raises
+    ------
+    StorageError
+        `corrupt`, if a row refers to one that is missing.
+    """
+    if connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+        raise StorageError(f"{path} has rows that refer to missing rows; restore it from a backup", "corrupt")
+    connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
