@@ -1,0 +1,73 @@
+"""The browser's answers, checked before they go into the log."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from storage import AnswerRecord, Refusal
+from storage.records import ANSWERS
+
+if TYPE_CHECKING:
+    from app.service import LabelingSession
+
+MOST_AT_ONCE = 1000
+"""Answers taken from one message; a longer queue is sent again by the browser."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Answers fit for the log, and those that are not."""
+
+    records: list[AnswerRecord]
+    refused: list[Refusal]
+
+
+def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSession) -> Parsed:
+    """Turn the browser's queue into records; what is malformed is refused, the rest goes on."""
+    records: list[AnswerRecord] = []
+    refused: list[Refusal] = []
+    for answer in list(answers)[:MOST_AT_ONCE]:
+        try:
+            record = _record(answer, session)
+            if _is_second(record, session, records):
+                reason = f"Item {record.item} was answered already, perhaps in another window"
+                refused.append(Refusal(record.id, "conflict", reason))
+            else:
+                records.append(record)
+        except (KeyError, TypeError, ValueError) as error:
+            name = str(answer.get("id", "?")) if isinstance(answer, Mapping) else "?"
+            refused.append(Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}"))
+    return Parsed(records, refused)
+
+
+def _is_second(record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]) -> bool:
+    """Whether what was shown once has another answer already; corrections say so, and may."""
+    if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
+        return False
+    if any(earlier.selection_id == record.selection_id for earlier in batch if earlier.corrects is None):
+        return True
+    log = session.project.log
+    return log.is_answered(record.selection_id) and log.answer(record.id) is None
+
+
+def _record(answer: Mapping[str, Any], session: LabelingSession) -> AnswerRecord:
+    word = answer["answer"]
+    if word not in ANSWERS:
+        raise ValueError(f"answer must be one of {', '.join(ANSWERS)}, got {word!r}")
+    taken = answer.get("time_taken_ms")
+    return AnswerRecord(
+        id=str(uuid.UUID(answer["id"])),
+        concept_id=session.concept.record.id,
+        session_id=session.id,
+        annotator=session.annotator,
+        item=int(answer["item"]),
+        answer=word,
+        browser_time=int(answer["browser_time"]),
+        time_taken_ms=None if taken is None else max(0, int(taken)),
+        selection_id=answer.get("selection"),
+        undoes=answer.get("undoes"),
+        corrects=answer.get("corrects"),
+    )

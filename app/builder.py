@@ -1,0 +1,75 @@
+"""Builds a project's pool in a process of its own, so that the page never waits for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from core.build import Progress, read_progress
+
+LOG_FILE = "build.log"
+
+
+class Builder:
+    """The building of one pool, wherever it runs.
+
+    The process is resumable and may outlive or predate this object: what is known of it is read from the
+    pool's folder. `start` does nothing where another process is already building the pool.
+
+    Parameters
+    ----------
+    pool : Path
+        The pool's folder; created by the builder.
+    source : str
+        The SOURCE word of ``marginalia pool build``.
+    relative_to : Path
+        The folder that relative paths in `source` mean.
+    """
+
+    def __init__(self, pool: Path, source: str, relative_to: Path) -> None:
+        self._pool = pool
+        self._source = source
+        self._relative_to = relative_to
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start building, or resume where an earlier builder ended."""
+        command = [sys.executable, "-m", "app.cli", "pool", "build", self._source, "--out", str(self._pool)]
+        log = self._pool.parent / LOG_FILE
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [*command, "--quiet"],
+                cwd=self._relative_to if self._relative_to.is_dir() else None,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_be_polite if hasattr(os, "nice") else None,
+            )
+
+    def stop(self) -> None:
+        """Ask the builder that this object started to stop; what it has published stays."""
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def progress(self) -> Progress | None:
+        """How far the pool is, or None before the builder's first word."""
+        return read_progress(self._pool)
+
+    def problem(self) -> str | None:
+        """Why the builder that this object started gave up, in one sentence; None while all is well."""
+        if self._process is None or self._process.poll() in (None, 0, -15):
+            return None
+        lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
+        said = lines[-1].removeprefix("Error: ") if lines else "it said nothing"
+        return f"The pool could not be built: {said}"
+
+
+def _be_polite() -> None:
+    os.nice(10)

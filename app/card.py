@@ -1,0 +1,129 @@
+"""The card: everything that the browser shows of a labeling session, as JSON."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from app.pictures import data_url
+from app.project import label_of
+from core.errors import InputError
+from storage import Refusal, SelectionRecord
+
+if TYPE_CHECKING:
+    from app.service import LabelingSession
+
+STRIP = 12
+"""Last answers that can be corrected with a click."""
+
+
+def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
+    """The card of a session as it stands."""
+    concept = session.concept.record
+    shown = session.shown
+    return {
+        "project": session.project.key,
+        "session": session.id,
+        "concept": {
+            "id": concept.id,
+            "question": concept.question,
+            "guideline": concept.guideline,
+            "examples": session.concept.example_pictures(),
+        },
+        "round": shown.round if shown else 0,
+        "item": _item(session, shown) if shown else None,
+        "notes": _notes(session, shown),
+        "history": _history(list(session.history)),
+        "strip": _strip(session),
+        "acked": list(acked),
+        "refused": [{"id": refusal.id, "reason": refusal.reason} for refusal in refused],
+        "message": session.project.problem(),
+        "waiting": None if shown else _waiting(session),
+    }
+
+
+def _item(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
+    pool = session.project.pool
+    assert pool is not None
+    return {
+        "id": shown.item,
+        "selection": shown.id,
+        "src": _picture(session, shown.item),
+        "alt": pool.source.name(shown.item),
+    }
+
+
+def _picture(session: LabelingSession, item: int) -> str:
+    try:
+        return session.project.pictures.card(item)
+    except InputError:
+        return ""
+
+
+def _thumbnail(session: LabelingSession, item: int) -> str:
+    try:
+        return session.project.pictures.thumbnail(item)
+    except InputError:
+        return ""
+
+
+def _notes(session: LabelingSession, shown: SelectionRecord | None) -> dict[str, Any]:
+    pool = session.project.pool
+    counts = session.concept.catch_up().counts
+    n_items = len(pool) if pool else 0
+    return {
+        "selection_ms": shown.selection_ms if shown else None,
+        "full_scan_ms": session.project.indexes.full_scan_ms,
+        "margin": shown.margin if shown else None,
+        "scored": shown.items_scored if shown else 0,
+        "total": shown.items_total if shown else n_items,
+        "retrain_ms": shown.retrain_ms if shown else None,
+        "n_labels": shown.n_labels if shown else 0,
+        "accuracy": shown.accuracy if shown else None,
+        "held_out": len(pool.held_out.ids) if pool else 0,
+        "counts": {
+            "yes": counts.yes,
+            "no": counts.no,
+            "unsure": counts.unsure + counts.tied,
+            "skip": counts.skip,
+            "left": n_items - counts.answered,
+        },
+        "strategy": shown.strategy if shown else session.strategy,
+        "strategy_label": label_of(shown.strategy if shown else session.strategy),
+        "why": shown.why if shown else None,
+    }
+
+
+def _history(rounds: Sequence[SelectionRecord]) -> dict[str, list[float | None]]:
+    return {
+        "selection_ms": [r.selection_ms for r in rounds],
+        "margin": [r.margin for r in rounds],
+        "scored": [r.items_scored for r in rounds],
+        "retrain_ms": [r.retrain_ms for r in rounds],
+        "accuracy": [r.accuracy for r in rounds],
+    }
+
+
+def _strip(session: LabelingSession) -> list[dict[str, Any]]:
+    recent = session.project.log.recent_answers(session.concept.record.id, STRIP, session_id=session.id)
+    return [
+        {"answer_id": a.id, "item": a.item, "answer": a.answer, "src": _thumbnail(session, a.item)}
+        for a in reversed(recent)
+    ]
+
+
+def _waiting(session: LabelingSession) -> dict[str, Any]:
+    progress = session.project.build_progress()
+    return {
+        "done": progress.done if progress else 0,
+        "total": progress.total if progress else 0,
+        "exhausted": session.exhausted,
+    }
+
+
+def example_urls(images: Sequence[bytes]) -> list[str]:
+    """Stored example images as data URLs."""
+    return [data_url(Image.open(io.BytesIO(raw))) for raw in images]

@@ -1,0 +1,59 @@
+"""Item images as the browser receives them: data URLs, small ones lossless, big ones as bounded JPEG."""
+
+from __future__ import annotations
+
+import base64
+import io
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+if TYPE_CHECKING:
+    from core.sources.base import Source
+
+CARD_SIZE = 560
+"""Longest side in pixels of the image on the card (the largest square that the layout gives it)."""
+
+THUMBNAIL_SIZE = 88
+"""Longest side in pixels of an image in the strip, twice its size on the page for dense screens."""
+
+LOSSLESS_UP_TO = 128
+"""Images no larger than this are sent as PNG, pixel for pixel; larger ones as JPEG."""
+
+
+def encode(image: Image.Image) -> tuple[bytes, str]:
+    """The image's bytes and media type."""
+    buffer = io.BytesIO()
+    if max(image.size) <= LOSSLESS_UP_TO:
+        image.save(buffer, "PNG", compress_level=1)
+        return buffer.getvalue(), "image/png"
+    image.save(buffer, "JPEG", quality=92, subsampling=0)
+    return buffer.getvalue(), "image/jpeg"
+
+
+def data_url(image: Image.Image) -> str:
+    """The image as a ``data:`` URL."""
+    raw, media_type = encode(image)
+    return f"data:{media_type};base64,{base64.b64encode(raw).decode('ascii')}"
+
+
+class Pictures:
+    """Renders a source's items and remembers the last few.
+
+    Parameters
+    ----------
+    source : Source
+        Where the items come from.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.card = lru_cache(maxsize=64)(self._card)
+        self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
+
+    def _card(self, item: int) -> str:
+        return data_url(self._source.image(item, CARD_SIZE))
+
+    def _thumbnail(self, item: int) -> str:
+        return data_url(self._source.image(item, THUMBNAIL_SIZE))

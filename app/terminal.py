@@ -1,0 +1,89 @@
+"""What the command line shows of pools: progress while one is built, facts about one that is there."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from core.build import Progress, build, estimate
+from core.pool import Pool
+from core.sources.base import Source
+
+PROBLEMS_SHOWN = 10
+
+
+def bytes_in_words(n: float) -> str:
+    """Bytes with a unit that keeps the number short: 1.5 GB."""
+    for unit in ("bytes", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:,.3g} GB"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """Seconds as a person says them: 1 min 18 s."""
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    minutes, last = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {last} s" if minutes else f"{last} s"
+
+
+def progress_in_words(progress: Progress) -> str:
+    """One line: how far, how fast, how long still."""
+    words = f"{progress.done:,} of {progress.total:,} items"
+    if progress.state == "building" and progress.per_second:
+        left = seconds_in_words(progress.seconds_left or 0)
+        words += f", {progress.per_second:,.0f} images/s, about {left} left"
+    return words
+
+
+def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -> None:
+    """Build or resume the pool `out`, with a progress bar; Ctrl-C and SIGTERM stop it cleanly."""
+    stop = threading.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: stop.set())
+    expected = estimate(source)
+    if quiet:
+        build(source, out, threads=threads, stop=stop)
+        return
+    click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
+    with click.progressbar(length=expected.items, show_pos=True, item_show_func=lambda line: line) as bar:
+
+        def show(progress: Progress) -> None:
+            bar.update(max(0, progress.done - bar.pos), f"{progress.per_second or 0:,.0f} images/s")
+
+        pool = build(source, out, threads=threads, stop=stop, progress=show)
+    if not pool.complete:
+        click.echo(f"Stopped at {len(pool):,} items; the same command goes on from there.")
+    problems = pool.problems()
+    if problems:
+        click.echo(f"{len(problems):,} files could not be read; marginalia pool info {out} lists them.")
+
+
+def show_pool(path: Path, *, check: bool) -> None:
+    """Print what the pool at `path` holds; with `check`, after reading all of it."""
+    pool = Pool.open(path)
+    if check:
+        pool.check(deep=True)
+    state = "complete" if pool.complete else f"{pool.expected:,} expected, still to be built"
+    click.echo(f"{pool.title}")
+    click.echo(f"  items      {len(pool):,} ({state})")
+    click.echo(f"  held out   {len(pool.held_out.ids):,}")
+    click.echo(f"  features   {pool.n_features}, {bytes_in_words(len(pool) * pool.n_features * 4)}")
+    if pool.classes:
+        names = ", ".join(pool.classes[:12]) + (", …" if len(pool.classes) > 12 else "")
+        click.echo(f"  classes    {len(pool.classes)}: {names}")
+    if check:
+        click.echo("  checksums  all files are whole")
+    problems = pool.problems()
+    click.echo(f"  unreadable {len(problems):,}")
+    for problem in problems[:PROBLEMS_SHOWN]:
+        click.echo(f"    {problem.name}: {problem.reason}")
+    if len(problems) > PROBLEMS_SHOWN:
+        click.echo(f"    … and {len(problems) - PROBLEMS_SHOWN:,} more")

@@ -1,0 +1,224 @@
+"""Replays a project's log: every selection is trained, made and ranked again, and compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from app.project import LABELS_FILE, ProjectFile
+from app.training import SKIPPED_TOO, Chosen, Trained, choose, excluded_items, train_concept
+from core.errors import InputError
+from core.pool import Pool
+from core.selection import PoolExhausted, QueryStrategy, make_strategy
+from storage import AnswerRecord, ConceptRecord, Concepts, Database, LabelLog, LabelState, SelectionRecord
+
+REPLAYED = ("strategy", "random-start", "example", "skipped-again")
+"""Selections that were computed; an undo only shows an earlier one again."""
+
+SAID_AT_MOST = 20
+
+
+@dataclass
+class Findings:
+    """What a replay found.
+
+    Parameters
+    ----------
+    answers, selections : int
+        Rows of the log.
+    digests, choices : int
+        Hyperplanes trained again and selections made again.
+    ranks : list of int
+        For every selection with a hyperplane, how many items that it could have chosen are nearer.
+    problems : list of str
+        One sentence for each disagreement.
+    """
+
+    answers: int = 0
+    selections: int = 0
+    digests: int = 0
+    choices: int = 0
+    ranks: list[int] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def verify_project(project: Path, *, as_json: bool = False) -> int:
+    """Verify the project and print what was found; returns the exit code, 1 where the log does not hold."""
+    file = ProjectFile.read(project)
+    pool = Pool.open(file.pool_path(project))
+    findings = Findings()
+    with Database.open(project / LABELS_FILE, read_only=True) as database:
+        concepts = Concepts(database)
+        for concept in concepts.all():
+            _verify_concept(LabelLog(database), concepts, concept, pool, findings)
+    if as_json:
+        click.echo(json.dumps(_summary(findings)))
+    else:
+        _print(findings)
+    return 1 if findings.problems else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A selection of the log, with the concept as it was then."""
+
+    record: SelectionRecord
+    trained: Trained
+    exclude: np.ndarray
+
+
+def _verify_concept(
+    log: LabelLog, concepts: Concepts, concept: ConceptRecord, pool: Pool, findings: Findings
+) -> None:
+    answers = list(log.answers_after(concept.id))
+    selections = list(log.selections(concept.id))
+    findings.answers += len(answers)
+    findings.selections += len(selections)
+    by_id = {selection.id: selection for selection in selections}
+    for answer in answers:
+        selection = by_id.get(answer.selection_id or "")
+        if answer.selection_id and selection is None:
+            findings.problems.append(f"Answer {answer.id} names a selection that the log does not have")
+        elif selection is not None and selection.item != answer.item:
+            findings.problems.append(
+                f"Answer {answer.id} is about item {answer.item}, its selection showed item {selection.item}"
+            )
+    replays = sorted(_replays(concepts, concept, answers, selections, pool, findings), key=_index_of)
+    fitted: dict[tuple[str, str], QueryStrategy] = {}
+    for index, group in groupby(replays, key=_index_of):
+        _reselect(list(group), index, pool, fitted, findings)
+
+
+def _replays(
+    concepts: Concepts,
+    concept: ConceptRecord,
+    answers: Sequence[AnswerRecord],
+    selections: Sequence[SelectionRecord],
+    pool: Pool,
+    findings: Findings,
+) -> Iterator[Replay]:
+    """Fold the log forward once, training the concept as it stood at each selection."""
+    state, coming = LabelState(concept.id), iter(answers)
+    following = next(coming, None)
+    computed = sorted((s for s in selections if s.why in REPLAYED), key=lambda s: (s.trained_through, s.seq))
+    for record in computed:
+        while following is not None and following.seq <= record.trained_through:
+            state.apply(following)
+            following = next(coming, None)
+        examples = concepts.examples(concept.id, record.examples_through)
+        as_then = replace(concept, c=record.c, class_weight=record.class_weight)
+        trained = train_concept(
+            pool, state.labels(), examples, as_then, examples_through=record.examples_through
+        )
+        digest = trained.hyperplane.digest if trained.hyperplane else None
+        findings.digests += 1
+        if digest != record.hyperplane_digest:
+            findings.problems.append(
+                f"Round {record.round}: the labels give hyperplane {digest}, "
+                f"the log has {record.hyperplane_digest}"
+            )
+        skipped_too = bool(record.parameters.get(SKIPPED_TOO))
+        exclude = excluded_items(state, record.leased, include_skipped=skipped_too)
+        yield Replay(record, trained, exclude)
+
+
+def _index_of(replay: Replay) -> tuple[str, str, int]:
+    record = replay.record
+    parameters = {name: value for name, value in record.parameters.items() if name != SKIPPED_TOO}
+    return record.strategy, json.dumps(parameters, sort_keys=True), record.items_total
+
+
+def _reselect(
+    replays: Sequence[Replay],
+    index: tuple[str, str, int],
+    pool: Pool,
+    fitted: dict[tuple[str, str], QueryStrategy],
+    findings: Findings,
+) -> None:
+    """Make selections again that came from one index, and rank what they chose by brute force.
+
+    `fitted` keeps each strategy as it was over fewer rows, to be extended as it was then.
+    """
+    name, parameters, n_items = index
+    then = pool.prefix(n_items)
+    try:
+        fitted[name, parameters] = _strategy_as_then(
+            fitted.get((name, parameters)), replays[0].record.why, index, then
+        )
+    except (InputError, TypeError) as error:
+        findings.problems.append(f"The strategy {name} with {parameters} can't be made again: {error}")
+        return
+    for replay in replays:
+        record = replay.record
+        chosen = _choose_again(replay, then, fitted[name, parameters])
+        findings.choices += 1
+        item = int(chosen.selection.ids[0]) if chosen else None
+        if item != record.item:
+            findings.problems.append(
+                f"Round {record.round}: {record.strategy} chooses item {item}, the log has item {record.item}"
+            )
+        if replay.trained.hyperplane is not None:
+            findings.ranks.append(_rank(replay, then, findings))
+
+
+def _strategy_as_then(
+    before: QueryStrategy | None, why: str, index: tuple[str, str, int], then: Pool
+) -> QueryStrategy:
+    name, parameters, _ = index
+    if before is not None:
+        return before.extended(then)
+    if why in ("random-start", "example"):
+        return make_strategy("random").fit(then)
+    return make_strategy(name, **json.loads(parameters)).fit(then)
+
+
+def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy) -> Chosen | None:
+    try:
+        return choose(then, strategy, replay.trained, exclude=replay.exclude, seed=replay.record.seed)
+    except PoolExhausted:
+        return None
+
+
+def _rank(replay: Replay, then: Pool, findings: Findings) -> int:
+    """How many items that could have been chosen are nearer to the hyperplane than the one that was."""
+    hyperplane, record = replay.trained.hyperplane, replay.record
+    assert hyperplane is not None
+    margin = float(abs(hyperplane.scores(then.rows_of(np.array([record.item])))[0]))
+    if record.margin is None or not np.isclose(margin, record.margin, rtol=1e-9, atol=1e-12):
+        findings.problems.append(f"Round {record.round}: |wᵀx| is {margin:.9g}, the log has {record.margin}")
+    margins = np.abs(then.scores(hyperplane))
+    free = ~np.isin(then.ids, replay.exclude)
+    return int(np.count_nonzero(margins[free] < margin - 1e-6))
+
+
+def _summary(findings: Findings) -> dict[str, Any]:
+    ranks = np.array(findings.ranks)
+    said = asdict(findings) | {"ranks": None}
+    said["rank_median"] = float(np.median(ranks)) if len(ranks) else None
+    said["rank_max"] = int(ranks.max()) if len(ranks) else None
+    said["rank_0_share"] = float(np.mean(ranks == 0)) if len(ranks) else None
+    del said["ranks"]
+    return said
+
+
+def _print(findings: Findings) -> None:
+    summary = _summary(findings)
+    click.echo(f"{findings.answers:,} answers and {findings.selections:,} selections in the log.")
+    click.echo(f"{findings.digests:,} hyperplanes trained again, {findings.choices:,} selections made again.")
+    if findings.ranks:
+        click.echo(
+            f"Brute force: the chosen items have median rank {summary['rank_median']:,.0f}, at most "
+            f"{summary['rank_max']:,}; {100 * summary['rank_0_share']:.0f} % are the very nearest."
+        )
+    for problem in findings.problems[:SAID_AT_MOST]:
+        click.echo(f"  ✗ {problem}")
+    if len(findings.problems) > SAID_AT_MOST:
+        click.echo(f"  … and {len(findings.problems) - SAID_AT_MOST:,} more")
+    click.echo("The log holds." if not findings.problems else f"{len(findings.problems):,} disagreements.")

@@ -1,0 +1,297 @@
+"""The folder of projects that one server process serves."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from app.project import LABELS_FILE, POOL_FOLDER, Project, ProjectFile, create_concept, is_project
+from core.build import Progress
+from core.errors import InputError
+from core.pool import Pool
+from core.sources import source_from
+from storage import Concepts, Database
+from storage.errors import StorageError
+
+DEMO = "digits"
+"""Key of the demo's project."""
+
+THUMBNAILS = 5
+
+_current: Workspace | None = None
+
+
+def current() -> Workspace:
+    """The workspace that this process serves.
+
+    Raises
+    ------
+    InputError
+        If it serves none: the pages run only inside ``marginalia demo`` or ``marginalia serve``.
+    """
+    if _current is None:
+        raise InputError(
+            "No projects are being served: start the page with marginalia demo or marginalia serve"
+        )
+    return _current
+
+
+@dataclass(frozen=True)
+class NewProject:
+    """What the start page asks for.
+
+    Parameters
+    ----------
+    source_word : str
+        Where the images come from, as for ``marginalia pool build``; or the folder of a pool that is there.
+    question : str
+        The concept's yes/no question.
+    positive_class : str or None
+        The class of the truth that means yes, where truth is known.
+    guideline : str
+        What annotators should know.
+    examples : sequence of bytes
+        Image files that show a yes.
+    """
+
+    source_word: str
+    question: str
+    positive_class: str | None = None
+    guideline: str = ""
+    examples: Sequence[bytes] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class ProjectSummary:
+    """One line of the start page; `problem` says in one sentence why the project can't be used."""
+
+    key: str
+    title: str
+    subtitle: str = ""
+    status: str = ""
+    thumbnails: Sequence[str] = ()
+    build: Progress | None = None
+    has_labels: bool = False
+    problem: str | None = None
+
+
+class Workspace:
+    """Opens, lists and creates projects.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the projects; made if it is not there.
+    only : str or None
+        Serve this project alone and make no others.
+    """
+
+    def __init__(self, folder: Path, only: str | None = None) -> None:
+        self.folder = folder.resolve()
+        self._only = only
+        self._open: dict[str, Project] = {}
+        self._lock = threading.RLock()
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        global _current
+        _current = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        global _current
+        _current = None
+        for project in self._open.values():
+            project.close()
+
+    @property
+    def can_create(self) -> bool:
+        """Whether the start page may make projects."""
+        return self._only is None
+
+    def projects(self) -> list[ProjectSummary]:
+        """All projects, by name; one that can't be used says why."""
+        names = sorted(child.name for child in self.folder.iterdir() if is_project(child))
+        return [self._summary(name) for name in names if self._only in (None, name)]
+
+    def project(self, key: str) -> Project:
+        """The project of this key, opened once a process.
+
+        Raises
+        ------
+        InputError
+            If there is none, or if it can't be opened.
+        """
+        with self._lock:
+            if key not in self._open:
+                folder = self.folder / key
+                allowed = self._only in (None, key) and folder.parent == self.folder and is_project(folder)
+                if not allowed:
+                    raise InputError(f"There is no project {key!r} here")
+                self._open[key] = Project(folder)
+            return self._open[key]
+
+    def create(self, new: NewProject, *, key: str | None = None) -> str:
+        """Make a project and start to build its pool; returns its key.
+
+        Nothing is left behind where it fails.
+
+        Raises
+        ------
+        InputError
+            If the images can't be found, the question is empty, or an example is no image.
+        """
+        if not self.can_create:
+            raise InputError(
+                "This server serves one project only: start marginalia serve with a folder of projects"
+            )
+        question = " ".join(new.question.split())
+        if not question:
+            raise InputError(
+                'A project needs a question that can be answered with yes or no, such as "Is it a leaf?"'
+            )
+        word = new.source_word.strip()
+        if not word:
+            raise InputError("A project needs images: name a folder")
+        file, classes = self._describe(word)
+        positive = new.positive_class or guess_class(question, classes)
+        if positive is not None and positive not in classes:
+            raise InputError(f"The images have no class {positive!r}; they have {_some(classes)}")
+        with self._lock:
+            key = key or self._free_key(question)
+            half = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+            try:
+                file.write(half)
+                with Database.open(half / LABELS_FILE, create=True) as database:
+                    create_concept(Concepts(database), question, "", new.guideline, positive)
+                if new.examples:
+                    _check_examples(new.examples)
+                half.rename(self.folder / key)
+            except BaseException:
+                shutil.rmtree(half, ignore_errors=True)
+                raise
+            project = self.project(key)
+        if new.examples:
+            project.session().add_examples(new.examples)
+        return key
+
+    def demo(self, items: int) -> str:
+        """The demo's project with a pool of `items` digits: made, or gone on with.
+
+        Raises
+        ------
+        InputError
+            If the demo is there with more items than that.
+        """
+        folder = self.folder / DEMO
+        if is_project(folder):
+            file = ProjectFile.read(folder)
+            there = int(file.source.partition(":")[2] or 0)
+            if there > items:
+                raise InputError(
+                    f"The demo in {self.folder} has {there:,} items, more than --items {items}: "
+                    "leave --items out, or name another folder with --data"
+                )
+            if there < items:
+                ProjectFile(file.pool, f"digits:{items}", file.relative_to).write(folder)
+        else:
+            question = NewProject(
+                f"digits:{items}", "Is this a 7?", "7", "Any way of writing a seven, with or without a bar."
+            )
+            self.create(question, key=DEMO)
+        self.project(DEMO)
+        return DEMO
+
+    def _describe(self, word: str) -> tuple[ProjectFile, tuple[str, ...]]:
+        """The project file for a SOURCE word or a pool's folder, and the classes known there."""
+        path = Path(word).expanduser()
+        if (path / "pool.json").is_file():
+            return ProjectFile(str(path.resolve()), "", str(Path.cwd())), Pool.open(path).classes
+        if path.is_dir():
+            word = str(path.resolve())
+        return ProjectFile(POOL_FOLDER, word, str(Path.cwd())), source_from(word).classes
+
+    def _free_key(self, question: str) -> str:
+        stem = re.sub(r"[^a-z0-9]+", "-", question.lower()).strip("-")[:40] or "project"
+        key, number = stem, 2
+        while (self.folder / key).exists():
+            key, number = f"{stem}-{number}", number + 1
+        return key
+
+    def _summary(self, key: str) -> ProjectSummary:
+        try:
+            project = self.project(key)
+            concept = project.concepts.all()[0]
+            counts = project.live_concept(concept.id).catch_up().counts
+        except (InputError, StorageError) as error:
+            return ProjectSummary(key=key, title=key, problem=str(error))
+        pool = project.pool
+        progress = project.build_progress()
+        subtitle = f"{pool.title}, {len(pool):,} items" if pool else "The pool is being built"
+        accuracy = project.last_accuracy(concept.id)
+        return ProjectSummary(
+            key=key,
+            title=concept.question,
+            subtitle=subtitle,
+            status=_status(counts.yes, counts.no, counts.skip, accuracy, growing=progress is not None),
+            thumbnails=_thumbnails(project, pool),
+            build=progress,
+            has_labels=counts.answered > 0,
+            problem=project.problem(),
+        )
+
+
+def guess_class(question: str, classes: Sequence[str]) -> str | None:
+    """The class that a question names as its last word: "airplane" in "Is it an airplane?"."""
+    words = re.findall(r"[\w-]+", question.lower())
+    named = [name for name in classes if name.lower() in words[-1:]]
+    return named[0] if len(named) == 1 else None
+
+
+def _status(yes: int, no: int, skipped: int, accuracy: float | None, *, growing: bool) -> str:
+    if not yes + no + skipped:
+        return "No labels yet. Start with an example or at random."
+    words = f"{yes:,} yes, {no:,} no" + (f", {skipped:,} skipped" if skipped else "") + "."
+    if accuracy is not None:
+        words += f" {100 * accuracy:.1f} % on held-out images."
+    return words + (" Labeling can go on while the pool grows." if growing else "")
+
+
+def _thumbnails(project: Project, pool: Pool | None) -> list[str]:
+    if pool is None:
+        return []
+    step = max(1, min(len(pool), 1000) // THUMBNAILS)
+    found = []
+    for item in pool.ids[: step * THUMBNAILS : step]:
+        try:
+            found.append(project.pictures.thumbnail(int(item)))
+        except InputError:
+            continue
+    return found
+
+
+def _check_examples(examples: Sequence[bytes]) -> None:
+    import io
+
+    from core.sources.images import read_image
+
+    for raw in examples:
+        read_image(io.BytesIO(raw), 64)
+
+
+def _some(names: Sequence[str]) -> str:
+    if not names:
+        return "no classes"
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+__all__ = ["NewProject", "ProjectSummary", "Workspace", "current", "guess_class", "is_project"]
