@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TextIO, get_args
 
@@ -92,24 +91,26 @@ def _log_lines(database: Database, concept_id: int | None) -> Iterator[dict[str,
 
 
 def _log_line(row: LogRow) -> dict[str, Any]:
-    answer = asdict(row.answer)
-    line = {
-        "seq": answer.pop("seq"),
-        "id": answer.pop("id"),
+    given, chosen = row.answer, row.selection
+    return {
+        "seq": given.seq,
+        "id": given.id,
         "concept": row.concept,
-        "item": answer.pop("item"),
-        "answer": answer.pop("answer"),
+        "item": given.item,
+        "answer": given.answer,
+        "undoes": given.undoes,
+        "corrects": given.corrects,
         "undone_by": row.undone_by,
-        **answer,
+        "purpose": given.purpose,
+        "annotator": given.annotator,
+        "session_id": given.session_id,
+        "browser_time": iso(given.browser_time),
+        "server_time": iso(given.server_time),
+        "time_taken_ms": given.time_taken_ms,
+        "selection_id": given.selection_id,
+        **(_NO_SELECTION if chosen is None else {name: getattr(chosen, name) for name in _SELECTION_COLUMNS}),
+        "selected_time": None if chosen is None else iso(chosen.created),
     }
-    del line["concept_id"]
-    for name in ("browser_time", "server_time"):
-        line[name] = iso(line[name])
-    chosen = row.selection
-    for name in _SELECTION_COLUMNS:
-        line[name] = None if chosen is None else getattr(chosen, name)
-    line["selected_time"] = None if chosen is None else iso(chosen.created)
-    return line
 
 
 _SELECTION_COLUMNS = (
@@ -134,6 +135,7 @@ _SELECTION_COLUMNS = (
     "seed",
     "accuracy",
 )
+_NO_SELECTION = dict.fromkeys(_SELECTION_COLUMNS)
 
 
 def iso(milliseconds: int) -> str:
@@ -142,7 +144,7 @@ def iso(milliseconds: int) -> str:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def _named(lines: Iterable[dict[str, Any]], name_of: Callable[[int], str]) -> Iterator[dict[str, Any]]:

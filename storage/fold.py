@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.errors import StorageError
-from storage.records import STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
+from storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -138,8 +138,11 @@ class LabelState:
         return item
 
     def _settle(self, item: int) -> None:
-        last = {vote.annotator: vote for vote in self._votes.get(item, ())}
-        status, label = _tally(last.values())
+        votes = self._votes.get(item, ())
+        if len(votes) == 1:
+            status, label = _ALONE[votes[0].answer, votes[0].trains]
+        else:
+            status, label = _tally({vote.annotator: vote for vote in votes}.values())
         before = self._status.get(item)
         if before != status:
             if before is not None:
@@ -163,7 +166,7 @@ def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
     words: set[AnswerWord] = set()
     for vote in votes:
         words.add(vote.answer)
-        step = {"yes": 1, "no": -1}.get(vote.answer, 0)
+        step = _STEP.get(vote.answer, 0)
         balance += step
         train_balance += step if vote.trains else 0
     label = None if train_balance == 0 else train_balance > 0
@@ -174,6 +177,13 @@ def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
     if "unsure" in words:
         return "unsure", label
     return ("skip" if words else None), label
+
+
+_STEP: dict[AnswerWord, int] = {"yes": 1, "no": -1}
+# By far the most items have one vote.
+_ALONE = {
+    (word, trains): _tally([_Vote("", "", word, trains)]) for word in ANSWERS for trains in (False, True)
+}
 
 
 def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:

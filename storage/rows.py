@@ -36,8 +36,25 @@ _CONCEPT = [column.name for column in columns(Concept)]
 
 
 def answer(values: Sequence[Any]) -> AnswerRecord:
-    """An answer from its row."""
-    return AnswerRecord(**dict(zip(_ANSWER, values, strict=True)))
+    """An answer from its row. Spelled out, because a long log has many."""
+    (seq, id_, concept_id, session_id, selection_id, item, word, undoes, corrects, *rest) = values
+    (annotator, purpose, browser_time, server_time, time_taken_ms) = rest
+    return AnswerRecord(
+        id=id_,
+        concept_id=concept_id,
+        session_id=session_id,
+        annotator=annotator,
+        item=item,
+        answer=word,
+        browser_time=browser_time,
+        time_taken_ms=time_taken_ms,
+        selection_id=selection_id,
+        undoes=undoes,
+        corrects=corrects,
+        purpose=purpose,
+        seq=seq,
+        server_time=server_time,
+    )
 
 
 def selection(values: Sequence[Any]) -> SelectionRecord:
