@@ -10,25 +10,29 @@ import numpy as np
 from PIL import Image
 
 from core.errors import InputError
+from core.sources import KINDS
+from core.sources.base import Problem, Source
 
 
-class FakeSource:
+class FakeSource(Source):
     """A source of random embeddings of unit norm whose truth is known and can be learned.
 
-    Item i is a function of ``seed`` and i alone, so a longer FakeSource begins with the shorter one's items.
-    Row i is ``lean`` (shared by all, as GIST rows share a mean) + its class's centre + Gaussian noise, made
+    Item i is a function of `seed` and i alone, so that a longer FakeSource begins with a shorter one's items.
+    Row i is `lean` (shared by all, as GIST rows share a mean) + its class's centre + Gaussian noise, made
     unit-norm.
 
     Parameters
     ----------
     n_items : int
         All ids, held-out and unreadable ones included.
-    n_features : int
+    n_features : int or None
+        None: no embeddings, so that GIST is computed from `grey`, which is random.
     seed : int
     classes : sequence of str
-        Drawn with probabilities ``priors`` (uniform by default). Empty: truth unknown.
-    held_out, unreadable : sequences of ids
-        Unreadable items have rows of NaN in `features` and zeros in `grey`, and are no rows of a pool.
+        Drawn with probabilities `priors` (uniform by default). Empty: truth unknown.
+    held_out : sequence of ids
+    unreadable : sequence of ids
+        Listed as problems by `grey`; needs n_features=None, since embeddings are always readable.
     separation, lean : float
         Lengths of the class centres and of the shared mean, where the noise has length about 1.
     """
@@ -38,7 +42,7 @@ class FakeSource:
     def __init__(
         self,
         n_items: int,
-        n_features: int = 8,
+        n_features: int | None = 8,
         *,
         seed: int = 0,
         classes: Sequence[str] = ("no", "yes"),
@@ -48,6 +52,8 @@ class FakeSource:
         separation: float = 1.0,
         lean: float = 0.0,
     ) -> None:
+        if len(unreadable) and n_features is not None:
+            raise ValueError("unreadable items need n_features=None")
         self.n_items = n_items
         self.n_features = n_features
         self.seed = seed
@@ -82,20 +88,15 @@ class FakeSource:
         arguments = {key: value for key, value in spec.items() if key != "kind"}
         return cls(arguments.pop("n_items"), arguments.pop("n_features"), **arguments)
 
-    def save(self, folder: Path) -> None:
-        """Nothing to keep: the spec says it all."""
-
     def image(self, item: int, size: int) -> Image.Image:
         """A square whose one colour spells the id, 8 bits a channel."""
-        self._allowed(np.array([item]))
+        self.check_items(np.array([item]))
         if item in self._unreadable:
             raise InputError(f"item {item} cannot be read: made unreadable by the test")
         return Image.new("RGB", (size, size), (item >> 16 & 255, item >> 8 & 255, item & 255))
 
-    def grey(self, items: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-        from core.sources.base import Problem
-
-        items = self._allowed(items)
+    def grey(self, items: np.ndarray) -> tuple[np.ndarray, list[Problem]]:
+        items = self.check_items(items)
         pictures = np.zeros((len(items), 32, 32), dtype=np.float32)
         problems = []
         for place, item in enumerate(items.tolist()):
@@ -105,9 +106,10 @@ class FakeSource:
                 pictures[place] = np.random.default_rng([self.seed, item]).random((32, 32), dtype=np.float32)
         return pictures, problems
 
-    def features(self, items: np.ndarray) -> np.ndarray:
-        """Shape (n, n_features) float32, unit norm; NaN where unreadable."""
-        items = self._allowed(items)
+    def features(self, items: np.ndarray) -> np.ndarray | None:
+        items = self.check_items(items)
+        if self.n_features is None:
+            return None
         X = self._normals(items)
         X /= np.sqrt(self.n_features)
         if self.lean:
@@ -116,11 +118,10 @@ class FakeSource:
             centres = np.array([self._direction(c) for c in range(len(self.classes))])
             X += self.separation * centres[self.truth(items)]
         X /= np.linalg.norm(X, axis=1, keepdims=True)
-        X[np.isin(items, self._unreadable)] = np.nan
         return X.astype(np.float32)
 
     def truth(self, items: np.ndarray) -> np.ndarray:
-        items = self._allowed(items)
+        items = self.check_items(items)
         if not self.classes:
             return np.full(len(items), -1, dtype=np.int16)
         bounds = np.cumsum(self.priors or [1 / len(self.classes)] * len(self.classes))
@@ -132,12 +133,6 @@ class FakeSource:
 
     def name(self, item: int) -> str:
         return f"item {item}"
-
-    def _allowed(self, items: np.ndarray) -> np.ndarray:
-        items = np.asarray(items, dtype=np.int64)
-        if items.size and (items.min() < 0 or items.max() >= self.n_items):
-            raise InputError(f"ids must be 0 to {self.n_items - 1}, got {items.min()} to {items.max()}")
-        return items
 
     def _direction(self, which: int) -> np.ndarray:
         direction = np.random.default_rng([self.seed, which]).standard_normal(self.n_features)
@@ -153,6 +148,9 @@ class FakeSource:
         radius = np.sqrt(-2 * np.log1p(-u[:, :half]))
         angle = 2 * np.pi * u[:, half:]
         return np.hstack([radius * np.cos(angle), radius * np.sin(angle)])[:, : self.n_features]
+
+
+KINDS[FakeSource.kind] = FakeSource
 
 
 def _uniform(counters: np.ndarray, key: np.uint64) -> np.ndarray:

@@ -1,0 +1,344 @@
+"""Building a pool from a source: any number of threads, any number of interruptions, always the same bytes.
+
+The items that are neither held out nor published are cut, in the order of their ids, into segments, and each
+segment into chunks. Threads compute the features of chunks; results are taken in order, so that nothing
+depends on how many threads there are or how often the builder was killed. A small first segment lets labeling
+begin early.
+
+A pool grows when it is built again from a source that has the same items and more after them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.continuation import plain_spec, require_continuation
+from core.durable import disk_trouble
+from core.errors import InputError
+from core.features import compute, n_features
+from core.manifest import MANIFEST, Manifest
+from core.pool import Pool
+from core.progress import Progress, Reporter, lock_for_building, read_progress
+from core.publish import Content, Publisher, require_own_folder
+from core.sources import Problem, Source
+
+__all__ = ["BuildEstimate", "Progress", "build", "estimate", "read_progress"]
+
+FIRST_SEGMENT_ROWS = 20_000
+SEGMENT_ROWS = 50_000
+SEGMENT_BYTES = 1 << 27
+"""Long embeddings make shorter segments, because one segment is held in memory while it is filled."""
+CHUNK_ITEMS = 1_000
+SPARE_BYTES = 32 << 20
+"""Room that a build leaves on the disk."""
+
+FeatureType = Literal["float32", "float16"]
+J = TypeVar("J")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class BuildEstimate:
+    """What a pool will take.
+
+    Parameters
+    ----------
+    items : int
+        All items of the source.
+    n_features : int
+    bytes : int
+        On the disk, when it is complete, if every item can be read.
+    """
+
+    items: int
+    n_features: int
+    bytes: int
+
+
+def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
+    """How much disk a pool of `source` will take."""
+    d = n_features(source)
+    beside = np.dtype(np.int64).itemsize + np.dtype(np.int16).itemsize
+    return BuildEstimate(len(source), d, len(source) * (d * np.dtype(dtype).itemsize + beside))
+
+
+def build(
+    source: Source,
+    path: Path | str,
+    *,
+    dtype: FeatureType | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    threads: int | None = None,
+    stop: threading.Event | None = None,
+) -> Pool:
+    """Make the pool in the folder `path` from `source`, or go on with one that is half done or has grown.
+
+    Parameters
+    ----------
+    source : Source
+        The items.
+    path : Path or str
+        Made where it does not exist.
+    dtype : {"float32", "float16"}, default: the pool's own, float32 for a new one
+        How features are stored.
+    progress : callable
+        Called in this thread after every thousand items; other processes use `read_progress`.
+    threads : int, default: all cores
+        That compute features.
+    stop : Event
+        When it is set, the builder returns within about a second; what is published stays, and building again
+        goes on from there.
+
+    Returns
+    -------
+    Pool
+        Complete, unless it was stopped.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something else, belongs to another source or is being built by another process;
+        if the disk is or becomes too full or can't be written; if no item can be read. What was published
+        before stays whole, and building again goes on from there.
+    """
+    pool = Path(path)
+    if threads is not None and threads < 1:
+        raise InputError(f"threads must be at least 1, got {threads}")
+    if dtype not in (None, "float32", "float16"):
+        raise InputError(f"dtype must be float32 or float16, got {dtype!r}")
+    _make_folder(pool)
+    with disk_trouble(pool):
+        lock = lock_for_building(pool)
+    try:
+        publisher = _begin(source, pool, dtype)
+        if not publisher.manifest.complete:
+            _require_room(source, pool, publisher.manifest)
+            _fill(source, pool, publisher, progress, threads or _cores(), stop or threading.Event())
+        return Pool.open(pool)
+    finally:
+        lock.release()
+
+
+def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
+    """A publisher whose manifest is on the disk and says that the pool is made from `source`."""
+    if not (pool / MANIFEST).exists():
+        require_own_folder(pool)
+        if not len(source):
+            raise InputError(f"{source.title} has no items: a pool needs at least one")
+        publisher = Publisher(pool, _manifest_for(source, dtype or "float32", n_features(source)))
+        _require_room(source, pool, publisher.manifest)
+        publisher.begin(source)
+        return publisher
+    before = Pool.open(pool)
+    manifest = Manifest.read(pool)
+    if dtype not in (None, manifest.dtype):
+        raise InputError(f"the pool {pool} holds {manifest.dtype} features, got dtype {dtype}")
+    if plain_spec(source) == manifest.source:
+        publisher = Publisher(pool, manifest)
+        with disk_trouble(pool):
+            publisher.tidy()
+        return publisher
+    require_continuation(before, manifest, source)
+    grown = replace(
+        _manifest_for(source, manifest.dtype, manifest.n_features),
+        source_folder=manifest.source_folder,
+        held_out=manifest.held_out,
+        segments=manifest.segments,
+    )
+    publisher = Publisher(pool, grown)
+    _require_room(source, pool, publisher.manifest)
+    publisher.begin(source)
+    return publisher
+
+
+def _manifest_for(source: Source, dtype: str, n_features: int) -> Manifest:
+    return Manifest(
+        title=source.title,
+        source=plain_spec(source),
+        source_folder=None,
+        classes=source.classes,
+        items=len(source),
+        n_held_out=len(source.held_out()),
+        n_features=n_features,
+        dtype=dtype,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A part of the pool that is to be made of these ids; `stop` as in `Part`."""
+
+    ids: NDArray[np.int64]
+    stop: int
+    last: bool = False
+
+    def chunks(self) -> Iterator[NDArray[np.int64]]:
+        for first in range(0, len(self.ids), CHUNK_ITEMS):
+            yield self.ids[first : first + CHUNK_ITEMS]
+
+
+@dataclass(frozen=True, eq=False)
+class _Computed:
+    task: _Task
+    n_items: int
+    content: Content
+
+
+def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
+    """What is left to do, in order: the held-out items, which are few, then the segments."""
+    held_out = source.held_out()
+    tasks = [_Task(held_out, 0)] if manifest.held_out is None and len(held_out) else []
+    ids = np.arange(manifest.next_item, len(source), dtype=np.int64)
+    ids = ids[~np.isin(ids, held_out)]
+    most = max(1, SEGMENT_BYTES // (manifest.n_features * np.dtype(manifest.dtype).itemsize))
+    first = min(most, SEGMENT_ROWS if manifest.segments else FIRST_SEGMENT_ROWS)
+    cuts = [0, *range(first, len(ids), min(most, SEGMENT_ROWS)), len(ids)]
+    for start, end in pairwise(cuts):
+        last = end == len(ids)
+        tasks.append(_Task(ids[start:end], len(source) if last else int(ids[end]), last))
+    return tasks
+
+
+def _fill(
+    source: Source,
+    pool: Path,
+    publisher: Publisher,
+    progress: Callable[[Progress], None] | None,
+    threads: int,
+    stop: threading.Event,
+) -> None:
+    """Compute and publish what is left."""
+    tasks = _tasks(source, publisher.manifest)
+    width, dtype = publisher.manifest.n_features, np.dtype(publisher.manifest.dtype)
+
+    def work(job: tuple[_Task, NDArray[np.int64]]) -> _Computed:
+        return _Computed(job[0], len(job[1]), _content(source, job[1], dtype))
+
+    with disk_trouble(pool):
+        reporter = Reporter(pool, publisher.manifest, progress)
+    message = ""
+    executor = ThreadPoolExecutor(threads, thread_name_prefix="features")
+    try:
+        jobs = ((task, chunk) for task in tasks for chunk in task.chunks())
+        results = _in_order(executor, work, jobs, ahead=2 * threads + 2)
+        for task in tasks:
+            gathered = _Gathered(task, width, dtype)
+            while not gathered.whole:
+                if stop.is_set():
+                    return
+                computed = next(results)
+                gathered.add(computed)
+                with disk_trouble(pool):
+                    reporter.step(computed.n_items)
+            _publish(source, publisher, gathered)
+            with disk_trouble(pool):
+                reporter.published(publisher.manifest)
+    except InputError as error:
+        message = str(error)
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+        with suppress(OSError):  # a full disk: the manifest still says all that is needed
+            reporter.ended(publisher.manifest, message)
+
+
+def _publish(source: Source, publisher: Publisher, gathered: _Gathered) -> None:
+    task, content = gathered.task, gathered.content()
+    if task.stop == 0:
+        publisher.publish_held_out(content)
+        return
+    if task.last and not publisher.manifest.rows + len(content.ids):
+        why = "".join(f" ({problem.name}: {problem.reason})" for problem in content.problems[:1])
+        raise InputError(f"none of the {len(source):,} items of {source.title} can be read{why}")
+    publisher.publish_segment(content, task.stop, last=task.last)
+
+
+class _Gathered:
+    """The results of one task, in one array, as they come in."""
+
+    def __init__(self, task: _Task, width: int, dtype: np.dtype[Any]) -> None:
+        self.task = task
+        self._X = np.empty((len(task.ids), width), dtype=dtype)
+        self._through = 0
+        self._rows = 0
+        self._ids: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+        self._truth: list[NDArray[np.int16]] = [np.empty(0, np.int16)]
+        self._problems: list[Problem] = []
+
+    @property
+    def whole(self) -> bool:
+        return self._through == len(self.task.ids)
+
+    def add(self, computed: _Computed) -> None:
+        content = computed.content
+        self._X[self._rows : self._rows + len(content.X)] = content.X
+        self._rows += len(content.X)
+        self._through += computed.n_items
+        self._ids.append(content.ids)
+        self._truth.append(content.truth)
+        self._problems += content.problems
+
+    def content(self) -> Content:
+        return Content(
+            self._X[: self._rows], np.concatenate(self._ids), np.concatenate(self._truth), self._problems
+        )
+
+
+def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Content:
+    """Features, as they are stored, and truth of these items."""
+    X, kept, problems = compute(source, ids)
+    truth = source.truth(kept).astype(np.int16, copy=False)
+    return Content(X.astype(dtype, copy=False), kept, truth, problems)
+
+
+def _in_order(
+    executor: ThreadPoolExecutor, function: Callable[[J], R], jobs: Iterator[J], ahead: int
+) -> Iterator[R]:
+    """function(job) for each job, in their order, at most `ahead` of them begun and not yet taken."""
+    waiting: deque[Future[R]] = deque()
+    for job in jobs:
+        waiting.append(executor.submit(function, job))
+        if len(waiting) >= ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _make_folder(pool: Path) -> None:
+    try:
+        pool.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{pool} is not a pool: a pool is a folder") from None
+    except OSError as error:
+        raise InputError(f"the folder {pool} cannot be made: {error.strerror or error}") from error
+
+
+def _require_room(source: Source, pool: Path, manifest: Manifest) -> None:
+    whole = estimate(source, dtype="float16" if manifest.dtype == "float16" else "float32")
+    there = sum(stamp.bytes for part in manifest.parts for stamp in part.files.values())
+    needed = whole.bytes - there + SPARE_BYTES
+    free = shutil.disk_usage(pool).free
+    if free < needed:
+        raise InputError(
+            f"the disk of {pool} has {free / 1e9:.2f} GB free, and the pool needs {needed / 1e9:.2f} GB more"
+        )
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

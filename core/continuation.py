@@ -1,0 +1,68 @@
+"""Whether a source has a pool's items, and more after them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from core.errors import InputError
+from core.features import compute, n_features
+from core.manifest import Manifest
+from core.pool import Pool
+from core.sources import Source
+
+SAMPLED = 64
+TOLERANCE = {"float32": 1e-3, "float16": 2e-3}
+"""Largest difference of a feature between machines, for each way to store it."""
+
+
+def plain_spec(source: Source) -> dict[str, Any]:
+    """The source's spec as JSON gives it back."""
+    spec: dict[str, Any] = json.loads(json.dumps(source.spec()))
+    return spec
+
+
+def require_continuation(pool: Pool, manifest: Manifest, source: Source) -> None:
+    """`source` must begin with the items of `pool`; for some of them features are computed and compared.
+
+    Raises
+    ------
+    InputError
+        If it does not; the message says what differs.
+    """
+    if difference := _difference(pool, manifest, source):
+        raise InputError(
+            f"the pool {pool.path} was built from {pool.title}, and {source.title} is not the same with more "
+            f"items at its end ({difference}): build it in a new folder"
+        )
+
+
+def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
+    """What keeps `source` from continuing the pool, or None."""
+    if source.kind != manifest.source.get("kind"):
+        return f"{source.kind} instead of {manifest.source.get('kind')}"
+    if len(source) < manifest.items:
+        return f"{len(source):,} items instead of {manifest.items:,}"
+    if source.classes != manifest.classes:
+        return "other classes"
+    if n_features(source) != pool.n_features:
+        return f"{n_features(source)} features an item instead of {pool.n_features}"
+    held_out = source.held_out()
+    if len(held_out) != manifest.n_held_out or not np.isin(pool.held_out.ids, held_out).all():
+        return "other items are held out"
+    for ids in (pool.ids, pool.held_out.ids):
+        some = ids[np.unique(np.linspace(0, len(ids) - 1, min(SAMPLED, len(ids))).astype(np.int64))]
+        if not len(some):
+            continue
+        X, kept, _ = compute(source, some)
+        before = pool.rows_of(some) if ids is pool.ids else pool.held_out.X[np.searchsorted(ids, some)]
+        if not np.array_equal(kept, some):
+            lost = int(np.setdiff1d(some, kept)[0])
+            return f"item {lost}, {source.name(lost)}, can no longer be read"
+        apart = np.flatnonzero(np.abs(X - before).max(axis=1) > TOLERANCE[manifest.dtype])
+        if apart.size or not np.array_equal(source.truth(some), pool.truth(some)):
+            other = int(some[apart[0]]) if apart.size else int(some[0])
+            return f"item {other} is now another, {source.name(other)}"
+    return None

@@ -1,0 +1,131 @@
+"""Writing so that a kill, a power cut or a full disk leaves what was there or what was meant, no mixture.
+
+Content goes to a temporary name and to the disk (fsync) first; one rename makes it visible; then the folder
+that names it goes to the disk too.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+
+TEMPORARY = ".tmp"
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a file must look like: its length in bytes, and the 128-bit BLAKE2b of its content in hex."""
+
+    bytes: int
+    checksum: str
+
+
+class _StampedFile:
+    """A file that knows the stamp of what was written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._bytes = 0
+
+    def write(self, data: Any) -> int:
+        self._file.write(data)
+        self._hash.update(data)
+        self._bytes += len(data)
+        return len(data)
+
+    def stamp(self) -> Stamp:
+        return Stamp(self._bytes, self._hash.hexdigest())
+
+
+def write_array(path: Path, array: NDArray[Any]) -> Stamp:
+    """Write a new .npy file and have it on the disk before returning."""
+    with path.open("wb") as file:
+        stamped = _StampedFile(file)
+        np.save(stamped, array, allow_pickle=False)
+        _sync(file)
+    return stamped.stamp()
+
+
+def write_bytes(path: Path, data: bytes) -> Stamp:
+    """Write a new file and have it on the disk before returning."""
+    with path.open("wb") as file:
+        stamped = _StampedFile(file)
+        stamped.write(data)
+        _sync(file)
+    return stamped.stamp()
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Give `path` this content, in one step that survives a power cut."""
+    temporary = path.with_name(path.name + TEMPORARY)
+    write_bytes(temporary, data)
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def publish_folder(temporary: Path, path: Path) -> None:
+    """Rename a folder of finished files to `path`; a leftover that nothing refers to may be in the way."""
+    sync_folder(temporary)
+    if path.exists():
+        shutil.rmtree(path)
+    temporary.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    """Have a file's content on the disk, whoever wrote it."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in `folder` on the disk, where the system can (Windows does so by itself)."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a file as it is now."""
+    digest, length = hashlib.blake2b(digest_size=16), 0
+    with path.open("rb") as file:
+        while block := file.read(_READ_BYTES):
+            digest.update(block)
+            length += len(block)
+    return Stamp(length, digest.hexdigest())
+
+
+@contextmanager
+def disk_trouble(path: Path) -> Iterator[None]:
+    """Say a full disk or a refusal by the system in one sentence that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise InputError(
+                f"The disk of {path} is full: what is built is safe; make room and build again to go on"
+            ) from error
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())

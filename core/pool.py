@@ -1,0 +1,376 @@
+"""A pool on disk: the unlabeled items' features, their ids and truth, and how to show them.
+
+A pool is a folder. Its features are immutable segments of raw (not centred) unit-norm rows, mapped into
+memory, so that any number of processes share one copy in the page cache and a pool costs next to no memory of
+its own. What belongs to it says the manifest (`core.manifest`), which the builder (`core.build`) replaces
+whenever another segment is on the disk. A `Pool` is a snapshot of that: it never changes, however the folder
+grows, and the rows of an earlier snapshot are always the first rows of a later one.
+
+A *row* is a position 0 … N − 1 in the features; an *item id* is a place in the source's order. Held-out and
+unreadable items have ids and no rows. `Pool.ids` maps rows to ids and ascends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError
+from core.geometry import Hyperplane
+from core.manifest import CURE, FEATURES, IDS, MANIFEST, PROBLEMS, Manifest
+from core.segments import Segment, check_part, load_part
+from core.sources import Problem, Source, open_source
+
+BLOCK_ROWS = 2048
+"""Rows turned from the stored into the wanted number format at a time: they stay in the cache of one core."""
+
+Ids = NDArray[np.int64]
+Rows = NDArray[np.float32]
+ScoreType = Literal["float32", "float64"]
+Identity = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Items kept for measuring accuracy; never selected, and no rows of the pool.
+
+    Parameters
+    ----------
+    ids : array of shape (n,), int64, ascending
+    X : array of shape (n, n_features), float32
+    truth : array of shape (n,), int16
+        Index into the pool's classes, −1 where unknown.
+    """
+
+    ids: Ids
+    X: Rows
+    truth: NDArray[np.int16]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Pool:
+    """A snapshot of a pool's rows; made by `Pool.open`. Any number of threads may use one.
+
+    Attributes
+    ----------
+    path : Path
+    version : int
+        Number of segments in this snapshot.
+    n_features : int
+    ids : array of shape (n_rows,), int64
+        Item ids, ascending; read-only.
+    classes : tuple of str
+        What `truth` counts; empty where the truth is unknown.
+    title : str
+        What a person calls the source.
+    dtype : numpy dtype
+        Of the features on disk, float32 or float16. All methods give float32.
+    complete : bool
+        Whether these are all rows that the pool will have, unless its source grows.
+    expected : int
+        How many rows it will have, as far as is known.
+    """
+
+    def __init__(
+        self, path: Path, manifest: Manifest, segments: Sequence[Segment], identity: Identity | None
+    ) -> None:
+        self.path = path
+        self.version = len(segments)
+        self.n_features = manifest.n_features
+        self.classes = manifest.classes
+        self.title = manifest.title
+        self.dtype = np.dtype(manifest.dtype)
+        self.complete = manifest.complete
+        self._manifest = manifest
+        self._segments = tuple(segments)
+        self._filled = tuple(segment for segment in segments if len(segment.X))
+        self._starts = np.array([segment.first_row for segment in self._filled], dtype=np.int64)
+        self._identity = identity
+        self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
+        self.ids.flags.writeable = False
+        self._gapless = not len(self.ids) or int(self.ids[-1]) == len(self.ids) - 1
+        unreadable = sum(part.unreadable for part in manifest.segments)
+        self.expected = manifest.items - manifest.n_held_out - unreadable
+
+    @classmethod
+    def open(cls, path: Path | str, version: int | None = None) -> Pool:
+        """The pool in the folder `path` as it is now, or as it was with its first `version` segments.
+
+        A pool whose builder has only begun has no rows yet.
+
+        Raises
+        ------
+        InputError
+            If there is no pool, it is damaged, or it has fewer segments.
+        """
+        return _open(Path(path), version, {})
+
+    def refreshed(self) -> Pool:
+        """The newest snapshot, or this one where nothing is new. Costs microseconds then."""
+        if self._identity is not None and _identity(self.path) == self._identity:
+            return self
+        return _open(self.path, None, self._whole_segments())
+
+    def prefix(self, n_rows: int) -> Pool:
+        """The pool as it was when it had only its first `n_rows` rows; `refreshed` leads back to all of it.
+
+        Raises
+        ------
+        InputError
+            If there are fewer rows.
+        """
+        if not 0 <= n_rows <= len(self):
+            raise InputError(f"n_rows must be from 0 to {len(self)} in the pool {self.path}, got {n_rows}")
+        if n_rows == len(self):
+            return self
+        segments = []
+        for segment in self._segments:
+            n = min(n_rows - segment.first_row, len(segment.X))
+            if n <= 0:
+                break
+            segments.append(replace(segment, X=segment.X[:n], ids=segment.ids[:n], truth=segment.truth[:n]))
+        kept = replace(self._manifest, complete=False, segments=self._manifest.segments[: len(segments)])
+        return Pool(self.path, kept, segments, None)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"Pool({str(self.path)!r}, version={self.version}, shape=({len(self)}, {self.n_features}))"
+
+    def scores(self, hyperplane: Hyperplane, dtype: ScoreType = "float32") -> NDArray[Any]:
+        """The signed margins wᵀx + b of all rows, of shape (n_rows,), computed in `dtype`.
+
+        In float32 one BLAS call a segment, straight from the mapped file. Otherwise block by block.
+
+        Raises
+        ------
+        InputError
+            If the hyperplane has another number of features.
+        """
+        if len(hyperplane.normal) != self.n_features:
+            raise InputError(
+                f"the hyperplane has {len(hyperplane.normal)} features, the pool {self.path} "
+                f"has {self.n_features}"
+            )
+        out = np.empty(len(self), dtype=dtype)
+        w = hyperplane.normal.astype(out.dtype)
+        for first, block in self._blocks(0, out.dtype):
+            np.dot(block, w, out=out[first : first + len(block)])
+        out += out.dtype.type(hyperplane.bias)
+        return out
+
+    def rows(self, rows: ArrayLike) -> Rows:
+        """The features of these rows, of shape (n, n_features), in the order asked for.
+
+        Raises
+        ------
+        InputError
+            If there is no such row.
+        """
+        wanted = _whole_numbers(rows, "rows")
+        if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
+            bad = wanted[(wanted < 0) | (wanted >= len(self))][0]
+            raise InputError(f"rows must be from 0 to {len(self) - 1} in the pool {self.path}, got {bad}")
+        out = np.empty((len(wanted), self.n_features), dtype=np.float32)
+        order = np.argsort(wanted, kind="stable")
+        ends = [*np.searchsorted(wanted[order], self._starts).tolist(), len(wanted)]
+        for segment, start, end in zip(self._filled, ends[:-1], ends[1:], strict=True):
+            if start < end:
+                there = order[start:end]
+                out[there] = segment.X[wanted[there] - segment.first_row]
+        return out
+
+    def rows_of(self, ids: ArrayLike) -> Rows:
+        """The features of the items `ids`, of shape (n, n_features), in their order; errors as `row_of`."""
+        return self.rows(self.row_of(ids))
+
+    def row_of(self, ids: ArrayLike) -> Ids:
+        """The rows of the items `ids`, of shape (n,).
+
+        Raises
+        ------
+        InputError
+            If one of them has no row in this snapshot.
+        """
+        wanted = _whole_numbers(ids, "ids")
+        rows, found = self._look_up(wanted)
+        if not found.all():
+            raise InputError(self._absent(int(wanted[~found][0])))
+        return rows
+
+    def truth(self, ids: ArrayLike) -> NDArray[np.int16]:
+        """Index into `classes` of each of the items `ids`, held-out ones too; −1 where unknown.
+
+        Raises
+        ------
+        InputError
+            If one of them is neither in this snapshot nor held out.
+        """
+        wanted = _whole_numbers(ids, "ids")
+        rows, found = self._look_up(wanted)
+        out = np.empty(len(wanted), dtype=np.int16)
+        out[found] = self._truth[rows[found]]
+        if not found.all():
+            others = wanted[~found]
+            places, held_out = _find(self.held_out.ids, others)
+            if not held_out.all():
+                raise InputError(self._absent(int(others[~held_out][0])))
+            out[~found] = self.held_out.truth[places]
+        return out
+
+    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
+        """The rows from `start_row` on as (number of the first, features of shape (m, n_features)).
+
+        float32 pools give their mapped segments as they are, read-only; float16 ones give copies of some
+        thousand rows at a time.
+        """
+        return self._blocks(start_row, np.dtype(np.float32))
+
+    @cached_property
+    def held_out(self) -> HeldOut:
+        """The held-out items; none while the builder has not come to them."""
+        part = self._manifest.held_out
+        if part is None:
+            nothing = np.empty((0, self.n_features), np.float32)
+            return HeldOut(np.empty(0, np.int64), nothing, np.empty(0, np.int16))
+        segment = load_part(self.path, part, 0, self._manifest)
+        return HeldOut(segment.ids, segment.X.astype(np.float32, copy=False), segment.truth)
+
+    @cached_property
+    def source(self) -> Source:
+        """Where the items come from: shows any of them.
+
+        Raises
+        ------
+        InputError
+            If it is gone, or no longer the same.
+        """
+        saved = self._manifest.source_folder
+        return open_source(self._manifest.source, self.path / saved if saved else None)
+
+    def problems(self) -> list[Problem]:
+        """The items that could not be read, and why, by id.
+
+        Raises
+        ------
+        InputError
+            If the report is damaged.
+        """
+        found = []
+        for part in self._manifest.parts:
+            path = self.path / part.folder / PROBLEMS
+            try:
+                lines = path.read_text("utf-8").splitlines()
+                found += [Problem(**json.loads(line)) for line in lines]
+            except (OSError, ValueError, TypeError) as error:
+                raise InputError(f"{path} is damaged ({error}): {CURE}") from error
+        return sorted(found, key=lambda problem: problem.item)
+
+    def check(self, deep: bool = False) -> None:
+        """Compare the snapshot's files with the manifest: their sizes, and if `deep` all of their content.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or damaged; the message names it.
+        """
+        for part in self._manifest.parts:
+            check_part(self.path, part, deep=deep)
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that name exactly these rows; the same for equal prefixes of a pool."""
+        digest = hashlib.blake2b(digest_size=8)
+        for part, segment in zip(self._manifest.segments, self._segments, strict=True):
+            stamps = [part.files[name].checksum for name in (FEATURES, IDS)]
+            digest.update(f"{stamps} {len(segment.X)}\n".encode())
+        return digest.hexdigest()
+
+    def _whole_segments(self) -> dict[str, Segment]:
+        parts = zip(self._manifest.segments, self._segments, strict=True)
+        return {part.folder: segment for part, segment in parts if len(segment.X) == part.rows}
+
+    @cached_property
+    def _truth(self) -> NDArray[np.int16]:
+        return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
+
+    def _blocks(self, start_row: int, dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+        for segment in self._filled:
+            skip = max(0, start_row - segment.first_row)
+            if skip >= len(segment.X):
+                continue
+            if segment.X.dtype == dtype:
+                yield segment.first_row + skip, segment.X[skip:]
+                continue
+            for first in range(skip, len(segment.X), BLOCK_ROWS):
+                yield segment.first_row + first, segment.X[first : first + BLOCK_ROWS].astype(dtype)
+
+    def _look_up(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+        if self._gapless:
+            return ids, (ids >= 0) & (ids < len(self))
+        return _find(self.ids, ids)
+
+    def _absent(self, item: int) -> str:
+        reason = "held out, unreadable, or not yet in this snapshot"
+        if not 0 <= item < self._manifest.items:
+            reason = f"ids are 0 to {self._manifest.items - 1}"
+        return f"item {item} has no row in the pool {self.path}: {reason}"
+
+
+def _open(path: Path, version: int | None, loaded: dict[str, Segment]) -> Pool:
+    identity = _identity(path)
+    manifest = Manifest.read(path)
+    if version is not None:
+        if not 0 <= version <= len(manifest.segments):
+            raise InputError(
+                f"version must be from 0 to {len(manifest.segments)} in the pool {path}, got {version}"
+            )
+        if version < len(manifest.segments):
+            manifest = replace(manifest, complete=False, segments=manifest.segments[:version])
+    segments: list[Segment] = []
+    first_row = 0
+    for part in manifest.segments:
+        segments.append(loaded.get(part.folder) or load_part(path, part, first_row, manifest))
+        first_row += part.rows
+    if manifest.held_out:
+        check_part(path, manifest.held_out)
+    return Pool(path, manifest, segments, identity)
+
+
+def _identity(path: Path) -> Identity | None:
+    """What changes whenever the manifest is replaced; None where there is none."""
+    try:
+        stat = (path / MANIFEST).stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _whole_numbers(values: ArrayLike, what: str) -> Ids:
+    array = np.asarray(values)
+    if not array.size:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(
+            f"{what} must be whole numbers of shape (n,), got {array.dtype} of shape {array.shape}"
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def _find(ascending: Ids, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+    """Where `ids` are in `ascending`, and whether they are."""
+    places = np.searchsorted(ascending, ids)
+    if not len(ascending):
+        return places, np.zeros(len(ids), dtype=np.bool_)
+    return places, ascending[np.minimum(places, len(ascending) - 1)] == ids

@@ -1,0 +1,169 @@
+"""Publishing: how a builder makes, resumes and grows a pool's folder without ever leaving it half done.
+
+Files go to a temporary folder, that is renamed, and only then does a new manifest name them. A builder that
+dies in between leaves a folder that no manifest names; the next builder removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.durable import (
+    TEMPORARY,
+    Stamp,
+    disk_trouble,
+    publish_folder,
+    sync_file,
+    write_array,
+    write_bytes,
+)
+from core.errors import InputError
+from core.manifest import FEATURES, IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
+from core.progress import LOCK, PROGRESS
+from core.sources import Problem, Source
+
+SEGMENTS, HELD_OUT, SOURCE = "segments", "held_out", "source"
+_OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, SEGMENTS, HELD_OUT, SOURCE}
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """What a part of a pool is to hold: features as stored, their ids and truth, and what is missing."""
+
+    X: NDArray[np.floating[Any]]
+    ids: NDArray[np.int64]
+    truth: NDArray[np.int16]
+    problems: Sequence[Problem]
+
+
+class Publisher:
+    """The one writer of a pool's folder; to be used under the builder's lock.
+
+    Attributes
+    ----------
+    manifest : Manifest
+        What is published.
+    """
+
+    def __init__(self, pool: Path, manifest: Manifest) -> None:
+        self._pool = pool
+        self.manifest = manifest
+
+    def begin(self, source: Source) -> None:
+        """Make `manifest` the pool's, with what the source wants saved; remove what a dead builder left.
+
+        Raises
+        ------
+        InputError
+            If the folder holds something else, or the disk is full or read-only.
+        """
+        with disk_trouble(self._pool):
+            require_own_folder(self._pool)
+            saved = self._save_source(source)
+            self._write(replace(self.manifest, source_folder=saved))
+            self.tidy()
+
+    def tidy(self) -> None:
+        """Remove every file that the manifest does not name."""
+        named = {self._pool / part.folder for part in self.manifest.parts}
+        for found in (self._pool / HELD_OUT, *(self._pool / SEGMENTS).glob("*")):
+            if found.is_dir() and found not in named:
+                shutil.rmtree(found)
+        for left in self._pool.glob("*" + TEMPORARY):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def publish_held_out(self, content: Content) -> None:
+        """Add the held-out items.
+
+        Raises
+        ------
+        InputError
+            If the disk is full or can't be written; nothing has changed then.
+        """
+        self._write(replace(self.manifest, held_out=self._publish(HELD_OUT, content, stop=0)))
+
+    def publish_segment(self, content: Content, stop: int, *, last: bool) -> None:
+        """Add rows; all ids below `stop` have been through then, and if `last`, all there are.
+
+        Raises
+        ------
+        InputError
+            If the disk is full or can't be written; nothing has changed then.
+        """
+        segments = self.manifest.segments
+        part = self._publish(f"{SEGMENTS}/{len(segments):05d}", content, stop=stop)
+        self._write(replace(self.manifest, segments=(*segments, part), complete=last))
+
+    def _publish(self, folder: str, content: Content, stop: int) -> Part:
+        path = self._pool / folder
+        temporary = self._pool / (path.name + TEMPORARY)
+        with disk_trouble(self._pool):
+            try:
+                temporary.mkdir()
+                path.parent.mkdir(exist_ok=True)
+                files = _write_content(temporary, content)
+                publish_folder(temporary, path)
+            except OSError:
+                shutil.rmtree(temporary, ignore_errors=True)  # give a full disk its room back
+                raise
+        return Part(folder, len(content.ids), len(content.problems), stop, files)
+
+    def _write(self, manifest: Manifest) -> None:
+        with disk_trouble(self._pool):
+            manifest.write(self._pool)
+        self.manifest = manifest
+
+    def _save_source(self, source: Source) -> str | None:
+        """Where the source's own files are: a folder for each growth, since readers may want the old ones."""
+        temporary = self._pool / (SOURCE + TEMPORARY)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        source.save(temporary)
+        files = [path for path in temporary.rglob("*") if path.is_file()]
+        if not files:
+            shutil.rmtree(temporary)
+            return None
+        for path in files:
+            sync_file(path)
+        kept = self._pool / SOURCE
+        kept.mkdir(exist_ok=True)
+        folder = kept / f"{_growth(self.manifest):05d}"
+        publish_folder(temporary, folder)
+        return f"{SOURCE}/{folder.name}"
+
+
+def require_own_folder(pool: Path) -> None:
+    """Nothing but a pool's own files may be in its folder.
+
+    Raises
+    ------
+    InputError
+        If there is something else.
+    """
+    if (pool / MANIFEST).exists():
+        return
+    strangers = sorted(path.name for path in pool.iterdir() if path.name.removesuffix(TEMPORARY) not in _OURS)
+    if strangers:
+        raise InputError(f"{pool} is not a pool and not empty (it holds {strangers[0]}): name a new folder")
+
+
+def _growth(manifest: Manifest) -> int:
+    return int(manifest.source_folder.rpartition("/")[2]) + 1 if manifest.source_folder else 0
+
+
+def _write_content(folder: Path, content: Content) -> dict[str, Stamp]:
+    lines = "".join(json.dumps(asdict(problem)) + "\n" for problem in content.problems)
+    return {
+        FEATURES: write_array(folder / FEATURES, content.X),
+        IDS: write_array(folder / IDS, content.ids),
+        TRUTH: write_array(folder / TRUTH, content.truth),
+        PROBLEMS: write_bytes(folder / PROBLEMS, lines.encode()),
+    }
