@@ -5,10 +5,11 @@ from typing import Any
 
 from core.errors import InputError
 from core.sources.base import GREY_SIZE, Items, Problem, Source
+from core.sources.digits import Digits
 
 __all__ = ["GREY_SIZE", "Items", "Problem", "Source", "open_source"]
 
-KINDS: dict[str, type[Source]] = {}
+KINDS: dict[str, type[Source]] = {source.kind: source for source in (Digits,)}
 
 
 def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:

@@ -1,12 +1,12 @@
 """What every source of items promises.
 
-A source is an ordered set of images, numbered 0, 1, 2, … for ever. It knows how to show any one of them, how to give
-many of them to the feature extractor, and, where it can, the truth about them. Sources keep no state after they are
-made, so any number of threads may use one at once.
+A source is an ordered set of images, numbered 0, 1, 2, … for ever. It knows how to show any one of them,
+how to give many of them to the feature extractor, and, where it can, the truth about them. Sources keep no
+state after they are made, so any number of threads may use one at once.
 
-A pool is built from a source and remembers it by two things: `Source.spec()`, small and JSON, kept in the pool's
-manifest; and whatever `Source.save(folder)` writes beside it, such as a list of 110,000 files. Both go back into
-`core.sources.open_source(spec, folder)`.
+A pool is built from a source and remembers it by two things: `Source.spec()`, small and JSON, kept in the
+pool's manifest; and whatever `Source.save(folder)` writes beside it, such as a list of 110,000 files. Both
+go back into `core.sources.open_source(spec, folder)`.
 """
 
 from __future__ import annotations

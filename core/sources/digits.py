@@ -1,0 +1,153 @@
+"""Handwritten digits, drawn on demand: as many as are asked for, and none of them stored.
+
+Item i is one of scikit-learn's 1,797 digits, deformed by what (seed, i) draws: rotated, sheared, scaled,
+shifted, bent by two gentle waves, with a thicker or thinner pen, and a little grain in the ink.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.errors import InputError
+from core.randomness import hashed, normal, uniform
+from core.sources import glyphs
+from core.sources.base import GREY_SIZE, Items, Problem, Source
+
+DRAWING = 1
+"""Raised whenever a seed and item begin to give another picture: pools know which pictures they hold."""
+
+MAX_HELD_OUT = 10_000
+MIN_HELD_OUT = 100
+
+
+class Digits(Source):
+    """Deformed handwritten digits.
+
+    The first ids are held out: a fifth as many as `n_pool`, but at least 100 and at most 10,000. They are
+    drawn from every sixth of the 1,797 digits, all others from the rest, so that no digit is on both sides;
+    and the source can grow at its end without changing what is held out.
+
+    Parameters
+    ----------
+    n_pool : int
+        Number of items to select from, not counting those held out.
+    seed : int
+        Another seed draws other digits.
+    n_held_out : int, optional
+        Overrides the rule above: a grown source must keep the number it began with.
+    """
+
+    kind: ClassVar[str] = "digits"
+    title = "Digits, drawn on demand"
+    classes = tuple("0123456789")
+
+    def __init__(self, n_pool: int = 1_000_000, *, seed: int = 0, n_held_out: int | None = None) -> None:
+        if n_pool < 1:
+            raise InputError(f"digits needs at least 1 item, got {n_pool}")
+        self.n_pool = n_pool
+        self.seed = seed
+        self.n_held_out = (
+            min(MAX_HELD_OUT, max(MIN_HELD_OUT, n_pool // 5)) if n_held_out is None else n_held_out
+        )
+
+    def __len__(self) -> int:
+        return self.n_held_out + self.n_pool
+
+    def spec(self) -> dict[str, Any]:
+        """Everything there is to know."""
+        return {
+            "kind": self.kind,
+            "n_pool": self.n_pool,
+            "seed": self.seed,
+            "n_held_out": self.n_held_out,
+            "drawing": DRAWING,
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:  # noqa: ARG003
+        """See `Source.from_spec`; refuses pictures drawn by another version of this module."""
+        if spec.get("drawing") != DRAWING:
+            raise InputError(
+                f"this pool shows digits as drawn by version {spec.get('drawing')} of the drawing, and this "
+                f"program has version {DRAWING}: build the pool again"
+            )
+        return cls(spec["n_pool"], seed=spec["seed"], n_held_out=spec["n_held_out"])
+
+    def name(self, item: int) -> str:
+        """Such as "digit 123"."""
+        return f"digit {item}"
+
+    def image(self, item: int, size: int) -> Image.Image:
+        """The digit, drawn at exactly size × size, white on black, mode L."""
+        drawn = self._drawn(self.check_items(np.array([item])), size)[0]
+        return Image.fromarray(np.rint(drawn * 255).astype(np.uint8))
+
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """The same drawings at 32 × 32; there is never a problem."""
+        return self._drawn(self.check_items(items), GREY_SIZE), []
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """Which digit each item is."""
+        return glyphs.bundled().digits[self._origin(self.check_items(items))]
+
+    def held_out(self) -> Items:
+        """The first ids."""
+        return np.arange(self.n_held_out, dtype=np.int64)
+
+    def _origin(self, items: Items) -> Items:
+        """Which of the bundled digits each item deforms."""
+        n = len(glyphs.bundled().digits)
+        ours = np.arange(n) % 6 != 0
+        pool, held_out = np.flatnonzero(ours), np.flatnonzero(~ours)
+        draws = hashed(self.seed, items, 1)[:, 0]
+        origin: Items = np.where(
+            items < self.n_held_out,
+            held_out[draws % np.uint64(len(held_out))],
+            pool[draws % np.uint64(len(pool))],
+        )
+        return origin
+
+    def _drawn(self, items: Items, size: int) -> NDArray[np.float32]:
+        out = np.empty((len(items), size, size), dtype=np.float32)
+        shapes, origin = glyphs.bundled(), self._origin(items)
+        deformations = self._deformations(items, shapes.half_widths[origin])
+        glyphs.draw(shapes.fields, origin, deformations, glyphs.grain(), out)
+        return out
+
+    def _deformations(self, items: Items, half_widths: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What `glyphs.draw` takes, from the draws of each item.
+
+        The scans were stretched to fill their square, so some ones are as broad as high: strokes broader
+        than usual are made narrower again.
+        """
+        u = uniform(self.seed + 1, items, 12)
+        z = np.clip(normal(self.seed + 2, items, 4), -2.5, 2.5)
+        turn = np.deg2rad(9.0) * z[:, 0]
+        slant = 0.16 * z[:, 1]
+        height = np.exp(0.10 * z[:, 2])
+        width = height * np.exp(0.10 * z[:, 3]) * np.clip(4.6 / half_widths, 0.55, 1)
+        # Field samples a unit: the drawing's side is 2 units, and 8 blocks of an undeformed digit fill 0.7
+        # of it.
+        samples = 4 * glyphs.BLOCK / 0.7
+        cos, sin = np.cos(turn), np.sin(turn)
+        yy, yx = cos / height, -sin / height
+        xy, xx = (sin + slant * cos) / width, (cos - slant * sin) / width
+        centre = glyphs.SIDE / 2 - 0.5
+        shift_y, shift_x = 0.14 * (u[:, 0] - 0.5), 0.14 * (u[:, 1] - 0.5)
+        parameters = np.empty((len(items), glyphs.PARAMETERS), dtype=np.float32)
+        parameters[:, 0] = centre - samples * (yy * shift_y + yx * shift_x)
+        parameters[:, 1], parameters[:, 2] = samples * yy, samples * yx
+        parameters[:, 3] = centre - samples * (xy * shift_y + xx * shift_x)
+        parameters[:, 4], parameters[:, 5] = samples * xy, samples * xx
+        parameters[:, 6], parameters[:, 9] = 1.6 * u[:, 2], 1.2 * u[:, 3]
+        parameters[:, 7], parameters[:, 10] = 2 + 2.5 * u[:, 4], 2 + 2.5 * u[:, 5]
+        parameters[:, 8], parameters[:, 11] = 2 * np.pi * u[:, 6], 2 * np.pi * u[:, 7]
+        parameters[:, 12] = -0.7 + 1.3 * u[:, 8]
+        parameters[:, 13] = 0.88 + 0.12 * u[:, 9]
+        parameters[:, 14] = np.floor(64 * 64 * u[:, 10])
+        return parameters

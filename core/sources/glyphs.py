@@ -1,0 +1,238 @@
+"""Handwritten digits as shapes: from 8×8 counts of ink to smooth outlines that can be drawn at any size.
+
+scikit-learn's digits are real handwriting, scanned at 32×32 in black and white and stored as how many pixels
+of each 4×4 block were ink. `fields` undoes that by iterated back-projection: it looks for a smooth field
+whose ink, counted in blocks, gives the stored numbers again, and turns it into the distance from the
+outline. `draw` looks at such a field through an affine map and gentle waves, and turns distance into
+coverage, so that edges are one pixel soft at every size.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.kernels import kernel
+
+BLOCK = 4
+"""Field samples along one side of a block of the 8×8 original."""
+SIDE = BLOCK * (8 + 2)
+"""Field samples along a side: the 8×8 blocks and one empty block around them."""
+PARAMETERS = 15
+"""Numbers that `draw` takes a glyph: see its docstring."""
+
+_SHARPNESS = np.float32(5.0)
+_STEPS = 24
+_STEP = np.float32(1.4)
+_BLUR = 0.75  # standard deviation, in field samples
+_REACH = np.float32(8.0)
+
+
+class Glyphs(NamedTuple):
+    """Fields of shape (n, 40, 40), which digit each one is, and half the greatest width of its strokes."""
+
+    fields: NDArray[np.float32]
+    digits: NDArray[np.int16]
+    half_widths: NDArray[np.float32]
+
+
+@cache
+def bundled() -> Glyphs:
+    """The 1,797 handwritten digits that come with scikit-learn."""
+    from sklearn.datasets import load_digits  # a second's import that other sources need not pay
+
+    digits = load_digits()
+    shapes = np.concatenate([fields(some) for some in np.array_split(digits.images / 16, 64)])
+    shapes.flags.writeable = False
+    return Glyphs(shapes, digits.target.astype(np.int16), shapes.max(axis=(1, 2)))
+
+
+def fields(ink: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Fields of shape (n, 40, 40): the distance from the outline in samples, positive where there is ink.
+
+    Parameters
+    ----------
+    ink : array of shape (n, 8, 8)
+        The inked share, 0 … 1, of each block.
+    """
+    ink = np.pad(np.asarray(ink, dtype=np.float32), ((0, 0), (1, 1), (1, 1)))
+    widen = _spline_upscaling(ink.shape[1], BLOCK)
+    blur = _gaussian(SIDE, _BLUR)
+    count = np.repeat(np.eye(ink.shape[1], dtype=np.float32) / BLOCK, BLOCK, axis=1)
+    field = _along_both(widen, ink) - np.float32(0.5)
+    for _ in range(_STEPS):
+        drawn = np.reciprocal(1 + np.exp(-_SHARPNESS * field))
+        field += _STEP * _along_both(widen, ink - _along_both(count, drawn))
+        field = np.clip(_along_both(blur, field), np.float32(-1), np.float32(1))
+    return _signed_distance(field)
+
+
+def _along_both(matrix: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float32]:
+    """M I Mᵀ for each image I."""
+    half = np.ascontiguousarray(np.swapaxes(images @ matrix.T, 1, 2))
+    return np.swapaxes(half @ matrix.T, 1, 2)
+
+
+def _signed_distance(field: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Distance to the field's zero line in samples, negative outside, at most ±8 [1]_.
+
+    References
+    ----------
+    .. [1] M. Sussman, P. Smereka, S. Osher: A Level Set Approach for Computing Solutions to Incompressible
+           Two-Phase Flow, J. Comput. Phys. 114 (1994).
+    """
+    slope = np.hypot(np.gradient(field, axis=1), np.gradient(field, axis=2))
+    distance = np.clip(field / np.maximum(slope, np.float32(0.05)), -_REACH, _REACH)
+    sign = distance / np.sqrt(distance**2 + 1)
+    inside = distance > 0
+    for _ in range(12):
+        squared = np.zeros_like(distance)
+        for axis in (1, 2):
+            step = np.diff(distance, axis=axis)
+            edge = [(0, 0)] * 3
+            edge[axis] = (1, 0)
+            back = np.pad(step, edge)
+            edge[axis] = (0, 1)
+            ahead = np.pad(step, edge)
+            rise = np.maximum(np.maximum(back, 0), np.maximum(-ahead, 0))
+            fall = np.maximum(np.maximum(-back, 0), np.maximum(ahead, 0))
+            squared += np.where(inside, rise, fall) ** 2
+        distance -= np.float32(0.5) * sign * (np.sqrt(squared) - 1)
+    return np.clip(distance, -_REACH, _REACH)
+
+
+def _spline_upscaling(n: int, factor: int) -> NDArray[np.float32]:
+    """The matrix, of shape (n·factor, n), of cubic spline interpolation between the centres of n cells."""
+    from scipy.interpolate import make_interp_spline
+
+    centres = np.arange(n) + 0.5
+    fine = (np.arange(n * factor) + 0.5) / factor
+    spline = make_interp_spline(centres, np.eye(n), k=3, bc_type="natural")
+    return np.asarray(spline(np.clip(fine, centres[0], centres[-1])), dtype=np.float32)
+
+
+def _gaussian(n: int, sigma: float) -> NDArray[np.float32]:
+    """The matrix, of shape (n, n), of a Gaussian blur that keeps what is constant."""
+    apart = np.arange(n)[:, None] - np.arange(n)
+    weights = np.exp(-0.5 * (apart / sigma) ** 2)
+    weights[np.abs(apart) > 6 * sigma] = 0  # what is smaller only makes denormal numbers, which are slow
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+@cache
+def grain() -> NDArray[np.float32]:
+    """A square of smoothed noise, of shape (64, 64) and periodic, with mean 0 and standard deviation 1."""
+    noise = np.random.default_rng(0).standard_normal((64, 64))
+    noise += 0.5 * (np.roll(noise, 1, axis=0) + np.roll(noise, 1, axis=1))
+    return np.asarray((noise - noise.mean()) / noise.std(), dtype=np.float32)
+
+
+@kernel
+def _cover(
+    level: NDArray[np.float32],
+    outline: np.float32,
+    ink: np.float32,
+    grain: NDArray[np.float32],
+    start: int,
+    out: NDArray[np.float32],
+) -> None:
+    """Coverage of each pixel by {level > outline}, to first order; `level` has a rim of one pixel more."""
+    size = out.shape[0]
+    zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
+    flat = np.float32(1e-6)
+    depth = np.float32(0.03)
+    cell = np.float32(32) / np.float32(size)
+    for i in range(size):
+        gy = (np.float32(i) + half) * cell - half
+        row = int(np.floor(gy))
+        dy = gy - np.float32(row)
+        for j in range(size):
+            slope_y = level[i + 2, j + 1] - level[i, j + 1]
+            slope_x = level[i + 1, j + 2] - level[i + 1, j]
+            slope = half * np.sqrt(slope_y * slope_y + slope_x * slope_x) + flat
+            covered = min(one, max(zero, (level[i + 1, j + 1] - outline) / slope + half))
+            if covered == zero:
+                out[i, j] = zero
+                continue
+            gx = (np.float32(j) + half) * cell - half
+            column = int(np.floor(gx))
+            dx = gx - np.float32(column)
+            a, b = (row + start // 64) % 64, (row + 1 + start // 64) % 64
+            c, d = (column + start) % 64, (column + 1 + start) % 64
+            texture = (one - dy) * ((one - dx) * grain[a, c] + dx * grain[a, d]) + dy * (
+                (one - dx) * grain[b, c] + dx * grain[b, d]
+            )
+            out[i, j] = covered * min(one, max(zero, ink * (one + depth * texture)))
+
+
+@kernel
+def draw(
+    fields: NDArray[np.float32],
+    chosen: NDArray[np.int64],
+    parameters: NDArray[np.float32],
+    grain: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Draw glyphs into `out`, of shape (n, size, size), ink 1 on 0.
+
+    Parameters
+    ----------
+    fields : array of shape (n_fields, 40, 40)
+        Distances from outlines, in samples.
+    chosen : array of shape (n,)
+        Which field each drawing shows.
+    parameters : array of shape (n, 15)
+        A drawing's coordinates run from −1 to 1, down (y) and right (x); a field's are in samples. Columns:
+        0–5, the affine map from the first to the second (y0, yy, yx, x0, xy, xx); 6–8, a wave (amplitude in
+        samples, frequency, phase) that moves rows sideways; 9–11, one that moves columns down; 12, the
+        distance taken for the outline; 13, the ink, 0 … 1; 14, the cell of the grain to begin at
+        (64·row + column), a cell being a thirty-second of a side.
+    grain : array of shape (64, 64)
+        How much darker or brighter the ink is, times 0.03.
+    out : array of shape (n, size, size)
+        The drawings.
+    """
+    n, size = out.shape[0], out.shape[1]
+    rim = size + 2
+    level = np.empty((rim, rim), dtype=np.float32)
+    up = np.empty(rim, dtype=np.float32)
+    sideways = np.empty(rim, dtype=np.float32)
+    wy = np.empty(4, dtype=np.float32)
+    wx = np.empty(4, dtype=np.float32)
+    one, two, three, four, six = np.float32(1), np.float32(2), np.float32(3), np.float32(4), np.float32(6)
+    outside = np.float32(-8)
+    for g in range(n):
+        field = fields[chosen[g]]
+        p = parameters[g]
+        for i in range(rim):
+            at = (two * np.float32(i) - one) / np.float32(size) - one
+            sideways[i] = p[6] * np.sin(p[7] * at + p[8])
+            up[i] = p[9] * np.sin(p[10] * at + p[11])
+        for i in range(rim):
+            at_y = (two * np.float32(i) - one) / np.float32(size) - one
+            for j in range(rim):
+                at_x = (two * np.float32(j) - one) / np.float32(size) - one
+                y = p[0] + p[1] * at_y + p[2] * at_x + up[j]
+                x = p[3] + p[4] * at_y + p[5] * at_x + sideways[i]
+                fy, fx = np.floor(y), np.floor(x)
+                top, left = int(fy) - 1, int(fx) - 1
+                if top < 0 or left < 0 or top + 3 >= field.shape[0] or left + 3 >= field.shape[1]:
+                    level[i, j] = outside
+                    continue
+                ty, tx = y - fy, x - fx
+                sy, sx = one - ty, one - tx
+                wy[0], wx[0] = sy * sy * sy, sx * sx * sx
+                wy[1], wx[1] = (three * ty - six) * ty * ty + four, (three * tx - six) * tx * tx + four
+                wy[2], wx[2] = (three * sy - six) * sy * sy + four, (three * sx - six) * sx * sx + four
+                wy[3], wx[3] = ty * ty * ty, tx * tx * tx
+                value = np.float32(0)
+                for a in range(4):
+                    row = np.float32(0)
+                    for b in range(4):
+                        row += wx[b] * field[top + a, left + b]
+                    value += wy[a] * row
+                level[i, j] = value / np.float32(36)
+        _cover(level, p[12], p[13], grain, int(p[14]), out[g])
