@@ -29,8 +29,10 @@ from core.manifest import CURE, FEATURES, IDS, MANIFEST, PROBLEMS, Manifest
 from core.segments import Segment, check_part, load_part
 from core.sources import Problem, Source, open_source
 
-BLOCK_ROWS = 2048
-"""Rows turned from the stored into the wanted number format at a time: they stay in the cache of one core."""
+BLOCK_ROWS = 512
+"""Rows turned from the stored into another number format at a time: they stay in the cache of one core."""
+
+COPIED_ROWS = 8192
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -165,8 +167,12 @@ class Pool:
             )
         out = np.empty(len(self), dtype=dtype)
         w = hyperplane.normal.astype(out.dtype)
-        for first, block in self._blocks(0, out.dtype):
-            np.dot(block, w, out=out[first : first + len(block)])
+        for segment in self._filled:
+            part = out[segment.first_row : segment.first_row + len(segment.X)]
+            if segment.X.dtype == out.dtype:
+                np.dot(segment.X, w, out=part)
+            else:
+                _dot_in_blocks(segment.X, w, part)
         out += out.dtype.type(hyperplane.bias)
         return out
 
@@ -232,10 +238,17 @@ class Pool:
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
         """The rows from `start_row` on as (number of the first, features of shape (m, n_features)).
 
-        float32 pools give their mapped segments as they are, read-only; float16 ones give copies of some
-        thousand rows at a time.
+        float32 pools give their mapped segments as they are, read-only; float16 ones give copies of
+        8,192 rows or fewer.
         """
-        return self._blocks(start_row, np.dtype(np.float32))
+        for segment in self._filled:
+            skip = max(0, start_row - segment.first_row)
+            step = BLOCK_ROWS if self.dtype != np.float32 else max(1, len(segment.X))
+            for first in range(skip, len(segment.X), step):
+                yield (
+                    segment.first_row + first,
+                    segment.X[first : first + step].astype(np.float32, copy=False),
+                )
 
     @cached_property
     def held_out(self) -> HeldOut:
@@ -305,17 +318,6 @@ class Pool:
     def _truth(self) -> NDArray[np.int16]:
         return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
 
-    def _blocks(self, start_row: int, dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-        for segment in self._filled:
-            skip = max(0, start_row - segment.first_row)
-            if skip >= len(segment.X):
-                continue
-            if segment.X.dtype == dtype:
-                yield segment.first_row + skip, segment.X[skip:]
-                continue
-            for first in range(skip, len(segment.X), BLOCK_ROWS):
-                yield segment.first_row + first, segment.X[first : first + BLOCK_ROWS].astype(dtype)
-
     def _look_up(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         if self._gapless:
             return ids, (ids >= 0) & (ids < len(self))
@@ -326,6 +328,15 @@ class Pool:
         if not 0 <= item < self._manifest.items:
             reason = f"ids are 0 to {self._manifest.items - 1}"
         return f"item {item} has no row in the pool {self.path}: {reason}"
+
+
+def _dot_in_blocks(X: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
+    """Put X @ w into `out`, in the number format of `w`, without a copy of all of X."""
+    buffer = np.empty((BLOCK_ROWS, X.shape[1]), dtype=w.dtype)
+    for first in range(0, len(X), BLOCK_ROWS):
+        block = buffer[: len(X) - first]
+        np.copyto(block, X[first : first + BLOCK_ROWS])
+        np.dot(block, w, out=out[first : first + BLOCK_ROWS])
 
 
 def _open(path: Path, version: int | None, loaded: dict[str, Segment]) -> Pool:
