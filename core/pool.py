@@ -33,6 +33,7 @@ BLOCK_ROWS = 512
 """Rows turned from the stored into another number format at a time: they stay in the cache of one core."""
 
 COPIED_ROWS = 8192
+"""Rows that `Pool.blocks` hands out at a time where it must copy them."""
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.float32]
@@ -243,7 +244,7 @@ class Pool:
         """
         for segment in self._filled:
             skip = max(0, start_row - segment.first_row)
-            step = BLOCK_ROWS if self.dtype != np.float32 else max(1, len(segment.X))
+            step = COPIED_ROWS if self.dtype != np.float32 else max(1, len(segment.X))
             for first in range(skip, len(segment.X), step):
                 yield (
                     segment.first_row + first,
