@@ -1,0 +1,400 @@
+"""A linear support vector machine that is solved, not approached.
+
+The classifier is the minimiser of
+
+    ½‖w‖² + ½b² + Σᵢ Cᵢ max(0, 1 − yᵢ(wᵀxᵢ + b)),
+
+the objective of scikit-learn's ``LinearSVC(loss="hinge", dual=True, intercept_scaling=1)``: the bias is
+the weight of an appended 1 and is regularised with the rest. With aᵢ = yᵢ[xᵢ, 1] its dual is a quadratic
+programme in a box, max Σαᵢ − ½‖Σαᵢaᵢ‖² with 0 ≤ αᵢ ≤ Cᵢ, and w is unique. Labels chosen at the margin make
+it hard: nearly all of them are support vectors. It is solved in three steps:
+
+1. *Sides.* Dual coordinate descent with shrinking (Hsieh et al., ICML 2008) in float32 soon tells for nearly
+   every label whether its αᵢ is 0, Cᵢ, or free in between.
+2. *Pivots.* A primal-feasible active-set method in float64 (Nocedal & Wright, algorithm 16.3, the
+   constraints being a box) corrects the remaining sides, one face of the box at a time, until every label
+   meets its optimality condition to `TOLERANCE`. The dual objective rises from face to face, so it ends.
+3. *Numbers.* The free αᵢ are solved for afresh, from the sides alone, in the order of the ids and in plain
+   IEEE arithmetic: nothing reassociated, nothing fused, no BLAS. So the weights are the same to the last
+   bit in whatever order the labels came, with any number of threads and on every machine, whatever led
+   steps 1 and 2 to the sides. (Where several sides are optimal, as with one image labeled under two ids,
+   the last bits may depend on the kind of machine.)
+
+The kernels run on one thread with the GIL released. `warm_up` compiles them into Numba's cache.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError
+from core.geometry import Hyperplane
+from core.kernels import fast_kernel, strict_kernel
+
+ClassWeight = Literal["balanced"] | None
+Float32s = NDArray[np.float32]
+Float64s = NDArray[np.float64]
+Index = int | np.intp
+
+TOLERANCE = 1e-9
+"""How far yᵢ(wᵀxᵢ + b) may lie on the wrong side of 1 where αᵢ is 0 or Cᵢ, and from 1 where it is free.
+
+Where ΣCᵢ exceeds 10⁵, the rounding of Σαᵢaᵢ allows no more than 10⁻¹⁴ΣCᵢ.
+"""
+
+DEFAULT_C = 10.0
+"""Best, or within 0.1 points of it, in held-out accuracy after 50 to 500 labels chosen at the margin.
+
+GIST rows of unit norm all point about the same way: C ≤ 1 underfits on few labels, C ≥ 30 gains nothing.
+"""
+
+DEFAULT_CLASS_WEIGHT: ClassWeight = None
+"""Selection at the margin balances the labels by itself; "balanced" gained nothing at any C."""
+
+# Relative, on the diagonal of a face's Gram matrix: dependent labels then push each other to a bound.
+_RIDGE = 1e-10
+_PASSES = 500
+_PASS_TOLERANCE = 1e-4
+_ENTERING = 8
+_LANES = 16
+
+
+class Solution(NamedTuple):
+    """The optimum of the primal and of the dual.
+
+    Parameters
+    ----------
+    weights : array of shape (n_features + 1,), float64
+        w, the bias last.
+    alpha : array of shape (n_labels,), float64
+        The dual variables, in the order in which the labels were given.
+    """
+
+    weights: Float64s
+    alpha: Float64s
+
+
+def train(
+    X: ArrayLike,
+    y: ArrayLike,
+    ids: ArrayLike,
+    *,
+    C: float = DEFAULT_C,
+    class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
+) -> Hyperplane:
+    """The hyperplane of the support vector machine for these labels.
+
+    A function of the set of labels {(id, row, answer)}, C and class_weight: neither the order of the
+    labels nor anything else changes a bit of it.
+
+    Parameters
+    ----------
+    X : array of shape (n_labels, n_features), float32
+        One row a label.
+    y : array of shape (n_labels,), bool
+        True for yes.
+    ids : array of shape (n_labels,), int64
+        Distinct item ids; they only decide in which order sums are taken.
+    C : float
+        What a margin violated by 1 costs.
+    class_weight : "balanced" or None
+        "balanced" multiplies C by n_labels / (2 n_class), so that yes and no weigh the same together.
+
+    Raises
+    ------
+    InputError
+        If shapes disagree, an id comes twice, a value is not finite, C is not positive, class_weight is
+        unknown, or the labels are all yes or all no.
+    """
+    X = np.asarray(X, dtype=np.float32)
+    y = np.asarray(y, dtype=np.bool_)
+    ids = np.asarray(ids, dtype=np.int64)
+    if X.ndim != 2 or y.shape != (len(X),) or ids.shape != (len(X),):
+        raise InputError(
+            f"X, y and ids must have shapes (n, d), (n,) and (n,), got {X.shape}, {y.shape} and {ids.shape}"
+        )
+    order = np.argsort(ids, kind="stable")
+    twice = np.flatnonzero(np.diff(ids[order]) == 0)
+    if twice.size:
+        raise InputError(f"item {ids[order[twice[0]]]} is labeled twice: every id may come once")
+    weights = solve(X[order], y[order], C=C, class_weight=class_weight).weights
+    return Hyperplane(weights[:-1], float(weights[-1]))
+
+
+def box(y: NDArray[np.bool_], C: float, class_weight: ClassWeight) -> Float64s:
+    """Cᵢ, the upper bound of every αᵢ, of shape (n_labels,); raises InputError as `train` does."""
+    if not (np.isfinite(C) and C > 0):
+        raise InputError(f"C must be a positive number, got {C}")
+    if class_weight not in (None, "balanced"):
+        raise InputError(f'class_weight must be None or "balanced", got {class_weight!r}')
+    yes = int(np.count_nonzero(y))
+    no = len(y) - yes
+    if yes == 0 or no == 0:
+        raise InputError(f"a hyperplane needs at least one yes and one no, got {yes} yes and {no} no")
+    if class_weight is None:
+        return np.full(len(y), float(C))
+    return np.where(y, C * len(y) / (2 * yes), C * len(y) / (2 * no))
+
+
+def solve(
+    X: Float32s,
+    y: NDArray[np.bool_],
+    *,
+    C: float = DEFAULT_C,
+    class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
+) -> Solution:
+    """Both optima, for labels in the order given; arguments and errors as in `train`."""
+    upper = box(y, C, class_weight)
+    n, d = X.shape
+    A = np.zeros((n, -(-(d + 1) // _LANES) * _LANES), dtype=np.float32)
+    A[:, :d] = X
+    A[:, d] = 1
+    A[~y] *= np.float32(-1)
+    squares = np.einsum("ij,ij->i", A, A, dtype=np.float64)
+    if not np.isfinite(squares).all():
+        raise InputError(f"row {np.flatnonzero(~np.isfinite(squares))[0]} of X is not finite")
+    alpha = np.zeros(n)
+    _sides(A, squares, upper, alpha, _PASSES, _PASS_TOLERANCE)
+    _thin_out(alpha, upper, A.shape[1])
+    tolerance = max(TOLERANCE, 1e-14 * upper.sum())
+    if not _pivots(A, squares, upper, alpha, tolerance, 100 * (n + 100)):
+        raise InputError(f"C = {C} is too large: no hyperplane can be computed reliably for these {n} labels")
+    return Solution(_numbers(A, upper, alpha)[: d + 1], alpha)
+
+
+def warm_up() -> None:
+    """Compile the kernels, or load them from Numba's cache."""
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    train(X, np.arange(40) % 3 == 0, np.arange(40))
+
+
+def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
+    """Send all but the `most` innermost free αᵢ to their nearer bound: an optimum needs no more than that."""
+    inside = np.minimum(alpha, upper - alpha) / upper
+    others = np.argsort(-inside, kind="stable")[most:]
+    alpha[others] = np.where(alpha[others] < upper[others] / 2, 0.0, upper[others])
+
+
+@fast_kernel
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    """aᵀb in the precision of b: float32 for two rows of A, float64 for a row of A and weights."""
+    total = b.dtype.type(0)
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
+
+
+@strict_kernel
+def _add(scale: float | np.floating, a: Float32s | Float64s, out: Float32s | Float64s) -> None:
+    """Add scale·a to out."""
+    for j in range(out.shape[0]):
+        out[j] += scale * a[j]
+
+
+@strict_kernel
+def _combine(A: Float32s, alpha: Float64s) -> Float64s:
+    """Σαᵢaᵢ, in the order of the rows."""
+    w = np.zeros(A.shape[1])
+    for i in range(A.shape[0]):
+        if alpha[i] != 0.0:
+            _add(alpha[i], A[i], w)
+    return w
+
+
+@strict_kernel
+def _sides(
+    A: Float32s, squares: Float64s, upper: Float64s, alpha: Float64s, passes: int, tolerance: float
+) -> None:
+    """Dual coordinate descent from alpha = 0, in place.
+
+    Until a pass finds all projected gradients within `tolerance` of each other, or for so many `passes`.
+    Labels at a bound that the last pass saw no reason to leave are left out (shrinking) and looked at again
+    before the end.
+    """
+    n = A.shape[0]
+    w = np.zeros(A.shape[1], dtype=np.float32)
+    active = np.arange(n)
+    m = n
+    state = np.uint64(88172645463325252)
+    highest_before, lowest_before = np.inf, -np.inf
+    for _ in range(passes):
+        for k in range(m):
+            state ^= state << np.uint64(13)
+            state ^= state >> np.uint64(7)
+            state ^= state << np.uint64(17)
+            other = k + np.int64(state % np.uint64(m - k))
+            active[k], active[other] = active[other], active[k]
+        highest, lowest = -np.inf, np.inf
+        k = 0
+        while k < m:
+            i = active[k]
+            gradient = np.float64(_dot(A[i], w)) - 1.0
+            at_zero, at_upper = alpha[i] == 0.0, alpha[i] == upper[i]
+            if (at_zero and gradient > highest_before) or (at_upper and gradient < lowest_before):
+                m -= 1
+                active[k], active[m] = active[m], i
+                continue
+            projected = min(gradient, 0.0) if at_zero else max(gradient, 0.0) if at_upper else gradient
+            highest, lowest = max(highest, projected), min(lowest, projected)
+            if projected != 0.0:
+                old = alpha[i]
+                alpha[i] = min(max(old - gradient / squares[i], 0.0), upper[i])
+                _add(np.float32(alpha[i] - old), A[i], w)
+            k += 1
+        if highest - lowest >= tolerance:
+            highest_before = highest if highest > 0.0 else np.inf
+            lowest_before = lowest if lowest < 0.0 else -np.inf
+        elif m < n:
+            m = n
+            highest_before, lowest_before = np.inf, -np.inf
+        else:
+            return
+
+
+@strict_kernel
+def _append(
+    A: Float32s, squares: Float64s, i: Index, face: NDArray[np.int64], f: int, L: Float64s, row: Float64s
+) -> None:
+    """Let label i join a face of f labels: one more row of the Cholesky factor of its Gram matrix."""
+    row[:] = A[i]
+    for k in range(f):
+        L[f, k] = (_dot(A[face[k]], row) - _dot(L[k, :k], L[f, :k])) / L[k, k]
+    pivot = squares[i] * (1.0 + _RIDGE) - _dot(L[f, :f], L[f, :f])
+    L[f, f] = np.sqrt(max(pivot, _RIDGE * squares[i]))
+    face[f] = i
+
+
+@strict_kernel
+def _remove(face: NDArray[np.int64], f: int, k: int, L: Float64s) -> None:
+    """Let the k-th of f labels leave the face: its row goes, and Givens rotations make L triangular again."""
+    for r in range(k, f - 1):
+        face[r] = face[r + 1]
+        L[r, : r + 2] = L[r + 1, : r + 2]
+    for c in range(k, f - 1):
+        length = np.hypot(L[c, c], L[c, c + 1])
+        cosine, sine = L[c, c] / length, L[c, c + 1] / length
+        for r in range(c, f - 1):
+            left, right = L[r, c], L[r, c + 1]
+            L[r, c] = cosine * left + sine * right
+            L[r, c + 1] = cosine * right - sine * left
+
+
+@strict_kernel
+def _solve(L: Float64s, f: int, x: Float64s) -> None:
+    """Solve LLᵀz = x with the leading f × f part of L; z replaces x."""
+    for k in range(f):
+        for j in range(k):
+            x[k] -= L[k, j] * x[j]
+        x[k] /= L[k, k]
+    for k in range(f - 1, -1, -1):
+        x[k] /= L[k, k]
+        for j in range(k):
+            x[j] -= L[k, j] * x[k]
+
+
+@strict_kernel
+def _pivots(
+    A: Float32s, squares: Float64s, upper: Float64s, alpha: Float64s, tolerance: float, most: int
+) -> bool:
+    """The active-set method, from a feasible alpha, in place; False if `most` steps were not enough.
+
+    A face holds the free labels. Its optimum has all their margins at 1: step towards it, as far as the box
+    allows; what meets a bound leaves the face. Once there, the labels that violate their condition most join.
+    """
+    n, p = A.shape
+    capacity = min(n, 2 * p + _ENTERING)
+    face = np.zeros(capacity, dtype=np.int64)
+    L = np.zeros((capacity, capacity))
+    row, step = np.empty(p), np.empty(capacity)
+    on_face = (alpha > 0.0) & (alpha < upper)
+    f = 0
+    for inside in np.flatnonzero(on_face):
+        _append(A, squares, inside, face, f, L, row)
+        f += 1
+    w = _combine(A, alpha)
+    violation = np.empty(n)
+    for _ in range(most):
+        worst = 0.0
+        for k in range(f):
+            step[k] = 1.0 - _dot(A[face[k]], w)
+            worst = max(worst, abs(step[k]))
+        if worst > 0.1 * tolerance:
+            _solve(L, f, step)
+            theta = 1.0
+            for k in range(f):
+                i = face[k]
+                room = upper[i] - alpha[i] if step[k] > 0.0 else alpha[i]
+                if room < theta * abs(step[k]):
+                    theta = room / abs(step[k])
+            for k in range(f - 1, -1, -1):
+                i = face[k]
+                old = alpha[i]
+                room = upper[i] - old if step[k] > 0.0 else old
+                if step[k] == 0.0 or theta * abs(step[k]) < room * (1.0 - 1e-12):
+                    alpha[i] = old + theta * step[k]
+                else:
+                    alpha[i] = upper[i] if step[k] > 0.0 else 0.0
+                    _remove(face, f, k, L)
+                    on_face[i] = False
+                    f -= 1
+                _add(alpha[i] - old, A[i], w)
+            continue
+        entering = 0
+        for i in range(n):
+            violation[i] = 0.0
+            if not on_face[i]:
+                margin = _dot(A[i], w)
+                violation[i] = 1.0 - margin if alpha[i] == 0.0 else margin - 1.0
+                entering += violation[i] > tolerance
+        if entering == 0:
+            return True
+        for _ in range(min(entering, _ENTERING, capacity - f)):
+            joining = np.argmax(violation)
+            violation[joining] = 0.0
+            _append(A, squares, joining, face, f, L, row)
+            on_face[joining] = True
+            f += 1
+    return False
+
+
+@strict_kernel
+def _numbers(A: Float32s, upper: Float64s, alpha: Float64s) -> Float64s:
+    """The weights, from the sides alone: Cᵢaᵢ for labels at their upper bound, margins of 1 on the face."""
+    p = A.shape[1]
+    w = _combine(A, np.where(alpha >= upper, upper, 0.0))
+    face = np.flatnonzero((alpha > 0.0) & (alpha < upper))
+    f = face.shape[0]
+    columns = np.empty((p, f))
+    for k in range(f):
+        for j in range(p):
+            columns[j, k] = A[face[k], j]
+    L = np.zeros((f, f))
+    for j in range(p):
+        for k in range(f):
+            _add(columns[j, k], columns[j, : k + 1], L[k, : k + 1])
+    for k in range(f):
+        L[k, k] *= 1.0 + _RIDGE
+    column = np.empty(f)
+    for k in range(f):
+        L[k, k] = np.sqrt(L[k, k])
+        for r in range(k + 1, f):
+            L[r, k] /= L[k, k]
+            column[r] = L[r, k]
+        for r in range(k + 1, f):
+            _add(-column[r], column[k + 1 : r + 1], L[r, k + 1 : r + 1])
+    residual = np.empty(f)
+    before = np.inf
+    while True:
+        residual[:] = 1.0
+        for j in range(p):
+            _add(-w[j], columns[j], residual)
+        worst = np.abs(residual).max() if f else 0.0
+        if not worst < before / 2:
+            return w
+        before = worst
+        _solve(L, f, residual)
+        for k in range(f):
+            _add(residual[k], A[face[k]], w)
