@@ -137,7 +137,7 @@ class Project:
         try:
             self.database = Database.open(folder / LABELS_FILE)
             self.log = LabelLog(self.database)
-            self.concepts = Concepts(self.database)
+            self.concept_store = Concepts(self.database)
             self.builder = self._make_builder()
             self.indexes = Indexes(self._open_pool, folder / INDEX_FOLDER)
             self.indexes.start()
@@ -192,11 +192,15 @@ class Project:
         """All query strategies, in the fixed order of the page."""
         return [StrategyInfo(name, label_of(name), self.indexes.get(name) is not None) for name in STRATEGIES]
 
+    def concepts(self) -> list[ConceptRecord]:
+        """The project's concepts, oldest first."""
+        return self.concept_store.all()
+
     def add_concept(
         self, question: str, *, name: str = "", guideline: str = "", positive_class: str | None = None
     ) -> ConceptRecord:
         """A new yes/no question over the same pool."""
-        return create_concept(self.concepts, question, name, guideline, positive_class)
+        return create_concept(self.concept_store, question, name, guideline, positive_class)
 
     def last_accuracy(self, concept_id: int) -> float | None:
         """The newest held-out accuracy of the concept, 0 … 1; None where truth is unknown."""
@@ -208,7 +212,7 @@ class Project:
         """The concept's state in this process, shared by its sessions."""
         with self._lock:
             if concept_id not in self._live_concepts:
-                record = self.concepts.get(concept_id)
+                record = self.concept_store.get(concept_id)
                 self._live_concepts[concept_id] = self._concept_type(self, record)
             return self._live_concepts[concept_id]
 
@@ -221,7 +225,7 @@ class Project:
                 return self._sessions[session_id]
             record = self.log.session(session_id) if session_id else None
             if record is None or (concept_id is not None and record.concept_id != concept_id):
-                chosen = concept_id if concept_id is not None else self.concepts.all()[0].id
+                chosen = concept_id if concept_id is not None else self.concept_store.all()[0].id
                 record = self.log.start_session(
                     chosen, annotator, self._session_type.DEFAULT, seed=secrets.randbelow(2**31)
                 )

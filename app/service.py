@@ -55,8 +55,8 @@ class LiveConcept:
     def refresh_examples(self) -> None:
         """Take up examples that were added."""
         with self._lock:
-            self._examples_through = self._project.concepts.examples_position(self.record.id)
-            self._examples = self._project.concepts.examples(self.record.id, self._examples_through)
+            self._examples_through = self._project.concept_store.examples_position(self.record.id)
+            self._examples = self._project.concept_store.examples(self.record.id, self._examples_through)
             self._example_pictures = example_urls([example.image for example in self._examples])
 
     def example_pictures(self) -> list[str]:
@@ -159,7 +159,7 @@ class LabelingSession:
         with self._lock:
             prepared = [read_example(raw, self.project) for raw in images]
             for image, feature in prepared:
-                self.project.concepts.add_example(self.concept.record.id, image, positive, feature)
+                self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
             self.concept.refresh_examples()
             self._choose_next(self._trained())
 

@@ -230,7 +230,7 @@ class Workspace:
     def _summary(self, key: str) -> ProjectSummary:
         try:
             project = self.project(key)
-            concept = project.concepts.all()[0]
+            concept = project.concept_store.all()[0]
             counts = project.live_concept(concept.id).catch_up().counts
         except (InputError, StorageError) as error:
             return ProjectSummary(key=key, title=key, problem=str(error))

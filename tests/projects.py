@@ -1,0 +1,71 @@
+"""Real projects on small digit pools, made once a test run and copied for each test."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from app.project import Project
+from app.service import LabelingSession
+from app.workspace import NewProject, Workspace
+from core.build import build
+from core.sources import source_from
+
+N_ITEMS = 600
+
+
+@cache
+def digits_pool() -> Path:
+    """A finished pool of a few hundred digits; do not change it."""
+    path = Path(mkdtemp(prefix="marginalia-tests-")) / "pool"
+    build(source_from(f"digits:{N_ITEMS}"), path)
+    return path
+
+
+@contextmanager
+def open_workspace(folder: Path) -> Iterator[Workspace]:
+    with Workspace(folder) as workspace:
+        yield workspace
+
+
+def new_project(workspace: Workspace, question: str = "Is this a 7?") -> Project:
+    """A project of its own on a copy of the digits pool."""
+    pool = workspace.folder / "pools" / uuid.uuid4().hex
+    shutil.copytree(digits_pool(), pool)
+    return workspace.project(workspace.create(NewProject(str(pool), question)))
+
+
+def answer(card: dict[str, Any], word: str, **changes: Any) -> dict[str, Any]:
+    """The browser's answer about the item in view."""
+    return {
+        "id": str(uuid.uuid4()),
+        "item": card["item"]["id"],
+        "selection": card["item"]["selection"],
+        "answer": word,
+        "undoes": None,
+        "corrects": None,
+        "browser_time": int(time.time() * 1000),
+        "time_taken_ms": 700,
+    } | changes
+
+
+def truth_word(project: Project, item: int, positive: str = "7") -> str:
+    """What somebody who knows the digit would answer."""
+    assert project.pool is not None
+    index = int(project.pool.truth([item])[0])
+    return "yes" if project.pool.classes[index] == positive else "no"
+
+
+def label(session: LabelingSession, n: int) -> dict[str, Any]:
+    """Answer n items truly; returns the last card."""
+    card = session.card()
+    for _ in range(n):
+        card = session.submit([answer(card, truth_word(session.project, card["item"]["id"]))])
+    return card

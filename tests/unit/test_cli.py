@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from app.cli import main
+from tests.projects import digits_pool, label, new_project, open_workspace
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def run(*words: object):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def refused(*words: object) -> str:
+    """Run a command that must fail with one sentence and exit code 2; the sentence."""
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.output
+    assert lines[0].startswith("Error: ")
+    return lines[0].removeprefix("Error: ")
+
+
+@pytest.fixture
+def project_folder(tmp_path):
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = new_project(workspace)
+        label(project.session(), 8)
+        return project.folder
+
+
+@pytest.fixture
+def images(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for i in range(12):
+        Image.fromarray(np.full((8, 8), 20 * i, dtype=np.uint8)).save(folder / f"{i}.png")
+    return folder
+
+
+def test_every_command_explains_itself():
+    """Each command has a help text, and each of its options says what it does."""
+    for name, command in main.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert parameter.help, f"{name} {parameter.name}"
+
+
+def test_the_readme_names_every_command():
+    """A command that the README does not mention is not known to exist."""
+    text = README.read_text("utf-8")
+    for name in main.commands:
+        assert f"marginalia {name}" in text, name
+
+
+def test_a_missing_folder(tmp_path):
+    """The sentence names the folder."""
+    assert "nowhere" in refused("pool", "build", tmp_path / "nowhere", "--out", tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()
+
+
+def test_a_folder_without_images(tmp_path):
+    """The sentence names the folder, and no pool is begun."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.txt").write_text("no image")
+    assert "empty" in refused("pool", "build", tmp_path / "empty", "--out", tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()
+
+
+def test_a_pool_that_is_none(tmp_path):
+    """The sentence names the folder."""
+    assert str(tmp_path) in refused("pool", "info", tmp_path)
+
+
+@pytest.fixture
+def copied_pool(tmp_path):
+    import shutil
+
+    return Path(shutil.copytree(digits_pool(), tmp_path / "pool"))
+
+
+def test_a_corrupt_manifest(copied_pool):
+    """A manifest with one changed character is not believed."""
+    manifest = copied_pool / "pool.json"
+    manifest.write_text(manifest.read_text("utf-8").replace("digits", "digitz"), "utf-8")
+    assert "pool.json" in refused("pool", "info", copied_pool)
+
+
+def test_a_truncated_features_file(copied_pool):
+    """The sentence names the file."""
+    features = max(copied_pool.rglob("*.npy"), key=lambda path: path.stat().st_size)
+    with features.open("r+b") as file:
+        file.truncate(features.stat().st_size - 100)
+    assert features.name in refused("pool", "info", copied_pool)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "word"),
+    [
+        (np.ones((11, 4), dtype=np.float32), "11"),
+        (np.full((12, 4), np.nan, dtype=np.float32), "finite"),
+        (np.zeros((12, 4), dtype=np.float32), "zero"),
+        (np.ones(12, dtype=np.float32), "shape"),
+        (np.array([{"a": 1}] * 12, dtype=object), "pickle"),
+    ],
+)
+def test_embeddings_that_do_not_fit(tmp_path, images, embeddings, word):
+    """Another length, NaN, zero rows, one dimension, pickles: each has its sentence."""
+    np.save(tmp_path / "e.npy", embeddings, allow_pickle=True)
+    sentence = refused("pool", "build", f"arrays:{tmp_path / 'e.npy'},{images}", "--out", tmp_path / "pool")
+    assert word in sentence
+
+
+def test_a_database_of_a_newer_version(project_folder):
+    """It is not touched; the sentence says that it is newer."""
+    import sqlite3
+
+    with contextlib.closing(sqlite3.connect(project_folder / "labels.db")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    before = (project_folder / "labels.db").read_bytes()
+    assert "newer" in refused("serve", project_folder, "--headless", "--port", free_port())
+    assert (project_folder / "labels.db").read_bytes() == before
+
+
+def test_a_database_that_is_none(project_folder):
+    """A file of another kind is named, and left as it is."""
+    (project_folder / "labels.db").write_bytes(b"these are not labels" * 100)
+    assert "labels.db" in refused("serve", project_folder, "--headless", "--port", free_port())
+
+
+def test_a_port_in_use(project_folder):
+    """The sentence names the port."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert str(port) in refused("serve", project_folder, "--headless", "--port", port)
+
+
+def test_a_project_that_is_being_served(tmp_path):
+    """Another process is told so; the one that serves goes on."""
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = new_project(workspace)
+        label(project.session(), 2)
+        command = ["serve", project.folder, "--headless", "--port", free_port()]
+        other = subprocess.run(
+            [sys.executable, "-m", "app.cli", *map(str, command)], capture_output=True, text=True, timeout=60
+        )
+        assert other.returncode == 2
+        assert "already being served" in other.stderr
+        assert len(other.stderr.strip().splitlines()) == 1
+        label(project.session(), 2)
+
+
+def test_no_project_to_serve(tmp_path):
+    """The sentence names what was given."""
+    assert "nothing" in refused("serve", tmp_path / "nothing", "--headless")
+
+
+def test_the_demo_does_not_shrink(tmp_path):
+    """A demo with fewer items than are there says what to do instead."""
+    with open_workspace(tmp_path) as workspace:
+        workspace.demo(200)
+        with pytest.raises(Exception, match="more than"):
+            workspace.demo(100)
+
+
+def test_export_gives_each_label_once(project_folder):
+    """CSV and JSON Lines have one row an item; the log has one an answer."""
+    labels = [
+        json.loads(line) for line in run("export", project_folder, "--format", "jsonl").output.splitlines()
+    ]
+    assert len(labels) == len({row["item"] for row in labels}) == 8
+    assert all(row["name"].startswith("digit") for row in labels)
+    table = run("export", project_folder, "--format", "csv").output.splitlines()
+    assert len(table) == 9
+    assert len(run("export", project_folder, "--format", "jsonl", "--log").output.splitlines()) == 8
+    assert "zebra" in refused("export", project_folder, "--concept", "zebra")
+
+
+def test_backup_and_restore_bring_back_the_labels(project_folder, tmp_path):
+    """What was labeled after the backup is set aside, not destroyed."""
+    copy = tmp_path / "labels.backup"
+    assert run("backup", project_folder, copy).exit_code == 0
+    assert "exists" in refused("backup", project_folder, copy)
+    with open_workspace(project_folder.parent) as workspace:
+        label(workspace.project(project_folder.name).session(), 3)
+    assert "exists" in refused("restore", copy, project_folder)
+    assert run("restore", copy, project_folder, "--force").exit_code == 0
+    assert len(run("export", project_folder, "--format", "jsonl").output.splitlines()) == 8
+    assert list(project_folder.glob("labels.db.replaced-*"))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from app.project import Project
+from app.service import LabelingSession
+from app.workspace import Workspace
+from core.errors import InputError
+from core.selection import STRATEGIES
+from tests.projects import answer, label, new_project, open_workspace, truth_word
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def project(workspace) -> Project:
+    return new_project(workspace)
+
+
+@pytest.fixture
+def session(project) -> LabelingSession:
+    return project.session()
+
+
+def stored(project: Project) -> list[tuple[int, str]]:
+    concept = project.concepts()[0]
+    return [(a.item, a.answer) for a in project.log.answers_after(concept.id)]
+
+
+def test_items_come_at_random_until_there_is_a_yes_and_a_no(session):
+    """Before the first yes and the first no there is no hyperplane; from then on there is one at every round."""
+    card = session.card()
+    assert card["notes"]["why"] == "random-start"
+    assert card["notes"]["margin"] is None
+    card = session.submit([answer(card, "yes")])
+    assert card["notes"]["why"] == "random-start"
+    card = session.submit([answer(card, "no")])
+    assert card["notes"]["why"] == "strategy"
+    assert card["notes"]["margin"] >= 0
+    assert card["notes"]["retrain_ms"] > 0
+
+
+def test_no_item_comes_twice(session):
+    """What was answered, skipped ones included, is never shown again."""
+    card, seen = session.card(), []
+    for word in ["yes", "no", "skip", "unsure"] * 10:
+        seen.append(card["item"]["id"])
+        card = session.submit([answer(card, word)])
+    assert len(set(seen)) == len(seen)
+
+
+def test_an_answer_sent_again_is_stored_once_and_acknowledged_again(project, session):
+    """The browser may send its queue as often as it likes."""
+    first = answer(session.card(), "yes")
+    assert session.submit([first])["acked"] == [first["id"]]
+    again = session.submit([first, first])
+    assert set(again["acked"]) == {first["id"]}
+    assert stored(project) == [(first["item"], "yes")]
+
+
+def test_a_second_answer_to_what_was_shown_once_is_refused(project, session):
+    """Two windows on one session cannot both answer the same card."""
+    card = session.card()
+    mine, other = answer(card, "yes"), answer(card, "no")
+    session.submit([mine])
+    late = session.submit([other])
+    assert late["acked"] == []
+    assert late["refused"][0]["id"] == other["id"]
+    assert stored(project) == [(mine["item"], "yes")]
+
+
+def test_undo_brings_the_item_back(project, session):
+    """After an undo the item is in view again with its own numbers, and its label does not train."""
+    card = label(session, 5)
+    given = answer(card, "yes")
+    session.submit([given])
+    undone = session.submit([answer(card, "undo", selection=None, undoes=given["id"])])
+    assert undone["item"]["id"] == given["item"]
+    assert undone["notes"]["margin"] == card["notes"]["margin"]
+    state = session.concept.catch_up()
+    assert given["item"] not in state.labels().items
+    session.submit([answer(undone, "no")])
+    assert state.status(given["item"]) == "no"
+
+
+def test_a_correction_changes_the_label_and_leaves_the_item_in_view(session):
+    """Correcting an earlier answer retrains; the image that the person looks at stays."""
+    card = session.card()
+    given = answer(card, "yes")
+    after = session.submit([given])
+    corrected = session.submit([answer(card, "no", corrects=given["id"])])
+    assert corrected["item"] == after["item"]
+    assert session.concept.catch_up().status(given["item"]) == "no"
+    assert corrected["strip"][-1]["answer"] == "no"
+
+
+def test_malformed_answers_are_refused_and_the_rest_is_stored(project, session):
+    """One bad answer in the queue holds back none of the others."""
+    good = answer(session.card(), "yes")
+    bad = [{"id": "x"}, good | {"id": "no uuid"}, answer(session.card(), "perhaps")]
+    card = session.submit([*bad, good])
+    assert card["acked"] == [good["id"]]
+    assert len(card["refused"]) == 3
+    assert stored(project) == [(good["item"], "yes")]
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_the_strategy_can_be_changed_in_mid_session(session, name):
+    """Every strategy of the picker chooses the item in view as soon as it is picked."""
+    label(session, 4)
+    while session.concept.train(session.project.pool).hyperplane is None:
+        label(session, 1)
+    session.project.indexes.want(name)
+    while session.project.indexes.get(name) is None:
+        threading.Event().wait(0.01)
+    card = session.set_strategy(name)
+    assert card["notes"]["strategy"] == name
+    assert label(session, 3)["notes"]["strategy"] == name
+
+
+def test_an_unknown_strategy_is_refused(session):
+    """The message names what there is."""
+    with pytest.raises(InputError, match="eh-hash"):
+        session.set_strategy("psychic")
+
+
+def test_the_session_goes_on_where_the_log_ends(tmp_path):
+    """After a restart the same image is in view, and labels, counts and strategy are as before."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        session.set_strategy("exhaustive")
+        before = label(session, 6)
+        key, session_id = project.key, session.id
+    with open_workspace(tmp_path) as workspace:
+        after = workspace.project(key).session(session_id).card()
+    assert after["item"] == before["item"]
+    assert after["notes"]["counts"] == before["notes"]["counts"]
+    assert after["notes"]["strategy"] == before["notes"]["strategy"]
+    assert [a["answer_id"] for a in after["strip"]] == [a["answer_id"] for a in before["strip"]]
+
+
+def test_two_sessions_are_never_shown_the_same_item(project):
+    """What one session has in view is leased: another gets something else."""
+    one, other = project.session(annotator="ada"), project.session(annotator="bob")
+    for _ in range(5):
+        assert one.card()["item"]["id"] != other.card()["item"]["id"]
+        label(one, 1)
+        label(other, 1)
+
+
+def test_an_exhausted_pool_says_so_and_skipped_items_come_again_when_asked_for(workspace):
+    """The last card is followed by none; revisiting brings the skipped ones, and only those."""
+    from app.workspace import NewProject
+
+    key = workspace.create(NewProject("digits:110", "Is this a 7?"))
+    project = workspace.project(key)
+    while project.pool is None or not project.pool.complete:
+        threading.Event().wait(0.05)
+    session = project.session()
+    card, skipped = session.card(), set()
+    for number in range(len(project.pool)):
+        word = "skip" if number % 30 == 5 else truth_word(project, card["item"]["id"])
+        if word == "skip":
+            skipped.add(card["item"]["id"])
+        card = session.submit([answer(card, word)])
+    assert card["item"] is None
+    assert card["waiting"]["exhausted"]
+    session.revisit_skipped()
+    seen = set()
+    card = session.card()
+    while card["item"] is not None:
+        seen.add(card["item"]["id"])
+        card = session.submit([answer(card, "no")])
+    assert seen == skipped
+
+
+def test_labels_teach(session):
+    """Thirty answers make the held-out accuracy better than always saying no."""
+    card = label(session, 30)
+    assert card["notes"]["accuracy"] > 0.9
+    assert len(card["history"]["margin"]) > 20
+
+
+def test_a_folder_that_is_no_project_is_refused(workspace: Workspace):
+    """A key cannot lead out of the workspace."""
+    for key in ("nothing", "..", "../..", ""):
+        with pytest.raises(InputError, match="no project"):
+            workspace.project(key)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import main
+from tests.projects import answer, label, new_project, open_workspace
+
+
+@pytest.fixture
+def project_folder(tmp_path):
+    """A project that was labeled with every kind of answer and several strategies, and closed."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        card = label(session, 12)
+        given = answer(card, "skip")
+        card = session.submit([given])
+        given = answer(card, "yes")
+        after = session.submit([given])
+        session.submit([answer(card, "no", corrects=given["id"])])
+        again = answer(after, "no")
+        session.submit([again])
+        session.submit([answer(after, "undo", selection=None, undoes=again["id"])])
+        label(session, 3)
+        for strategy in ("exhaustive", "h-hash", "subsample", "random"):
+            session.set_strategy(strategy)
+            label(session, 4)
+        session.revisit_skipped()
+        label(session, 2)
+        return project.folder
+
+
+def run(folder):
+    return CliRunner().invoke(main, ["verify", str(folder), "--json"])
+
+
+def tamper(folder, statement):
+    """Change the log behind the program's back."""
+    database = sqlite3.connect(folder / "labels.db")
+    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        database.execute(f"DROP TRIGGER {name}")
+    changed = database.execute(statement).rowcount
+    database.commit()
+    database.close()
+    assert changed
+
+
+def test_an_honest_log_holds(project_folder):
+    """Every hyperplane and every selection of the log is found again by replaying it."""
+    result = run(project_folder)
+    findings = json.loads(result.output)
+    assert findings["problems"] == []
+    assert result.exit_code == 0
+    assert findings["digests"] == findings["choices"] > 30
+    assert findings["answers"] > 30
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        ("UPDATE answers SET answer = 'yes' WHERE answer = 'no' AND seq < 9", "hyperplane"),
+        ("UPDATE selections SET margin = margin + 0.001 WHERE margin IS NOT NULL", "wᵀx"),
+        ("UPDATE selections SET seed = seed + 1 WHERE strategy = 'random'", "chooses item"),
+        (
+            "UPDATE answers SET item = item + 1 WHERE selection_id IS NOT NULL AND undoes IS NULL",
+            "showed item",
+        ),
+    ],
+)
+def test_a_log_that_was_tampered_with_does_not(project_folder, statement, complaint):
+    """A changed answer, distance, seed or item is noticed, and named."""
+    tamper(project_folder, statement)
+    result = run(project_folder)
+    assert result.exit_code == 1
+    assert any(complaint in problem for problem in json.loads(result.output)["problems"])
