@@ -72,14 +72,21 @@ class Database:
             sqlite.check_header(path)
         elif not create or read_only or not path.parent.is_dir():
             raise sqlite.unopenable(path)
-        if not read_only:
-            sqlite.check_writable(path)
-        database = cls(path, read_only=read_only, busy_timeout=busy_timeout)
-        try:
-            database._settle_schema(create=create, keep_copy=backup_before_migration)
-        except BaseException:
+        if path.exists() and path.stat().st_size:
+            # Even opening for writing changes a file, so first make sure whose it is.
+            database = cls(path, read_only=True, busy_timeout=busy_timeout)
+            with _closing_on_error(database):
+                database._check_version(database.schema_version, create=create and not read_only)
+                if read_only:
+                    database._check_readable(database.schema_version or "")
+                    return database
             database.close()
-            raise
+        elif not create or read_only:
+            raise StorageError(f"{path} is empty: it holds no label database", "not-a-database")
+        sqlite.check_writable(path)
+        database = cls(path, read_only=False, busy_timeout=busy_timeout)
+        with _closing_on_error(database):
+            database._settle_schema(create=create, keep_copy=backup_before_migration)
         return database
 
     def close(self) -> None:
@@ -95,10 +102,10 @@ class Database:
         self.close()
 
     @property
-    def schema_version(self) -> str:
-        """The number of the newest migration that was applied."""
+    def schema_version(self) -> str | None:
+        """The number of the newest migration that was applied; None while there are no tables."""
         with self.read() as connection:
-            return migrate.version_of(connection) or ""
+            return migrate.version_of(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -146,19 +153,14 @@ class Database:
             raise sqlite.explain(error, self.path, self._busy_timeout) from error
 
     def _settle_schema(self, *, create: bool, keep_copy: bool) -> None:
-        with self.read() as connection:
-            version = migrate.version_of(connection)
-        self._check_version(version, create=create)
-        if self.read_only:
-            return
-        if version == migrate.SCHEMA_VERSION:
-            with self.write():  # says now, not at the first answer, that the file is read-only or locked
-                return
-        self._migrate(create=create, keep_copy=keep_copy)
+        if self.schema_version != migrate.SCHEMA_VERSION:
+            self._migrate(create=create, keep_copy=keep_copy)
+        with self.write():  # says now, not at the first answer, that the file is read-only or locked
+            pass
 
     def _check_version(self, version: str | None, *, create: bool) -> None:
         newest = migrate.SCHEMA_VERSION
-        if version is None and not (create and not self.read_only):
+        if version is None and not create:
             raise StorageError(f"{self.path} is empty: it holds no label database", "not-a-database")
         if version == "":
             raise StorageError(f"{self.path} is the database of another program", "not-a-database")
@@ -168,7 +170,10 @@ class Database:
                 f"{newest}); update marginalia to open it",
                 "newer",
             )
-        if version is not None and version < newest and self.read_only:
+
+    def _check_readable(self, version: str) -> None:
+        newest = migrate.SCHEMA_VERSION
+        if version < newest:
             raise StorageError(
                 f"{self.path} was written by an older version of marginalia (schema {version}, this one "
                 f"needs {newest}); open it once for labeling to bring it up to date",
@@ -203,3 +208,13 @@ class Database:
                 name: int(connection.execute(text(f"SELECT COUNT(*) FROM {name}")).scalar_one())
                 for name in ("concepts", "examples", "sessions", "selections", "answers")
             }
+
+
+@contextmanager
+def _closing_on_error(database: Database) -> Iterator[None]:
+    """Leave no connection behind where opening fails."""
+    try:
+        yield
+    except BaseException:
+        database.close()
+        raise

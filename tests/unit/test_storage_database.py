@@ -1,0 +1,404 @@
+"""Opening, migrating and writing: what goes wrong is said in one sentence, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, event
+
+from storage import Database, StorageError, migrate, restore
+from storage.models import Base
+from tests.storage_kit import Annotator, as_ordinary_user, make_concept, open_folder, sit_down
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a label database is, with one answer in it."""
+    path = tmp_path / "labels.db"
+    with Database.open(path, create=True) as database:
+        sit_down(database, make_concept(database)).says("yes", 5)
+    return path
+
+
+def reopened(database: Database) -> Annotator:
+    """The annotator of the fixture's session."""
+    from storage import LabelLog
+
+    log = LabelLog(database)
+    return Annotator(log, log.sessions()[0])
+
+
+@contextmanager
+def refused(kind: str, *words: str) -> Iterator[None]:
+    """The block raises a StorageError of that kind: one line that has all the words."""
+    with pytest.raises(StorageError) as caught:
+        yield
+    message = str(caught.value)
+    assert caught.value.kind == kind, message
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def plain_sql(path: Path, *statements: str) -> None:
+    """Change the database behind the program's back."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+# What may be wrong with a path
+
+
+def test_there_must_be_a_database_unless_one_is_made(tmp_path: Path) -> None:
+    """A mistyped path makes no empty database."""
+    with refused("missing", str(tmp_path / "typo.db")):
+        Database.open(tmp_path / "typo.db")
+    with refused("missing", "folder", "nowhere"):
+        Database.open(tmp_path / "nowhere" / "labels.db", create=True)
+    assert list(tmp_path.iterdir()) == []
+    with refused("not-a-database", "is a folder"):
+        Database.open(tmp_path)
+
+
+def test_other_files_are_not_touched(tmp_path: Path) -> None:
+    """A text file, another program's database and an empty file are told apart from ours, and left alone."""
+    note, other, empty = tmp_path / "note.txt", tmp_path / "other.db", tmp_path / "empty.db"
+    note.write_text("Buy milk.")
+    plain_sql(other, "CREATE TABLE milk (litres REAL)")
+    empty.touch()
+    before = {file: file.read_bytes() for file in (note, other, empty)}
+    for file in (note, other):
+        for create in (False, True):
+            with refused("not-a-database", str(file)):
+                Database.open(file, create=create)
+    with refused("not-a-database", "empty"):
+        Database.open(empty)
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_an_interrupted_creation_is_completed(tmp_path: Path) -> None:
+    """An empty file, which is what a kill in the middle of creating leaves, is no obstacle to creating."""
+    (tmp_path / "labels.db").touch()
+    with Database.open(tmp_path / "labels.db", create=True) as database:
+        assert database.schema_version == migrate.SCHEMA_VERSION
+
+
+def test_a_truncated_file_is_called_damaged(path: Path) -> None:
+    """A file cut in half is neither opened nor repaired behind one's back."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with refused("corrupt", str(path), "backup"), Database.open(path) as database:
+        reopened(database).says("yes", 6)
+
+
+def test_a_newer_database_is_refused_and_left_alone(path: Path) -> None:
+    """An old program never writes into a new schema."""
+    plain_sql(path, "UPDATE alembic_version SET version_num = '0999'")
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with refused("newer", "0999", migrate.SCHEMA_VERSION):
+            Database.open(path, read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_a_read_only_file_or_folder_is_said_at_opening() -> None:
+    """Not at the first answer; and reading it is possible all the same."""
+    with open_folder() as folder:
+        path = folder / "labels.db"
+        with Database.open(path, create=True) as database:
+            sit_down(database, make_concept(database)).says("yes", 5)
+        path.chmod(0o444)
+        with as_ordinary_user(), refused("read-only", str(path)):
+            Database.open(path)
+        path.chmod(0o666)
+        folder.chmod(0o555)
+        with as_ordinary_user(), refused("read-only", str(folder)):
+            Database.open(path)
+        with as_ordinary_user(), Database.open(path, read_only=True) as database:
+            assert reopened(database).log.counts(1).yes == 1
+            with refused("read-only"), database.write():
+                pass
+        folder.chmod(0o777)
+
+
+def test_reading_only_changes_nothing(path: Path, tmp_path: Path) -> None:
+    """A reader beside a server sees what it commits, and cannot write itself."""
+    with Database.open(path) as served, Database.open(path, read_only=True) as reader:
+        reopened(served).says("no", 6)
+        assert reopened(reader).log.counts(1).no == 1
+        with refused("read-only", "reading only"):
+            reopened(reader).says("yes", 7)
+    with refused("missing"):
+        Database.open(tmp_path / "new.db", create=True, read_only=True)
+
+
+def test_odd_file_names_are_only_names(tmp_path: Path) -> None:
+    """What means something in an address means nothing in a path."""
+    path = tmp_path / "a?mode=memory&b#c%20d ä.db"
+    with Database.open(path, create=True) as database:
+        make_concept(database)
+    assert path.is_file()
+
+
+# Locks and full disks
+
+
+def test_a_lock_held_by_another_program_is_waited_for_then_told(path: Path) -> None:
+    """Nothing is stored meanwhile, and the same answer goes in once the lock is gone."""
+    with Database.open(path, busy_timeout=0.2) as database:
+        ada = reopened(database)
+        record = ada.record("no", 6)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with refused("locked", "another program", "0.2 s"):
+                ada.send(record)
+            assert ada.log.counts(1).yes == 1
+            other.execute("ROLLBACK")
+        assert ada.send(record).acknowledged == (record.id,)
+
+
+def test_opening_a_locked_database_says_so(path: Path) -> None:
+    """Also where the lock keeps even readers out."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with refused("locked", str(path)):
+            Database.open(path, busy_timeout=0.1)
+
+
+def test_a_writer_of_the_same_process_is_waited_for(path: Path) -> None:
+    """Threads take turns, and one that hangs does not hang the others for ever."""
+    with Database.open(path, busy_timeout=0.2) as database:
+        ada = reopened(database)
+        with database.write(), ThreadPoolExecutor(1) as pool, refused("locked", "busy"):
+            pool.submit(ada.says, "no", 6).result()
+        ada.says("no", 6)
+
+
+def test_an_error_in_the_middle_writes_nothing(path: Path) -> None:
+    """A transaction is whole or not at all."""
+    with Database.open(path) as database:
+        before = database.count_rows()
+        with refused("invalid", "NOT NULL"), database.write() as connection:
+            connection.exec_driver_sql("INSERT INTO concepts SELECT 9, 'x', 'x?', '', NULL, 1, NULL, 0")
+            connection.exec_driver_sql("INSERT INTO concepts (id) VALUES (10)")
+        assert database.count_rows() == before
+
+
+def test_a_full_database_loses_nothing_that_was_acknowledged(path: Path) -> None:
+    """A batch that finds no room is refused whole; with room again it goes in."""
+    with Database.open(path) as database:
+        ada = reopened(database)
+        pages = 1_000_000
+
+        def limit(connection: sqlite3.Connection, _record: object) -> None:
+            connection.execute(f"PRAGMA max_page_count={pages}")
+
+        event.listen(database._engine, "connect", limit)
+        with database.read() as connection:
+            pages = int(connection.exec_driver_sql("PRAGMA page_count").scalar_one()) + 2
+        database._engine.dispose()
+        acknowledged = 1
+        batch = [ada.record("yes", item) for item in range(100, 1_100)]
+        with refused("full", "disk is full"):
+            for start in range(0, len(batch), 10):
+                acknowledged += len(ada.send(*batch[start : start + 10]).acknowledged)
+        assert 1 < acknowledged < 1_000
+        assert database.count_rows()["answers"] == acknowledged
+        pages = 1_000_000
+        database._engine.dispose()
+        assert len(ada.send(*batch).refused) == 0
+        assert database.count_rows()["answers"] == 1 + len(batch)
+
+
+FULL_DISK = """
+import json, sys
+from pathlib import Path
+from storage import Database, StorageError
+from tests.storage_kit import make_concept, sit_down
+
+disk = Path(sys.argv[1])
+ballast = disk / "ballast"
+ballast.write_bytes(bytes(300_000))
+database = Database.open(disk / "labels.db", create=True)
+ada = sit_down(database, make_concept(database))
+acknowledged, kinds = 0, []
+batch = [ada.record("yes", item) for item in range(5_000)]
+try:
+    for start in range(0, len(batch), 10):
+        acknowledged += len(ada.send(*batch[start : start + 10]).acknowledged)
+except StorageError as error:
+    kinds.append(error.kind)
+stored = database.count_rows()["answers"]
+ballast.unlink()
+more = len(ada.send(*batch[:acknowledged + 10]).acknowledged)
+print(json.dumps([acknowledged, stored, kinds, more, database.count_rows()["answers"]]))
+database.close()
+"""
+
+
+def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
+    """On a real disk of 2 MB: a clear error, every acknowledged answer kept, and work goes on with room."""
+    mount = "mount -t tmpfs -o size=2m none "
+    if (
+        not shutil.which("unshare")
+        or subprocess.run(
+            ["unshare", "-m", "sh", "-c", f"{mount} '{tmp_path}'"], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("needs the right to mount a small file system")
+    script = f'{mount} "$1" && exec \'{sys.executable}\' -c "$2" "$1"'
+    ran = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", str(tmp_path), FULL_DISK],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    acknowledged, stored, kinds, more, finally_stored = json.loads(ran.stdout)
+    assert kinds == ["full"]
+    assert 100 < acknowledged < 5_000
+    assert stored == acknowledged
+    assert more == finally_stored == acknowledged + 10
+
+
+# Settings that the promises rest on
+
+
+def test_every_connection_commits_to_the_disk(path: Path) -> None:
+    """WAL with full sync, foreign keys and a busy timeout hold for each connection of each thread."""
+    with Database.open(path) as database:
+        barrier = threading.Barrier(4)
+
+        def look(_: int) -> tuple[object, ...]:
+            with database.read() as connection:
+                barrier.wait()  # so that all four hold a connection of their own
+                names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+                return tuple(connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(look, range(4))) == {("wal", 2, 1, 5000)}
+
+
+def test_reading_does_not_wait_for_a_writer(path: Path) -> None:
+    """A page can be drawn while another thread is in the middle of a write."""
+    with Database.open(path) as database:
+        ada = reopened(database)
+        with database.write() as connection:
+            connection.exec_driver_sql("UPDATE concepts SET question = 'Is it?'")
+            assert ada.log.counts(1).yes == 1
+
+
+# Migrations
+
+
+def test_migrations_make_what_the_models_say(path: Path) -> None:
+    """Alembic finds no difference, and every table is made by the same words, checks included."""
+    with Database.open(path) as database, database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        assert compare_metadata(context, Base.metadata) == []
+        migrated = _schema(connection)
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        Base.metadata.create_all(connection)
+        assert migrated == _schema(connection)
+
+
+def _schema(connection) -> dict[str, set[str]]:  # type: ignore[no-untyped-def]
+    rows = connection.exec_driver_sql(
+        "SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'index') AND sql IS NOT NULL"
+    )
+    return {
+        name: {line.strip().rstrip(",") for line in sql.splitlines()}
+        for name, sql in rows
+        if name not in ("alembic_version", "sqlite_sequence")
+    }
+
+
+def test_the_newest_version_is_the_last_migration() -> None:
+    """The number that opening compares with is the one that the migrations end in."""
+    scripts = ScriptDirectory(str(migrate.SCRIPTS))
+    assert scripts.get_heads() == [migrate.SCHEMA_VERSION]
+    assert all(script.revision.isdigit() and len(script.revision) == 4 for script in scripts.walk_revisions())
+
+
+NEXT_MIGRATION = """
+from alembic import op
+import sqlalchemy as sa
+revision, down_revision = "0002", "0001"
+
+def upgrade():
+    op.add_column("concepts", sa.Column("colour", sa.String(20)))
+    {more}
+"""
+
+
+@pytest.fixture
+def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A later version of the program, with one more migration; returns that migration's file."""
+    scripts = tmp_path / "scripts"
+    shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(migrate, "SCRIPTS", scripts)
+    monkeypatch.setattr(migrate, "SCHEMA_VERSION", "0002")
+    file = scripts / "versions" / "0002_next.py"
+    file.write_text(NEXT_MIGRATION.format(more=""))
+    return file
+
+
+def test_an_older_database_is_copied_and_brought_up(path: Path, next_version: Path) -> None:
+    """The copy made before is a whole database of the old version, which can be restored."""
+    with refused("older", "0001", "0002"):
+        Database.open(path, read_only=True)
+    with Database.open(path) as database:
+        assert database.schema_version == "0002"
+        assert reopened(database).log.counts(1).yes == 1
+        copy = database.backup_made
+    assert copy is not None
+    assert copy.parent == path.parent
+    with closing(sqlite3.connect(copy)) as old:
+        assert old.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert old.execute("SELECT item, answer FROM answers").fetchall() == [(5, "yes")]
+    restore(copy, path.with_name("again.db"))
+    with Database.open(path.with_name("again.db"), backup_before_migration=False) as again:
+        assert (again.schema_version, again.backup_made) == ("0002", None)
+    with Database.open(path) as database:
+        assert database.backup_made is None
+
+
+@pytest.mark.parametrize("more", ["raise RuntimeError('halfway')", "op.execute('DELETE FROM sessions')"])
+def test_a_failing_migration_changes_nothing(path: Path, next_version: Path, more: str) -> None:
+    """An error in the middle, or rows left without what they refer to, leaves the old version as it was."""
+    next_version.write_text(NEXT_MIGRATION.format(more=more))
+    with pytest.raises((RuntimeError, StorageError)):
+        Database.open(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(concepts)")]
+    assert "colour" not in columns
+
+
+def test_two_programs_create_the_same_database(tmp_path: Path) -> None:
+    """Whoever comes second finds it made."""
+    with ThreadPoolExecutor(4) as pool:
+        opened = list(pool.map(lambda _: Database.open(tmp_path / "labels.db", create=True), range(4)))
+    assert {database.schema_version for database in opened} == {migrate.SCHEMA_VERSION}
+    for database in opened:
+        database.close()

@@ -1,0 +1,289 @@
+"""The label log: what is accepted, what is refused, and what is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from storage import Database, LabelLog, SelectionRecord, StorageError, new_id
+from storage.records import AnswerRecord
+from tests.storage_kit import Annotator, make_concept, sit_down
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """An empty label database."""
+    with Database.open(tmp_path / "labels.db", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ada(database: Database) -> Annotator:
+    """Somebody at a concept."""
+    return sit_down(database, make_concept(database))
+
+
+def refusal(annotator: Annotator, record: AnswerRecord) -> str:
+    """Why the answer is refused, which it must be, leaving no trace."""
+    before = annotator.log.position()
+    result = annotator.send(record)
+    assert not result.accepted
+    assert not result.known
+    assert annotator.log.position() == before
+    return result.refused[0].kind
+
+
+def test_an_answer_sent_again_is_acknowledged_and_stored_once(ada: Annotator) -> None:
+    """A lost acknowledgement costs nothing: not even its times need to be the same."""
+    record = ada.record("yes", 5)
+    ada.send(record)
+    again = ada.send(record, replace(record, browser_time=1, time_taken_ms=None))
+    assert (again.acknowledged, again.refused) == ((record.id, record.id), ())
+    assert len(list(ada.log.answers_after(ada.session.concept_id))) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"item": 6}, {"answer": "no"}, {"annotator": "Bob"}, {"purpose": "audit"}],
+    ids=lambda change: next(iter(change)),
+)
+def test_an_id_never_means_two_things(ada: Annotator, change: dict[str, Any]) -> None:
+    """The first meaning stays; the second is refused, not silently dropped or overwritten."""
+    record = ada.says("yes", 5)
+    assert refusal(ada, replace(record, **change)) == "conflict"
+    assert ada.log.answer(record.id) == record
+
+
+def test_a_bad_answer_does_not_hold_up_the_good_ones(ada: Annotator) -> None:
+    """What can be stored of a batch is, in its order."""
+    good = [ada.record("yes", 1), ada.record("no", 2)]
+    result = ada.send(good[0], ada.record("maybe", 3), good[1])
+    assert [a.id for a in result.accepted] == [a.id for a in good]
+    assert [r.kind for r in result.refused] == ["malformed"]
+    assert [a.item for a in ada.log.answers_after(ada.session.concept_id)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"id": "short"},
+        {"id": None},
+        {"id": "x" * 65},
+        {"id": "a'; DROP TABLE answers"},
+        {"item": -1},
+        {"item": 1.5},
+        {"item": True},
+        {"item": [1]},
+        {"item": 2**70},
+        {"answer": "YES"},
+        {"answer": None},
+        {"answer": "undo"},
+        {"undoes": "answer-00001"},
+        {"browser_time": "now"},
+        {"time_taken_ms": 0.5},
+        {"session_id": None},
+        {"session_id": {}},
+        {"concept_id": "1"},
+        {"annotator": 7},
+        {"purpose": "fun"},
+    ],
+    ids=str,
+)
+def test_malformed_answers_are_refused(ada: Annotator, bad: dict[str, Any]) -> None:
+    """Whatever a browser sends, the answer is a reason and never an exception."""
+    assert refusal(ada, ada.record(**({"answer": "yes", "item": 5} | bad))) == "malformed"
+
+
+def test_answers_refer_to_what_exists(ada: Annotator, database: Database) -> None:
+    """Unknown sessions, concepts, selections and answers are told apart."""
+    assert refusal(ada, ada.record("yes", 1, session_id=new_id())) == "unknown-session"
+    assert refusal(ada, ada.record("yes", 1, concept_id=77)) == "unknown-concept"
+    assert refusal(ada, ada.record("yes", 1, selection_id=new_id())) == "unknown-selection"
+    assert refusal(ada, ada.record("undo", 1, undoes=new_id())) == "unknown-answer"
+    assert refusal(ada, ada.record("yes", 1, corrects=new_id())) == "unknown-answer"
+    assert refusal(ada, ada.record("yes", 1, annotator="Bob")) == "not-yours"
+
+
+def test_an_answer_lands_on_the_item_that_was_shown(ada: Annotator) -> None:
+    """An answer to a selection is about that selection's item, or refused."""
+    selection = ada.is_shown(5)
+    assert refusal(ada, ada.record("yes", 6, selection_id=selection.id)) == "wrong-item"
+    assert ada.says("yes", 5, selection_id=selection.id).item == 5
+
+
+def test_undo_and_correction_stay_with_their_item_and_person(ada: Annotator, database: Database) -> None:
+    """One cannot undo in another session, nor correct another person's answer, nor move a label."""
+    mine = ada.says("yes", 5)
+    bob = sit_down(database, make_concept(database, "eight"), "Bob")
+    bob = Annotator(bob.log, replace(bob.session, concept_id=ada.session.concept_id))
+    assert refusal(bob, bob.record("undo", 5, undoes=mine.id)) == "not-yours"
+    assert refusal(bob, bob.record("no", 5, corrects=mine.id)) == "not-yours"
+    assert refusal(ada, ada.record("undo", 6, undoes=mine.id)) == "wrong-item"
+    assert refusal(ada, ada.record("no", 6, corrects=mine.id)) == "wrong-item"
+
+
+def test_an_answer_is_undone_once(ada: Annotator) -> None:
+    """A second undo, and an undo of an undo, are refused; the first one sent again is known."""
+    mine = ada.says("yes", 5)
+    undo = ada.undoes(mine)
+    assert refusal(ada, ada.record("undo", 5, undoes=mine.id)) == "already-undone"
+    assert refusal(ada, ada.record("undo", 5, undoes=undo.id)) == "not-undoable"
+    assert ada.send(undo).acknowledged == (undo.id,)
+
+
+def test_a_batch_may_refer_to_itself(ada: Annotator) -> None:
+    """A queue that waited while offline is stored as it was made: answer, undo, answer again, correct."""
+    first = ada.record("yes", 5)
+    undo = ada.record("undo", 5, undoes=first.id)
+    second = ada.record("no", 5)
+    third = ada.record("yes", 5, corrects=second.id)
+    assert len(ada.send(first, undo, second, third).accepted) == 4
+    assert ada.log.counts(ada.session.concept_id).yes == 1
+
+
+def test_a_clock_set_back_loses_no_answer(database: Database, ada: Annotator) -> None:
+    """Order is the log's; a negative duration is stored as unknown."""
+    times = iter([3_600_000, 0])
+    log = LabelLog(database, clock=lambda: next(times))
+    later, earlier = ada.record("yes", 5, browser_time=9), ada.record("no", 5, time_taken_ms=-4)
+    log.append_answers([later])
+    log.append_answers([earlier])
+    stored = list(log.answers_after(ada.session.concept_id))
+    assert [(a.id, a.server_time, a.time_taken_ms) for a in stored] == [
+        (later.id, 3_600_000, 700),
+        (earlier.id, 0, None),
+    ]
+    assert log.state(ada.session.concept_id).status(5) == "no"
+
+
+def test_a_selection_comes_back_as_it_was_recorded(ada: Annotator) -> None:
+    """Nothing of what a replay needs is lost on the way through the database."""
+    record = SelectionRecord(
+        session_id=ada.session.id,
+        concept_id=ada.session.concept_id,
+        round=4,
+        item=2**40,
+        why="skipped-again",
+        strategy="eh-hash",
+        seed=2**40,
+        pool_version=21,
+        items_total=1_000_000,
+        parameters={"rank": 8, "structure": "orders"},
+        probability=0.125,
+        margin=1e-17,
+        selection_ms=1.25,
+        items_scored=500,
+        retrain_ms=3.5,
+        n_labels=12,
+        hyperplane_digest="0123456789abcdef",
+        trained_through=12,
+        examples_through=2,
+        c=0.3,
+        class_weight="balanced",
+        leased=(3, 1, 2),
+        accuracy=0.9,
+    )
+    stored = ada.log.record_selection(record)
+    assert replace(stored, seq=0, created=0) == record
+    assert ada.log.selection(record.id) == stored
+    assert ada.log.last_selection(ada.session.id) == stored
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"why": "whim"}, {"probability": 0.0}, {"margin": -1.0}, {"item": -1}, {"session_id": "no-such-one"}],
+)
+def test_impossible_selections_are_refused(ada: Annotator, bad: dict[str, Any]) -> None:
+    """The schema itself knows what cannot be."""
+    with pytest.raises(StorageError) as caught:
+        ada.is_shown(**({"item": 5} | bad))
+    assert caught.value.kind == "invalid"
+
+
+def test_what_was_shown_survives(ada: Annotator, database: Database) -> None:
+    """The last selection is the one in view until an answer that stands refers to it."""
+    assert ada.log.last_selection(ada.session.id) is None
+    shown = [ada.is_shown(item, round=item) for item in range(5)]
+    sit_down(database, make_concept(database, "eight"), "Bob").is_shown(7)
+    log = LabelLog(database)
+    assert log.last_selection(ada.session.id) == shown[-1]
+    assert not log.is_answered(shown[-1].id)
+    given = ada.says("yes", 4, selection_id=shown[-1].id)
+    assert log.is_answered(shown[-1].id)
+    ada.undoes(given)
+    assert not log.is_answered(shown[-1].id)
+    assert log.recent_selections(ada.session.id, 2) == shown[-2:]
+    assert list(log.selections(session_id=ada.session.id, after=shown[1].seq)) == shown[2:]
+
+
+def test_sessions_are_found_again_by_id(ada: Annotator) -> None:
+    """The id in the address finds the session, with the strategy chosen last."""
+    assert ada.log.session(ada.session.id) == ada.session
+    assert ada.log.session("no-such-session") is None
+    changed = ada.log.update_session(ada.session.id, strategy="bh-hash", parameters={"k": 300})
+    assert (changed.strategy, changed.parameters) == ("bh-hash", {"k": 300})
+    assert ada.log.sessions() == [changed]
+    with pytest.raises(StorageError, match="there is no concept 9"):
+        ada.log.start_session(9, "Bob", "random")
+    with pytest.raises(StorageError, match="needs a name"):
+        ada.log.start_session(1, "  ", "random")
+
+
+def test_the_strip_shows_the_last_answers_in_force(ada: Annotator, database: Database) -> None:
+    """Newest first; what was undone is gone, and a correction stands in its original's place."""
+    given = [ada.says("yes", item) for item in range(6)]
+    ada.undoes(given[4])
+    corrected = ada.says("no", 1, corrects=given[1].id)
+    recorrected = ada.says("unsure", 1, corrects=corrected.id)
+    concept = ada.session.concept_id
+    expected = [given[5], given[3], given[2], recorrected, given[0]]
+    assert ada.log.recent_answers(concept, 12) == expected
+    assert ada.log.recent_answers(concept, 2) == expected[:2]
+    assert ada.log.recent_answers(concept, 12, session_id=ada.session.id, annotator="Ada") == expected
+    assert ada.log.recent_answers(concept, 12, annotator="Bob") == []
+
+
+def test_the_strip_keeps_a_correction_of_what_was_undone(ada: Annotator) -> None:
+    """An answer that counts is never missing from the strip."""
+    first = ada.says("yes", 1)
+    correction = ada.says("no", 1, corrects=first.id)
+    ada.undoes(first)
+    assert ada.log.recent_answers(ada.session.concept_id, 5) == [correction]
+
+
+def test_the_flattened_log_tells_everything(ada: Annotator) -> None:
+    """Each answer with its selection and what took it back, also as of an earlier position, across pages."""
+    selection = ada.is_shown(5)
+    given = ada.says("yes", 5, selection_id=selection.id)
+    ada.send(*(ada.record("no", item) for item in range(10, 2_500)))
+    undo = ada.undoes(given)
+    lines = list(ada.log.log_rows())
+    assert [line.answer.seq for line in lines] == list(range(1, undo.seq + 1))
+    assert (lines[0].concept, lines[0].selection, lines[0].undone_by) == ("seven", selection, undo.id)
+    assert next(ada.log.log_rows(through=given.seq)).undone_by is None
+
+
+@pytest.mark.parametrize("log", ["answers", "selections", "examples"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {log} SET concept_id = concept_id",
+        "DELETE FROM {log}",
+        "INSERT OR REPLACE INTO {log} SELECT * FROM {log}",
+    ],
+    ids=lambda statement: statement.split(" {")[0],
+)
+def test_logs_are_append_only(database: Database, ada: Annotator, log: str, statement: str) -> None:
+    """The database itself refuses to change, delete or replace a row, whoever asks."""
+    from storage import Concepts
+
+    ada.says("yes", 5, selection_id=ada.is_shown(5).id)
+    Concepts(database).add_example(ada.session.concept_id, b"\x89PNG\r\n\x1a\n", True)
+    with pytest.raises(StorageError, match="append-only"), database.write() as connection:
+        connection.execute(text(statement.format(log=log)))
+    assert database.count_rows()[log] == 1
