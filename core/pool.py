@@ -116,13 +116,19 @@ class Pool:
         InputError
             If there is no pool, it is damaged, or it has fewer segments.
         """
-        return _open(Path(path), version, {})
+        return _open(Path(path), version, None)
 
     def refreshed(self) -> Pool:
-        """The newest snapshot, or this one where nothing is new. Costs microseconds then."""
+        """The newest snapshot, or this one where nothing is new, which costs microseconds.
+
+        Raises
+        ------
+        InputError
+            If the pool is damaged, or another one has taken its place.
+        """
         if self._identity is not None and _identity(self.path) == self._identity:
             return self
-        return _open(self.path, None, self._whole_segments())
+        return _open(self.path, None, self)
 
     def prefix(self, n_rows: int) -> Pool:
         """The pool as it was when it had only its first `n_rows` rows; `refreshed` leads back to all of it.
@@ -311,9 +317,13 @@ class Pool:
             digest.update(f"{stamps} {len(segment.X)}\n".encode())
         return digest.hexdigest()
 
-    def _whole_segments(self) -> dict[str, Segment]:
-        parts = zip(self._manifest.segments, self._segments, strict=True)
-        return {part.folder: segment for part, segment in parts if len(segment.X) == part.rows}
+    def _continued_by(self, manifest: Manifest) -> list[Segment]:
+        """The whole segments of this snapshot, with which one of `manifest` begins."""
+        parts = self._manifest.segments
+        if parts != manifest.segments[: len(parts)]:
+            raise InputError(f"the pool {self.path} was replaced by another one: open it again")
+        both = zip(parts, self._segments, strict=True)
+        return [segment for part, segment in both if len(segment.X) == part.rows]
 
     @cached_property
     def _truth(self) -> NDArray[np.int16]:
@@ -340,7 +350,7 @@ def _dot_in_blocks(X: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
         np.dot(block, w, out=out[first : first + BLOCK_ROWS])
 
 
-def _open(path: Path, version: int | None, loaded: dict[str, Segment]) -> Pool:
+def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
     identity = _identity(path)
     manifest = Manifest.read(path)
     if version is not None:
@@ -350,10 +360,10 @@ def _open(path: Path, version: int | None, loaded: dict[str, Segment]) -> Pool:
             )
         if version < len(manifest.segments):
             manifest = replace(manifest, complete=False, segments=manifest.segments[:version])
-    segments: list[Segment] = []
-    first_row = 0
-    for part in manifest.segments:
-        segments.append(loaded.get(part.folder) or load_part(path, part, first_row, manifest))
+    segments = earlier._continued_by(manifest) if earlier else []
+    first_row = sum(len(segment.X) for segment in segments)
+    for part in manifest.segments[len(segments) :]:
+        segments.append(load_part(path, part, first_row, manifest))
         first_row += part.rows
     if manifest.held_out:
         check_part(path, manifest.held_out)
