@@ -6,10 +6,11 @@ from typing import Any
 from core.errors import InputError
 from core.sources.base import GREY_SIZE, Items, Problem, Source
 from core.sources.digits import Digits
+from core.sources.folder import Folder
 
 __all__ = ["GREY_SIZE", "Items", "Problem", "Source", "open_source"]
 
-KINDS: dict[str, type[Source]] = {source.kind: source for source in (Digits,)}
+KINDS: dict[str, type[Source]] = {source.kind: source for source in (Digits, Folder)}
 
 
 def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:

@@ -61,7 +61,7 @@ def fields(ink: NDArray[np.floating]) -> NDArray[np.float32]:
     ink = np.pad(np.asarray(ink, dtype=np.float32), ((0, 0), (1, 1), (1, 1)))
     widen = _spline_upscaling(ink.shape[1], BLOCK)
     blur = _gaussian(SIDE, _BLUR)
-    count = np.repeat(np.eye(ink.shape[1], dtype=np.float32) / BLOCK, BLOCK, axis=1)
+    count = np.repeat(np.eye(ink.shape[1]) / BLOCK, BLOCK, axis=1).astype(np.float32)
     field = _along_both(widen, ink) - np.float32(0.5)
     for _ in range(_STEPS):
         drawn = np.reciprocal(1 + np.exp(-_SHARPNESS * field))

@@ -1,0 +1,121 @@
+"""The truth that lies in a folder's structure: the class of each image, and which images are kept for
+testing.
+
+**Class.** The innermost folder whose name is not a generic one such as `images` or `train`. Where the folder
+of a split has a list NAME_annotations.txt of file names and classes, as Tiny ImageNet's validation images
+have, that list decides. WordNet ids get their names from `words.txt`, if there is one. Fewer than two
+classes are none.
+
+**Held out.** If there are images in `train` and in `test` (or else in `train` and in `val`), those of the
+latter whose class is known. Otherwise a tenth of the images whose class is known, at most 10,000, chosen by
+a hash of their path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.sources.base import Items
+
+MAX_HELD_OUT = 10_000
+
+_TRAIN = ("train", "training")
+_TEST = ("test", "testing")
+_VALIDATION = ("val", "valid", "validation")
+GENERIC = frozenset(("images", "image", "imgs", "img", "jpegimages", "data", *_TRAIN, *_TEST, *_VALIDATION))
+_MOST_CLASSES = np.iinfo(np.int16).max
+
+Truth = tuple[tuple[str, ...], NDArray[np.int16]]
+
+
+def path_hash(path: str) -> tuple[bytes, str]:
+    """A key that puts paths into an order that is arbitrary and everywhere the same."""
+    return hashlib.blake2b(os.fsencode(path.replace(os.sep, "/")), digest_size=16).digest(), path
+
+
+def unknown(n: int) -> Truth:
+    """No classes, for n images."""
+    return (), np.full(n, -1, dtype=np.int16)
+
+
+def of(root: Path, paths: Sequence[str]) -> Truth:
+    """Names of the classes, sorted, and the index of each image's class, −1 where it is unknown."""
+    annotated = _annotations(root, paths)
+    by_folder: dict[str, str | None] = {}
+    keys: list[str | None] = []
+    for path in paths:
+        folder, _, file = path.rpartition(os.sep)
+        if folder not in by_folder:
+            by_folder[folder] = _folder_class(folder)
+        top = path.split(os.sep, 1)[0]
+        keys.append(annotated[top].get(file) if top in annotated else by_folder[folder])
+    found = {key for key in keys if key is not None}
+    if not 2 <= len(found) <= _MOST_CLASSES:
+        return unknown(len(paths))
+    name_of = _names(root, found)
+    names = tuple(sorted(name_of.values(), key=lambda name: (name.casefold(), name)))
+    index = {name: i for i, name in enumerate(names)}
+    places = {key: index[name] for key, name in name_of.items()}
+    truth = np.array([-1 if key is None else places[key] for key in keys], dtype=np.int16)
+    return names, truth
+
+
+def held_out(paths: Sequence[str], truth: NDArray[np.int16]) -> Items:
+    """Places, ascending, of the images that are kept for testing."""
+    tops = np.array([path.split(os.sep, 1)[0].lower() if os.sep in path else "" for path in paths])
+    if np.isin(tops, _TRAIN).any():
+        for split in (_TEST, _VALIDATION):
+            chosen = np.flatnonzero(np.isin(tops, split) & (truth >= 0))
+            if len(chosen):
+                return chosen
+    known = np.flatnonzero(truth >= 0)
+    n = min(MAX_HELD_OUT, len(known) // 10)
+    by_hash = sorted(known.tolist(), key=lambda place: path_hash(paths[place]))
+    return np.sort(np.array(by_hash[:n], dtype=np.int64))
+
+
+def _folder_class(folder: str) -> str | None:
+    for name in reversed(Path(folder).parts):
+        if name.lower() not in GENERIC:
+            return name
+    return None
+
+
+def _annotations(root: Path, paths: Iterable[str]) -> dict[str, dict[str, str]]:
+    """For each top folder that has a list of its own, the classes by file name."""
+    lists = {}
+    for top in {path.split(os.sep, 1)[0] for path in paths if os.sep in path}:
+        file = root / top / f"{top}_annotations.txt"
+        if file.is_file():
+            rows = (line.split("\t") for line in _lines(file))
+            lists[top] = {row[0]: row[1] for row in rows if len(row) > 1}
+    return lists
+
+
+def _names(root: Path, keys: set[str]) -> dict[str, str]:
+    """What to call each class: WordNet's first word for it, or all its words where two share the first."""
+    glossary = {}
+    if (root / "words.txt").is_file():
+        rows = (line.partition("\t") for line in _lines(root / "words.txt"))
+        glossary = {key: words.strip() for key, _, words in rows if key in keys and words.strip()}
+    first = {key: glossary[key].split(",")[0].strip() if key in glossary else _shown(key) for key in keys}
+    shared = Counter(first.values())
+    full = {key: glossary.get(key, key) if shared[name] > 1 else name for key, name in first.items()}
+    shared = Counter(full.values())
+    return {key: f"{name} ({_shown(key)})" if shared[name] > 1 else name for key, name in full.items()}
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def _shown(name: str) -> str:
+    """A file's or folder's name as text, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", errors="replace")

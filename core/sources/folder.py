@@ -1,0 +1,147 @@
+"""A folder of image files, and of folders of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.errors import InputError
+from core.sources import listing
+from core.sources.base import GREY_SIZE, Items, Problem, Source
+from core.sources.images import RENDITION, UnreadableImageError, grey_of, read_image
+from core.sources.listing import Listing
+
+LIST_FILE = "files.npz"
+
+
+class Folder(Source):
+    """All images below a folder; see `core.sources.listing` for their order and `core.sources.classes` for
+    the truth.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    use_classes : bool
+        Whether folder names are taken for classes, and a part of the images kept for testing.
+    by_path : bool
+        Order by path instead of by hash.
+    files : Listing, optional
+        What the folder held when the source was first made, instead of what it holds now.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or no image in it.
+    """
+
+    kind: ClassVar[str] = "folder"
+
+    def __init__(
+        self, path: Path, *, use_classes: bool = True, by_path: bool = False, files: Listing | None = None
+    ) -> None:
+        self.path = Path(os.path.realpath(path))
+        self.use_classes = use_classes
+        self.by_path = by_path
+        self.files = self._listed() if files is None else files
+        self.classes = self.files.classes
+        self.title = f"Photos in {self.path.name or self.path}"
+        self._root = os.path.join(self.path, "")  # noqa: PTH118 (ends in a separator)
+
+    def _listed(self) -> Listing:
+        if not self.path.exists():
+            raise InputError(f"there is no folder {self.path}")
+        if not self.path.is_dir():
+            raise InputError(f"{self.path} is a file, and a folder of images is needed")
+        try:
+            return listing.list_images(self.path, by_path=self.by_path, use_classes=self.use_classes)
+        except OSError as error:
+            raise InputError(f"the folder {self.path} can't be listed: {error.strerror}") from error
+
+    def __len__(self) -> int:
+        return len(self.files.paths)
+
+    def spec(self) -> dict[str, Any]:
+        """Where the folder is, and a digest of the list that `save` writes."""
+        return {
+            "kind": self.kind,
+            "path": str(self.path),
+            "use_classes": self.use_classes,
+            "by_path": self.by_path,
+            "items": len(self),
+            "digest": self.files.digest,
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """By the list that was saved in `folder`, else by what is there now, if that is the same."""
+        options = {"use_classes": spec["use_classes"], "by_path": spec["by_path"]}
+        if folder is None:
+            source = cls(Path(spec["path"]), **options)
+            if source.files.digest != spec["digest"]:
+                raise InputError(
+                    f"the folder {source.path} has changed: it held {spec['items']:,} images, and now holds "
+                    f"{len(source):,}, or others"
+                )
+            return source
+        files = listing.load(folder / LIST_FILE)
+        if files.digest != spec["digest"]:
+            raise InputError(f"the list of images {folder / LIST_FILE} is damaged: build the pool again")
+        return cls(Path(spec["path"]), files=files, **options)
+
+    def save(self, folder: Path) -> None:
+        """Keep the list of files, so that files which come or go later change no item's number."""
+        listing.save(self.files, folder / LIST_FILE)
+
+    def continuing(self, earlier: Source) -> Source:
+        """See `Source.continuing`: files that `earlier` did not have come after those that it had."""
+        if not isinstance(earlier, Folder) or earlier.path != self.path or earlier.by_path or self.by_path:
+            return self
+        return type(self)(
+            self.path, use_classes=self.use_classes, files=listing.continued(earlier.files, self.files)
+        )
+
+    def name(self, item: int) -> str:
+        """The path relative to the folder, with slashes."""
+        (item,) = self.check_items(np.array([item]))
+        return os.fsencode(self.files.paths[item]).decode("utf-8", errors="replace").replace(os.sep, "/")
+
+    def image(self, item: int, size: int) -> Image.Image:
+        """The picture, made smaller where its longest side exceeds `size`."""
+        (item,) = self.check_items(np.array([item]))
+        try:
+            return self._read(item, size)
+        except UnreadableImageError as error:
+            raise InputError(f"{self.name(item)} in {self.path} can't be shown: {error}") from error
+
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """See `Source.grey`; pictures are squeezed into a square."""
+        items = self.check_items(items)
+        grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
+        problems = []
+        for row, item in enumerate(items.tolist()):
+            try:
+                grey[row] = grey_of(self._read(item, RENDITION))
+            except UnreadableImageError as error:
+                problems.append(Problem(item, self.name(item), str(error)))
+        return grey, problems
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """See `Source.truth`."""
+        return self.files.truth[self.check_items(items)]
+
+    def held_out(self) -> Items:
+        """See `Source.held_out`, and `core.sources.classes` for the rule."""
+        return self.files.held_out
+
+    def _read(self, item: int, size: int) -> Image.Image:
+        path = os.path.realpath(self._root + self.files.paths[item])
+        # A file may have been replaced by a link since it was listed.
+        if not path.startswith(self._root):
+            raise UnreadableImageError("it is a link that leads out of the folder")
+        return read_image(Path(path), size)

@@ -1,0 +1,163 @@
+"""Reading image files that other people made: any size, any mode, whole or broken.
+
+Only formats that Pillow decodes by itself are opened, never one that calls another program. Colour and grey
+images keep their kind; transparent ones are laid on white; sixteen-bit and floating-point ones are stretched
+from their darkest to their brightest value; of animations the first frame is shown; the camera's orientation
+is respected.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import warnings
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from core.errors import InputError
+from core.sources.base import GREY_SIZE
+
+_PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".avif")
+_PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
+EXTENSIONS = frozenset((*_PHOTOS, *_PLAIN))
+MAX_PIXELS = 100_000_000
+"""Largest image that is decoded: 10,000 × 10,000 pixels, at most 400 MB for a moment."""
+
+RENDITION = 4 * GREY_SIZE
+"""Longest side, in pixels, to which an image is brought before it becomes a grey square for features."""
+
+# Larger images are refused below, with a reason, before anything of them is decoded.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+
+# What decoders raise for files that they can't make sense of.
+_BROKEN = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    EOFError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+)
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Formats that Pillow decodes by itself, the frequent ones first; not every build has them all."""
+    Image.init()
+    wanted = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF")
+    return tuple(name for name in wanted if name in Image.OPEN)
+
+
+class UnreadableImageError(InputError):
+    """A file that can't be shown; the message is the reason, without the file's name."""
+
+
+def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
+    """The image in `file`, mode RGB or L, made smaller where its longest side exceeds `size` pixels.
+
+    Raises
+    ------
+    UnreadableImageError
+        If there is no such file, or no image in it, or too large a one, or only a part of one.
+    """
+    if size < 1:
+        raise InputError(f"size must be at least 1 pixel, got {size}")
+    try:
+        with Image.open(file, formats=_formats()) as image:
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                raise UnreadableImageError(
+                    f"it has {width:,} × {height:,} pixels, and at most {MAX_PIXELS:,} are decoded"
+                )
+            if image.mode in ("RGB", "L", "CMYK", "YCbCr"):
+                # Before conversion, so that large JPEGs are decoded at an eighth, a quarter or half their
+                # size.
+                image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
+            shown = _plain(image)
+            shown.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
+            return _upright(shown, image)
+    except InputError:
+        raise
+    except _BROKEN as error:
+        raise UnreadableImageError(_reason(error, file)) from error
+
+
+def grey_of(image: Image.Image) -> NDArray[np.float32]:
+    """The image as features see it: grey, of shape (32, 32), in 0 … 1, squeezed if it is no square."""
+    grey = image.convert("L")
+    if grey.size != (GREY_SIZE, GREY_SIZE):
+        grey = grey.resize((GREY_SIZE, GREY_SIZE), Image.Resampling.BILINEAR)
+    return np.asarray(grey, dtype=np.float32) / np.float32(255)
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    """`image` in mode RGB or L."""
+    mode = image.mode
+    if mode in ("RGB", "L"):
+        image.load()
+        return image.copy()
+    if mode == "1":
+        return image.convert("L")
+    if mode.startswith(("I", "F")):
+        return _stretched(image)
+    if image.has_transparency_data:
+        colours = image.convert("RGBA")
+        paper = Image.new("RGBA", colours.size, "white")
+        return Image.alpha_composite(paper, colours).convert("RGB")
+    return image.convert("RGB")
+
+
+def _stretched(image: Image.Image) -> Image.Image:
+    """Values of any range as 0 … 255, from the darkest to the brightest; what is not finite is black."""
+    values = np.asarray(image, dtype=np.float32)
+    finite = np.isfinite(values)
+    low, high = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
+    if high == low:
+        low, high = 0.0, max(high, 1.0)
+    values = np.where(finite, (values - low) / (high - low), 0)
+    return Image.fromarray(np.rint(255 * np.clip(values, 0, 1)).astype(np.uint8))
+
+
+def _upright(shown: Image.Image, original: Image.Image) -> Image.Image:
+    """`shown`, turned as the camera says that `original` was held."""
+    turns = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_90,
+    }
+    turn = turns.get(original.getexif().get(0x0112, 1))
+    return shown if turn is None else shown.transpose(turn)
+
+
+def _reason(error: Exception, file: Path | BinaryIO) -> str:
+    """Why a file can't be shown, in words for the person who owns it."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file any more"
+    if isinstance(error, PermissionError):
+        return "its permissions forbid reading it"
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"it has more than {MAX_PIXELS:,} pixels"
+    if isinstance(error, UnidentifiedImageError):
+        empty = isinstance(file, os.PathLike) and Path(file).stat().st_size == 0
+        return "the file is empty" if empty else "it is no image of a kind that can be read"
+    if isinstance(error, MemoryError):
+        return "there is not enough memory to decode it"
+    return f"the image is damaged or incomplete ({str(error).strip() or type(error).__name__})"

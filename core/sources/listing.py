@@ -1,0 +1,181 @@
+"""Which images a folder holds, and in which order.
+
+Files are ordered by a hash of their relative path: the same on every machine, and every beginning of the
+list is a fair sample of the whole, so that labeling can start before the rest has been read. (`by_path=True`
+gives the order of sorted paths instead, for embeddings that somebody computed in that order.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.durable import replace_file
+from core.errors import InputError
+from core.sources import classes
+from core.sources.base import Items
+from core.sources.classes import path_hash
+from core.sources.images import EXTENSIONS
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """The images of a folder.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Relative to the folder, with the system's separators.
+    classes : tuple of str
+    truth : array of shape (n_paths,), int16
+        Index into `classes`, −1 where unknown.
+    held_out : array of int64, ascending
+        Places in `paths`.
+    """
+
+    paths: tuple[str, ...]
+    classes: tuple[str, ...]
+    truth: NDArray[np.int16]
+    held_out: Items
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that name exactly these files, classes and held-out items."""
+        digest = hashlib.blake2b(digest_size=8)
+        names = (_joined(self.paths), _joined(self.classes))
+        for part in (*names, self.truth.tobytes(), self.held_out.tobytes()):
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part)
+        return digest.hexdigest()
+
+
+def list_images(root: Path, *, by_path: bool = False, use_classes: bool = True) -> Listing:
+    """The images in `root` and the folders in it.
+
+    Hidden files, symbolic links and files with other extensions are left out. A folder that may not be
+    listed is taken for an image that can't be read, so that the pool's report names it.
+
+    Parameters
+    ----------
+    root : Path
+        An existing folder.
+    by_path : bool
+        Order by path instead of by hash.
+    use_classes : bool
+        Whether folder names are taken for classes.
+
+    Raises
+    ------
+    InputError
+        If there are no images.
+    """
+    links: list[str] = []
+    found = list(_walk(root, "", links))
+    if not found:
+        linked = f"; it has {len(links)} symbolic links, which are not followed" if links else ""
+        raise InputError(f"{root} holds no images ({_examples()}){linked}")
+    paths = tuple(sorted(found, key=_parts if by_path else path_hash))
+    names, truth = classes.of(root, paths) if use_classes else classes.unknown(len(paths))
+    return Listing(paths, names, truth, classes.held_out(paths, truth))
+
+
+def continued(earlier: Listing, now: Listing) -> Listing:
+    """The items of `earlier`, in their order, and then the files of `now` that it did not have.
+
+    Of the new files none is held out; their classes count as unknown where `earlier` did not know them.
+    """
+    known = set(earlier.paths)
+    new = [i for i, path in enumerate(now.paths) if path not in known]
+    index = {name: i for i, name in enumerate(earlier.classes)}
+    translation = np.array([index.get(name, -1) for name in now.classes] + [-1], dtype=np.int16)
+    return Listing(
+        earlier.paths + tuple(now.paths[i] for i in new),
+        earlier.classes,
+        np.concatenate([earlier.truth, translation[now.truth[new]]]),
+        earlier.held_out,
+    )
+
+
+def save(listing: Listing, file: Path) -> None:
+    """Write the listing to `file`, replacing it at once."""
+    held = io.BytesIO()
+    np.savez(
+        held,
+        paths=np.frombuffer(_joined(listing.paths), dtype=np.uint8),
+        classes=np.frombuffer(_joined(listing.classes), dtype=np.uint8),
+        truth=listing.truth,
+        held_out=listing.held_out,
+    )
+    replace_file(file, held.getvalue())
+
+
+def load(file: Path) -> Listing:
+    """The listing that was saved in `file`.
+
+    Raises
+    ------
+    InputError
+        If the file is gone or damaged.
+    """
+    try:
+        with np.load(file, allow_pickle=False) as saved:
+            return Listing(
+                _split(saved["paths"].tobytes()),
+                _split(saved["classes"].tobytes()),
+                saved["truth"],
+                saved["held_out"],
+            )
+    except FileNotFoundError as error:
+        raise InputError(f"the list of images {file} is gone: build the pool again") from error
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise InputError(f"the list of images {file} is damaged: build the pool again") from error
+
+
+def _walk(root: Path, folder: str, links: list[str]) -> Iterator[str]:
+    """Relative paths of the images below `folder`, in no particular order."""
+    try:
+        entries = list(os.scandir(root / folder))
+    except OSError:
+        if not folder:
+            raise
+        yield folder
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        # A hundred thousand Path objects would take a second.
+        path = os.path.join(folder, entry.name)  # noqa: PTH118
+        if entry.is_symlink():
+            links.append(path)
+        elif entry.is_dir(follow_symlinks=False):
+            yield from _walk(root, path, links)
+        elif entry.is_file(follow_symlinks=False) and _extension(entry.name) in EXTENSIONS:
+            yield path
+
+
+def _extension(name: str) -> str:
+    return name[name.rfind(".") :].lower()
+
+
+def _examples() -> str:
+    return ", ".join(sorted(EXTENSIONS)[:3]) + " …"
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return Path(path).parts
+
+
+def _joined(names: Sequence[str]) -> bytes:
+    return b"\0".join(os.fsencode(name) for name in names)
+
+
+def _split(raw: bytes) -> tuple[str, ...]:
+    return tuple(os.fsdecode(raw).split("\0")) if raw else ()
