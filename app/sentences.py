@@ -1,0 +1,41 @@
+"""Whatever a user can mend is said in one plain sentence, with exit code 2 and without a traceback."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from core.errors import InputError
+from storage.errors import StorageError
+
+EXIT_BAD_INPUT = 2
+
+
+def sentences(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what a user can mend into one sentence on stderr and exit code 2."""
+
+    @wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (InputError, StorageError) as error:
+            _refuse(str(error))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM):
+                raise
+            _refuse(f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror))
+        except KeyboardInterrupt:
+            click.echo("Stopped. What was finished is kept; the same command goes on from there.", err=True)
+            sys.exit(130)
+
+    return wrapped
+
+
+def _refuse(sentence: str) -> None:
+    click.echo(f"Error: {sentence}", err=True)
+    sys.exit(EXIT_BAD_INPUT)

@@ -1,0 +1,3 @@
+from core.experiment.oracle import Oracle
+
+__all__ = ["Oracle"]

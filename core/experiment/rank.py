@@ -1,0 +1,51 @@
+"""How good a selection is, by brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.geometry import Hyperplane
+from core.selection.base import PoolRows
+
+
+def margins_of(X: NDArray[np.float32], hyperplane: Hyperplane) -> NDArray[np.float64]:
+    """|wᵀx + b| of the rows of X in float64, of shape (len(X),); equal rows have equal values."""
+    return np.asarray(np.abs((X * hyperplane.normal).sum(axis=1) + hyperplane.bias))
+
+
+def rank_of(pool: PoolRows, hyperplane: Hyperplane, item: int, *, exclude: Iterable[int] = ()) -> int:
+    """How many items of the pool are nearer to the hyperplane than `item`; 0 is exact.
+
+    All rows are scored in float32. Those whose order that leaves in doubt are compared in float64.
+
+    Parameters
+    ----------
+    pool : Pool
+        N unit rows.
+    hyperplane : Hyperplane
+        The classifier that `item` was selected for.
+    item : int
+        Id of an item of the pool.
+    exclude : iterable of int
+        Ids that could not have been selected; they do not count.
+    """
+    row = np.searchsorted(pool.ids, [item])
+    margin = margins_of(pool.rows(row), hyperplane)[0]
+    rough = np.abs(pool.scores(hyperplane).astype(np.float64))
+    rough[np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64))] = np.inf
+    # A sum of d products of unit-norm rows, its terms rounded too, is wrong by less than this.
+    error = 1.01 * 2.0**-24 * (len(hyperplane.normal) + 3) * (hyperplane.norm + abs(hyperplane.bias))
+    in_doubt = np.flatnonzero(np.abs(rough - margin) <= error)
+    nearer = margins_of(pool.rows(in_doubt), hyperplane) < margin
+    return int(np.count_nonzero(rough < margin - error) + np.count_nonzero(nearer))
+
+
+def median_rank_of_best(n_scored: float, n_items: int) -> float:
+    """The median rank of the nearest of `n_scored` items drawn at random out of `n_items`.
+
+    Each of them is one of the r nearest with probability r / n_items, so none is with (1 − r / n_items)ⁿ.
+    """
+    return float(n_items * (1 - 0.5 ** (1 / max(n_scored, 1))))
