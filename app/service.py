@@ -16,16 +16,21 @@ import numpy as np
 
 from app.answers import parse_answers
 from app.card import card, example_urls
-from app.training import SKIPPED_TOO, Trained, accuracy, choose, excluded_items, train_concept
+from app.training import SKIPPED_TOO, Trained, accuracy, choose, excluded_items, train_concept, why_chosen
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
 from storage import AnswerRecord, ConceptRecord, LabelState, Refusal, SelectionRecord, SessionRecord, new_id
 
 if TYPE_CHECKING:
     from app.project import Project
+    from storage.records import Why
 
 HISTORY = 60
 """Rounds that the course of each number shows."""
+
+
+STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
+"""What chooses as long as there is no hyperplane."""
 
 
 class LiveConcept:
@@ -198,15 +203,15 @@ class LabelingSession:
         seed = self._seed + number
         strategy = self._strategy(pool)
         try:
-            chosen = choose(pool, strategy, trained, exclude=exclude, seed=seed)
+            selection = choose(pool, strategy, trained, exclude=exclude, seed=seed)
         except PoolExhausted:
             self.shown, self.exhausted = None, True
             self.project.shown.pop(self.id, None)
             return
-        selection = chosen.selection
+        why = why_chosen(trained)
         margin = float(selection.margins[0])
         item = int(selection.ids[0])
-        parameters = strategy.params() if chosen.why == "strategy" else {}
+        parameters = strategy.params() if why == "strategy" else {}
         if self.include_skipped:
             parameters[SKIPPED_TOO] = True
         record = self.project.log.record_selection(
@@ -215,8 +220,8 @@ class LabelingSession:
                 concept_id=self.concept.record.id,
                 round=number,
                 item=item,
-                why="skipped-again" if state.status(item) == "skip" else chosen.why,
-                strategy=chosen.strategy,
+                why="skipped-again" if state.status(item) == "skip" else why,
+                strategy=strategy.name if why == "strategy" else STAND_INS[why],
                 parameters=parameters,
                 seed=seed,
                 pool_version=pool.version,

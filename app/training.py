@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core import learner
 from core.geometry import Hyperplane
 from core.pool import Pool
-from core.selection import QueryStrategy, Selection, make_strategy
-from core.selection.examples import most_similar
-from core.svm import train
+from core.selection import QueryStrategy, Selection
 from storage import ConceptRecord, ExampleRecord, Labels, LabelState
 from storage.records import Why
+
+SKIPPED_TOO = "skipped_too"
+"""Says, among a selection's parameters, that skipped items could be chosen again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,8 @@ class Trained:
         Labels it was trained on, examples included.
     through : int
         The last answer's place in the log.
-    examples : sequence of ExampleRecord
-        The examples it was trained on.
+    likes : array of shape (n_positive_examples, n_features)
+        Features of the images that were given as examples of a yes.
     examples_through : int
         The place up to which the log of examples was read.
     """
@@ -42,7 +43,7 @@ class Trained:
     retrain_ms: float | None
     n_labels: int
     through: int
-    examples: Sequence[ExampleRecord]
+    likes: NDArray[np.float32]
     examples_through: int
 
 
@@ -55,22 +56,25 @@ def train_concept(
     examples_through: int,
 ) -> Trained:
     """Train the SVM of a concept. Examples count as labels, with negative ids of their own."""
-    start = perf_counter()
-    usable = [example for example in examples if example.feature is not None]
-    X = pool.rows_of(labels.items)
-    if usable:
-        X = np.concatenate([X, np.stack([example.feature for example in usable])])
-    ids = np.concatenate([labels.items, np.array([-1 - e.id for e in usable], dtype=np.int64)])
-    yes = np.concatenate([labels.yes, np.array([e.is_positive for e in usable], dtype=np.bool_)])
-    if yes.all() or not yes.any():
-        return Trained(None, None, len(yes), labels.through, usable, examples_through)
-    hyperplane = train(X, yes, ids, C=concept.c, class_weight=concept.class_weight)
-    retrain_ms = 1000 * (perf_counter() - start)
-    return Trained(hyperplane, retrain_ms, len(yes), labels.through, usable, examples_through)
+    known = learner.Labels.of(pool, labels.items, labels.yes) + _of_examples(examples, pool.n_features)
+    trained = learner.learn(known, C=concept.c, class_weight=concept.class_weight)
+    return Trained(
+        hyperplane=trained.hyperplane,
+        retrain_ms=None if trained.seconds is None else 1000 * trained.seconds,
+        n_labels=len(known),
+        through=labels.through,
+        likes=known.X[known.y & (known.ids < 0)],
+        examples_through=examples_through,
+    )
 
 
-SKIPPED_TOO = "skipped_too"
-"""Says, among a selection's parameters, that skipped items could be chosen again."""
+def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.Labels:
+    usable = [(e.id, e.feature, e.is_positive) for e in examples if e.feature is not None]
+    return learner.Labels(
+        np.array([-1 - number for number, _, _ in usable], dtype=np.int64),
+        np.array([feature for _, feature, _ in usable], dtype=np.float32).reshape(-1, n_features),
+        np.array([is_positive for _, _, is_positive in usable], dtype=np.bool_),
+    )
 
 
 def excluded_items(state: LabelState, leased: Sequence[int], *, include_skipped: bool) -> NDArray[np.int64]:
@@ -83,29 +87,22 @@ def excluded_items(state: LabelState, leased: Sequence[int], *, include_skipped:
 
 def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | None) -> float | None:
     """The share of held-out items on their true side, 0 … 1; None where truth is unknown."""
-    held_out = pool.held_out
-    if hyperplane is None or positive_class not in pool.classes or not len(held_out.ids):
+    if hyperplane is None or positive_class not in pool.classes:
         return None
-    known = held_out.truth >= 0
-    if not known.any():
-        return None
-    scores = held_out.X @ hyperplane.normal.astype(np.float32) + np.float32(hyperplane.bias)
-    positive = held_out.truth == pool.classes.index(positive_class)
-    return float(np.mean(((scores > 0) == positive)[known]))
+    held_out, positive = pool.held_out, pool.classes.index(positive_class)
+    return learner.accuracy(hyperplane, held_out.X, held_out.truth, positive)
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """An item to show, and who chose it."""
-
-    selection: Selection
-    why: Why
-    strategy: str
+def why_chosen(trained: Trained) -> Why:
+    """What the next item is chosen by, as the log says it."""
+    if trained.hyperplane is not None:
+        return "strategy"
+    return "example" if len(trained.likes) else "random-start"
 
 
 def choose(
     pool: Pool, strategy: QueryStrategy, trained: Trained, *, exclude: NDArray[np.int64], seed: int
-) -> Chosen:
+) -> Selection:
     """The next item: nearest to the hyperplane; before there is one, like the examples, else at random.
 
     Raises
@@ -113,11 +110,6 @@ def choose(
     PoolExhausted
         If every item of the pool is excluded.
     """
-    if trained.hyperplane is not None:
-        found = strategy.select(trained.hyperplane, exclude=exclude, seed=seed)
-        return Chosen(found, "strategy", strategy.name)
-    positive = [example.feature for example in trained.examples if example.is_positive]
-    if positive:
-        return Chosen(most_similar(pool, np.stack(positive), exclude=exclude), "example", "example")
-    at_random = make_strategy("random").fit(pool)
-    return Chosen(at_random.select(None, exclude=exclude, seed=seed), "random-start", "random")
+    return learner.select_next(
+        pool, strategy, trained.hyperplane, examples=trained.likes, exclude=exclude, seed=seed
+    )

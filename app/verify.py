@@ -13,10 +13,10 @@ import click
 import numpy as np
 
 from app.project import LABELS_FILE, ProjectFile
-from app.training import SKIPPED_TOO, Chosen, Trained, choose, excluded_items, train_concept
+from app.training import SKIPPED_TOO, Trained, choose, excluded_items, train_concept
 from core.errors import InputError
 from core.pool import Pool
-from core.selection import PoolExhausted, QueryStrategy, make_strategy
+from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
 from storage import AnswerRecord, ConceptRecord, Concepts, Database, LabelLog, LabelState, SelectionRecord
 
 REPLAYED = ("strategy", "random-start", "example", "skipped-again")
@@ -159,7 +159,7 @@ def _reselect(
         record = replay.record
         chosen = _choose_again(replay, then, fitted[name, parameters])
         findings.choices += 1
-        item = int(chosen.selection.ids[0]) if chosen else None
+        item = int(chosen.ids[0]) if chosen else None
         if item != record.item:
             findings.problems.append(
                 f"Round {record.round}: {record.strategy} chooses item {item}, the log has item {record.item}"
@@ -179,7 +179,7 @@ def _strategy_as_then(
     return make_strategy(name, **json.loads(parameters)).fit(then)
 
 
-def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy) -> Chosen | None:
+def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy) -> Selection | None:
     try:
         return choose(then, strategy, replay.trained, exclude=replay.exclude, seed=replay.record.seed)
     except PoolExhausted:
