@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from core.features.gist import Gist
 from core.geometry import unit_rows
 from core.sources.base import Items, Problem, Source
+from core.sources.images import grey_of
 
-__all__ = ["Gist", "compute", "n_features"]
+__all__ = ["Gist", "compute", "n_features", "of_image"]
 
 
 def n_features(source: Source) -> int:
@@ -36,3 +38,9 @@ def compute(source: Source, items: Items) -> tuple[NDArray[np.float32], Items, l
     grey, problems = source.grey(items)
     readable = ~np.isin(items, [problem.item for problem in problems])
     return Gist().transform(grey[readable]), items[readable], problems
+
+
+def of_image(image: Image.Image) -> NDArray[np.float32]:
+    """The GIST of one image from anywhere, of shape (384,), comparable with those of a pool of images."""
+    features: NDArray[np.float32] = Gist().transform(grey_of(image)[None])[0]
+    return features

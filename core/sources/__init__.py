@@ -1,27 +1,27 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-from core.errors import InputError
+from core.sources.arrays import Arrays
 from core.sources.base import GREY_SIZE, Items, Problem, Source
+from core.sources.cifar10 import Cifar10
 from core.sources.digits import Digits
+from core.sources.enlarged import Enlarged
 from core.sources.folder import Folder
+from core.sources.registry import KINDS, open_source
+from core.sources.words import source_from
 
-__all__ = ["GREY_SIZE", "Items", "Problem", "Source", "open_source"]
+__all__ = [
+    "GREY_SIZE",
+    "KINDS",
+    "Arrays",
+    "Cifar10",
+    "Digits",
+    "Enlarged",
+    "Folder",
+    "Items",
+    "Problem",
+    "Source",
+    "open_source",
+    "source_from",
+]
 
-KINDS: dict[str, type[Source]] = {source.kind: source for source in (Digits, Folder)}
-
-
-def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:
-    """The source that gave `spec`, in the same order; `folder` is where `Source.save` wrote, if it did.
-
-    Raises
-    ------
-    InputError
-        If the kind is unknown, or what the spec describes is gone or no longer the same.
-    """
-    kind = spec.get("kind")
-    if kind not in KINDS:
-        raise InputError(f"source kind must be one of {', '.join(sorted(KINDS))}, got {kind!r}")
-    return KINDS[kind].from_spec(spec, folder)
+KINDS.update({source.kind: source for source in (Arrays, Cifar10, Digits, Enlarged, Folder)})

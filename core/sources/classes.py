@@ -1,10 +1,10 @@
 """The truth that lies in a folder's structure: the class of each image, and which images are kept for
 testing.
 
-**Class.** The innermost folder whose name is not a generic one such as `images` or `train`. Where the folder
-of a split has a list NAME_annotations.txt of file names and classes, as Tiny ImageNet's validation images
-have, that list decides. WordNet ids get their names from `words.txt`, if there is one. Fewer than two
-classes are none.
+**Class.** The innermost folder whose name is not a generic one such as `images` or `train`. Where the
+folder of a split has a list NAME_annotations.txt of file names and classes, as Tiny ImageNet's validation
+images have, that list decides. WordNet ids get their names from `words.txt`, if there is one. Fewer than
+two classes are none.
 
 **Held out.** If there are images in `train` and in `test` (or else in `train` and in `val`), those of the
 latter whose class is known. Otherwise a tenth of the images whose class is known, at most 10,000, chosen by

@@ -50,8 +50,29 @@ class Folder(Source):
         self.by_path = by_path
         self.files = self._listed() if files is None else files
         self.classes = self.files.classes
-        self.title = f"Photos in {self.path.name or self.path}"
+        self._name_after(None)
         self._root = os.path.join(self.path, "")  # noqa: PTH118 (ends in a separator)
+
+    @classmethod
+    def from_list(cls, file: Path, *, use_classes: bool = True) -> Self:
+        """The images that a text file names, one path a line, relative to the file's folder and inside of
+        it.
+
+        Raises
+        ------
+        InputError
+            If the file names none, or one that is not there.
+        """
+        root = Path(os.path.realpath(file)).parent
+        source = cls(
+            root, use_classes=use_classes, by_path=True, files=listing.read_list(file, root, use_classes)
+        )
+        source._name_after(file.absolute())
+        return source
+
+    def _name_after(self, list_file: Path | None) -> None:
+        self.list_file = list_file
+        self.title = f"Photos in {(list_file or self.path).name or self.path}"
 
     def _listed(self) -> Listing:
         if not self.path.exists():
@@ -73,6 +94,7 @@ class Folder(Source):
             "path": str(self.path),
             "use_classes": self.use_classes,
             "by_path": self.by_path,
+            "list": None if self.list_file is None else str(self.list_file),
             "items": len(self),
             "digest": self.files.digest,
         }
@@ -80,19 +102,24 @@ class Folder(Source):
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
         """By the list that was saved in `folder`, else by what is there now, if that is the same."""
-        options = {"use_classes": spec["use_classes"], "by_path": spec["by_path"]}
+        path, named = Path(spec["path"]), spec["list"]
         if folder is None:
-            source = cls(Path(spec["path"]), **options)
+            if named is not None:
+                source = cls.from_list(Path(named), use_classes=spec["use_classes"])
+            else:
+                source = cls(path, use_classes=spec["use_classes"], by_path=spec["by_path"])
             if source.files.digest != spec["digest"]:
                 raise InputError(
-                    f"the folder {source.path} has changed: it held {spec['items']:,} images, and now holds "
+                    f"{named or path} has changed: it had {spec['items']:,} images, and now has "
                     f"{len(source):,}, or others"
                 )
             return source
         files = listing.load(folder / LIST_FILE)
         if files.digest != spec["digest"]:
             raise InputError(f"the list of images {folder / LIST_FILE} is damaged: build the pool again")
-        return cls(Path(spec["path"]), files=files, **options)
+        source = cls(path, use_classes=spec["use_classes"], by_path=spec["by_path"], files=files)
+        source._name_after(None if named is None else Path(named))
+        return source
 
     def save(self, folder: Path) -> None:
         """Keep the list of files, so that files which come or go later change no item's number."""

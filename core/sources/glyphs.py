@@ -1,8 +1,8 @@
 """Handwritten digits as shapes: from 8×8 counts of ink to smooth outlines that can be drawn at any size.
 
-scikit-learn's digits are real handwriting, scanned at 32×32 in black and white and stored as how many pixels
-of each 4×4 block were ink. `fields` undoes that by iterated back-projection: it looks for a smooth field
-whose ink, counted in blocks, gives the stored numbers again, and turns it into the distance from the
+scikit-learn's digits are real handwriting, scanned at 32×32 in black and white and stored as how many
+pixels of each 4×4 block were ink. `fields` undoes that by iterated back-projection: it looks for a smooth
+field whose ink, counted in blocks, gives the stored numbers again, and turns it into the distance from the
 outline. `draw` looks at such a field through an affine map and gentle waves, and turns distance into
 coverage, so that edges are one pixel soft at every size.
 """

@@ -1,9 +1,9 @@
 """Reading image files that other people made: any size, any mode, whole or broken.
 
 Only formats that Pillow decodes by itself are opened, never one that calls another program. Colour and grey
-images keep their kind; transparent ones are laid on white; sixteen-bit and floating-point ones are stretched
-from their darkest to their brightest value; of animations the first frame is shown; the camera's orientation
-is respected.
+images keep their kind; transparent ones are laid on white; sixteen-bit and floating-point ones are
+stretched from their darkest to their brightest value; of animations the first frame is shown; the camera's
+orientation is respected.
 """
 
 from __future__ import annotations

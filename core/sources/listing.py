@@ -1,8 +1,9 @@
 """Which images a folder holds, and in which order.
 
 Files are ordered by a hash of their relative path: the same on every machine, and every beginning of the
-list is a fair sample of the whole, so that labeling can start before the rest has been read. (`by_path=True`
-gives the order of sorted paths instead, for embeddings that somebody computed in that order.)
+list is a fair sample of the whole, so that labeling can start before the rest has been read.
+(`by_path=True` gives the order of sorted paths instead, for embeddings that somebody computed in that
+order.)
 """
 
 from __future__ import annotations
@@ -85,6 +86,32 @@ def list_images(root: Path, *, by_path: bool = False, use_classes: bool = True) 
     paths = tuple(sorted(found, key=_parts if by_path else path_hash))
     names, truth = classes.of(root, paths) if use_classes else classes.unknown(len(paths))
     return Listing(paths, names, truth, classes.held_out(paths, truth))
+
+
+def read_list(file: Path, root: Path, use_classes: bool) -> Listing:
+    """The images that a text file names, one path a line, in the order of the lines.
+
+    Raises
+    ------
+    InputError
+        If a line names no file inside of `root`, or if there are no lines.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError as error:
+        raise InputError(f"the list of images {file} can't be read: {error.strerror}") from error
+    paths = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        path = Path(os.path.realpath(root / line.strip()))
+        if not path.is_relative_to(root) or not path.is_file():
+            raise InputError(f"line {number} of {file} names {line.strip()!r}, which is no file in {root}")
+        paths.append(str(path.relative_to(root)))
+    if not paths:
+        raise InputError(f"the list of images {file} is empty")
+    names, truth = classes.of(root, paths) if use_classes else classes.unknown(len(paths))
+    return Listing(tuple(paths), names, truth, classes.held_out(paths, truth))
 
 
 def continued(earlier: Listing, now: Listing) -> Listing:

@@ -1,0 +1,110 @@
+"""The user's own embeddings beside the images that they describe: row i belongs to image i."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.errors import InputError
+from core.sources.base import Items, Problem, Source
+from core.sources.embeddings import Embeddings
+from core.sources.folder import Folder
+
+
+class Arrays(Source):
+    """Embeddings and images.
+
+    Parameters
+    ----------
+    features : Path
+        A .npy or .parquet file: see `core.sources.embeddings.Embeddings`.
+    images : Path
+        Either a folder, whose images are taken in the order of their paths, as
+        `sorted(Path(folder).rglob("*"))` gives them; or a text file with one path a line, relative to the
+        folder of the text file and inside of it.
+    use_classes : bool
+        Whether folder names are taken for classes, and a part of the images kept for testing.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or unsuitable, if there are not as many rows as images, or if a row has no
+        direction.
+    """
+
+    kind: ClassVar[str] = "arrays"
+
+    def __init__(self, features: Path, images: Path, *, use_classes: bool = True) -> None:
+        embeddings = Embeddings(features)
+        if images.is_file():
+            shown = Folder.from_list(images, use_classes=use_classes)
+        else:
+            shown = Folder(images, use_classes=use_classes, by_path=True)
+        self._join(embeddings, shown)
+        if len(embeddings) != len(shown):
+            raise InputError(
+                f"{embeddings.path} has {len(embeddings):,} rows and {images} has {len(shown):,} images: "
+                f"one row an image is needed"
+            )
+        embeddings.check()
+
+    def _join(self, embeddings: Embeddings, images: Folder) -> None:
+        self.embeddings = embeddings
+        self.images = images
+        self.n_features = embeddings.n_features
+        self.classes = images.classes
+        self.title = f"{images.title}, with {embeddings.path.name}"
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def spec(self) -> dict[str, Any]:
+        """Where both are, and what they were like."""
+        return {
+            "kind": self.kind,
+            "features": str(self.embeddings.path),
+            "digest": self.embeddings.digest,
+            "images": self.images.spec(),
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """See `Source.from_spec`; rows were checked when the source was made, and are not read again."""
+        embeddings = Embeddings(Path(spec["features"]))
+        if embeddings.digest != spec["digest"]:
+            raise InputError(f"{embeddings.path} has changed since the pool was made")
+        source = cls.__new__(cls)
+        source._join(embeddings, Folder.from_spec(spec["images"], folder))
+        return source
+
+    def save(self, folder: Path) -> None:
+        """Keep the list of images."""
+        self.images.save(folder)
+
+    def name(self, item: int) -> str:
+        """The image's path."""
+        return self.images.name(item)
+
+    def image(self, item: int, size: int) -> Image.Image:
+        """See `Folder.image`."""
+        return self.images.image(item, size)
+
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """See `Folder.grey`."""
+        return self.images.grey(items)
+
+    def features(self, items: Items) -> NDArray[np.float32]:
+        """The user's rows, as float32 and otherwise as they are."""
+        return self.embeddings.rows(self.check_items(items))
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """See `Source.truth`."""
+        return self.images.truth(items)
+
+    def held_out(self) -> Items:
+        """See `Source.held_out`, and `core.sources.classes` for the rule."""
+        return self.images.held_out()

@@ -1,0 +1,191 @@
+"""The user's own vectors: a .npy file, or a Parquet file, one row an image.
+
+A .npy file is memory-mapped. A Parquet file is unpacked once into the user's cache, block by block, and
+memory-mapped from there. Python objects (pickles) are never loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.sources.base import Items
+from core.sources.unpacking import unpacked
+
+SUFFIXES = (".npy", ".parquet")
+
+_BLOCK = 4096  # rows
+_SMALLEST_NORM = 1e-30  # squares of smaller numbers vanish in float32
+
+
+class Embeddings:
+    """A matrix of numbers on the disk.
+
+    Parameters
+    ----------
+    path : Path
+        A .npy file of shape (n_rows, n_features), real numbers of any type; or a .parquet file with either
+        one column of lists (of equal lengths), or numeric columns, which are taken in their order. Other
+        columns are left out.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or no such matrix in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        if not self.path.is_file():
+            raise InputError(f"there is no file {self.path}")
+        if self.path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"{self.path} must be one of {', '.join(SUFFIXES)}")
+        parquet = self.path.suffix.lower() == ".parquet"
+        self._matrix = _mapped(
+            unpacked(self.path, self._unpack) / "rows.npy" if parquet else self.path, self.path
+        )
+
+    def __len__(self) -> int:
+        return len(self._matrix)
+
+    @property
+    def n_features(self) -> int:
+        """Numbers in a row."""
+        return int(self._matrix.shape[1])
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits of the shape and 64 of the rows: enough to notice another file."""
+        some = np.unique(np.linspace(0, len(self) - 1, 64).astype(np.int64))
+        digest = hashlib.blake2b(repr((self._matrix.shape, self._matrix.dtype.str)).encode(), digest_size=8)
+        digest.update(np.ascontiguousarray(self._matrix[some]).tobytes())
+        return digest.hexdigest()
+
+    def rows(self, items: Items) -> NDArray[np.float32]:
+        """Rows as float32, of shape (n_items, n_features).
+
+        Raises
+        ------
+        InputError
+            If a row has no direction: a number in it is NaN or infinite, or all are zero.
+        """
+        with np.errstate(over="ignore"):
+            rows = np.asarray(self._matrix[items], dtype=np.float32)
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        bad = np.flatnonzero(~(np.isfinite(norms) & (norms > _SMALLEST_NORM)))
+        if bad.size:
+            what = "holds nothing but zeros" if norms[bad[0]] <= _SMALLEST_NORM else "holds NaN or infinity"
+            raise InputError(f"row {items[bad[0]]} of {self.path} {what}: every row needs a direction")
+        return rows
+
+    def check(self) -> None:
+        """Read every row once.
+
+        Raises
+        ------
+        InputError
+            See `rows`; names the first such row.
+        """
+        for start in range(0, len(self), _BLOCK):
+            self.rows(np.arange(start, min(start + _BLOCK, len(self)), dtype=np.int64))
+
+    def _unpack(self, folder: Path) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            with pyarrow.parquet.ParquetFile(self.path) as file:
+                columns, lists = _columns(file.schema_arrow, self.path)
+                batches = file.iter_batches(batch_size=_BLOCK, columns=columns)
+                matrix: NDArray[np.float32] | None = None
+                at = 0
+                for batch in batches:
+                    rows = _of_lists(batch.column(0), at, self.path) if lists else _of_columns(batch)
+                    if matrix is None:
+                        shape = (file.metadata.num_rows, rows.shape[1])
+                        matrix = open_memmap(folder / "rows.npy", mode="w+", dtype=np.float32, shape=shape)
+                    if rows.shape[1] != matrix.shape[1]:
+                        raise InputError(_ragged(self.path, at, rows.shape[1], matrix.shape[1]))
+                    matrix[at : at + len(rows)] = rows
+                    at += len(rows)
+                if matrix is None:
+                    raise InputError(f"{self.path} has no rows")
+                cast(Any, matrix).flush()
+        except pyarrow.ArrowException as error:
+            raise InputError(f"{self.path} is damaged, or no Parquet file: {error}") from error
+
+
+def _mapped(file: Path, shown: Path) -> NDArray[Any]:
+    """The matrix in `file`, an error naming `shown`."""
+    try:
+        matrix = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        objects = "Object arrays" in str(error) or "allow_pickle" in str(error)
+        why = "it holds Python objects (a pickle), which are never loaded" if objects else str(error)
+        raise InputError(f"{shown} can't be read as an array of numbers: {why}") from error
+    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or 0 in matrix.shape:
+        shape = getattr(matrix, "shape", "several arrays")
+        raise InputError(f"{shown} must be of shape (n_images, n_features), got {shape}")
+    if matrix.dtype.kind not in "fiu":
+        raise InputError(f"{shown} must hold real numbers, got {matrix.dtype}")
+    return matrix
+
+
+def _columns(schema: Any, path: Path) -> tuple[list[str], bool]:
+    """Which columns make the matrix, and whether it is one column of lists."""
+    from pyarrow import types
+
+    def is_list(kind: Any) -> bool:
+        return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+    lists = [field.name for field in schema if is_list(field.type) and _is_number(field.type.value_type)]
+    if len(lists) > 1:
+        raise InputError(f"{path} must have one column of lists, got {', '.join(lists)}")
+    if lists:
+        return lists, True
+    numbers = [
+        field.name
+        for field in schema
+        if _is_number(field.type) and not field.name.startswith("__index_level")
+    ]
+    if not numbers:
+        raise InputError(f"{path} must have a column of lists of numbers, or numeric columns, got neither")
+    return numbers, False
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def _of_lists(column: Any, first_row: int, path: Path) -> NDArray[np.float32]:
+    """The lists of one block as rows; a missing list, or a missing number, becomes NaN."""
+    import pyarrow.compute
+
+    lengths = pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False)
+    given = lengths[~np.isnan(lengths.astype(np.float64))]
+    width = int(given[0]) if len(given) else 0
+    for row in np.flatnonzero(lengths.astype(np.float64) != width):
+        if not np.isnan(float(lengths[row])):
+            raise InputError(_ragged(path, first_row + int(row), int(lengths[row]), width))
+    present = column.is_valid().to_numpy(zero_copy_only=False)
+    rows = np.full((len(column), width), np.nan, dtype=np.float32)
+    values = column.drop_null().flatten().to_numpy(zero_copy_only=False)
+    rows[present] = values.astype(np.float32).reshape(-1, width)
+    return rows
+
+
+def _of_columns(batch: Any) -> NDArray[np.float32]:
+    columns = [column.to_numpy(zero_copy_only=False).astype(np.float32) for column in batch.columns]
+    return np.stack(columns, axis=1)
+
+
+def _ragged(path: Path, row: int, length: int, other: int) -> str:
+    return f"row {row} of {path} has {length} numbers where the rows before it have {other}"

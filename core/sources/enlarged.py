@@ -1,0 +1,194 @@
+"""Any source of images made larger, by variants of its images: moved, mirrored, paler, noisier."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.errors import InputError
+from core.randomness import uniform
+from core.sources.base import GREY_SIZE, Items, Problem, Source
+from core.sources.registry import open_source
+
+VARIANTS = 1
+"""Raised whenever a seed and item begin to give another variant: pools know which variants they hold."""
+
+_TILE = 256  # side of the square of noise that every variant's noise is cut from
+
+
+class Enlarged(Source):
+    """The items of `source`, and after them variants of those that are not held out.
+
+    With n items in `source`, of which p are not held out, item n + j is the variant number 1 + j // p of
+    the (j mod p)-th of these. So what is held out stays the same, nothing that is held out has variants,
+    and a greater `times` only appends.
+
+    Parameters
+    ----------
+    source : Source
+        Images: a source of embeddings can't be enlarged.
+    times : int
+        How many items there are for each one that is not held out, itself included.
+    seed : int
+        Another seed gives other variants.
+    """
+
+    kind: ClassVar[str] = "enlarged"
+
+    def __init__(self, source: Source, times: int, *, seed: int = 0) -> None:
+        if times < 1:
+            raise InputError(f"enlarged must be at least 1 time as large, got {times}")
+        if source.n_features is not None:
+            raise InputError(f"{source.title} has embeddings made elsewhere, and only images can be enlarged")
+        self.source = source
+        self.times = times
+        self.seed = seed
+        self.classes = source.classes
+        self.title = f"{source.title}, enlarged {times} times"
+        self._ours = np.setdiff1d(np.arange(len(source), dtype=np.int64), source.held_out())
+
+    def __len__(self) -> int:
+        return len(self.source) + (self.times - 1) * len(self._ours)
+
+    def spec(self) -> dict[str, Any]:
+        """The spec of the source, and how it is enlarged."""
+        return {
+            "kind": self.kind,
+            "times": self.times,
+            "seed": self.seed,
+            "variants": VARIANTS,
+            "source": self.source.spec(),
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """See `Source.from_spec`; refuses variants made by another version of this module."""
+        if spec["variants"] != VARIANTS:
+            raise InputError(
+                f"this pool shows variants of version {spec['variants']}, and this program makes those of "
+                f"version {VARIANTS}: build the pool again"
+            )
+        return cls(open_source(spec["source"], folder), spec["times"], seed=spec["seed"])
+
+    def save(self, folder: Path) -> None:
+        """What the source itself saves."""
+        self.source.save(folder)
+
+    def name(self, item: int) -> str:
+        """The original's name, and the number of the variant."""
+        (origin,), (variant,) = self._origins(np.array([item]))
+        name = self.source.name(int(origin))
+        return f"{name}, variant {variant}" if variant else name
+
+    def image(self, item: int, size: int) -> Image.Image:
+        """The original as its source shows it, changed as the features' grey square is."""
+        origins, variants = self._origins(np.array([item]))
+        shown = self.source.image(int(origins[0]), size)
+        if variants[0] == 0:
+            return shown
+        changes = self._changes(np.array([item]))
+        pixels = np.asarray(shown, dtype=np.float32) / np.float32(255)
+        height, width = pixels.shape[:2]
+        planes = np.moveaxis(np.atleast_3d(pixels), 2, 0)[None]
+        noise = Image.fromarray(_noise(changes)[0]).resize((width, height), Image.Resampling.BICUBIC)
+        varied = _varied(planes, changes, np.asarray(noise)[None, None])[0]
+        varied = np.moveaxis(np.rint(varied * 255).astype(np.uint8), 0, 2)
+        return Image.fromarray(varied[..., 0] if shown.mode == "L" else varied)
+
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """See `Source.grey`; where an original can't be read, neither can its variants."""
+        items = self.check_items(items)
+        origins, variants = self._origins(items)
+        unique, places = np.unique(origins, return_inverse=True)
+        originals, unreadable = self.source.grey(unique)
+        grey = originals[places]
+        reasons = {problem.item: problem.reason for problem in unreadable}
+        problems = [
+            Problem(item, self.name(item), reasons[origin])
+            for item, origin in zip(items.tolist(), origins.tolist(), strict=True)
+            if origin in reasons
+        ]
+        changed = (variants > 0) & ~np.isin(origins, list(reasons))
+        changes = self._changes(items[changed])
+        grey[changed] = _varied(grey[changed][:, None], changes, _noise(changes)[:, None])[:, 0]
+        return grey, problems
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """The originals'."""
+        return self.source.truth(self._origins(items)[0])
+
+    def held_out(self) -> Items:
+        """What the source holds out."""
+        return self.source.held_out()
+
+    def _origins(self, items: Items) -> tuple[Items, Items]:
+        """The original of each item, and which variant of it the item is (0: the original itself)."""
+        items = self.check_items(items)
+        later = items - len(self.source)
+        variants = np.where(later < 0, 0, 1 + later // max(1, len(self._ours)))
+        origins = items.copy()
+        origins[later >= 0] = self._ours[later[later >= 0] % max(1, len(self._ours))]
+        return origins, variants
+
+    def _changes(self, items: Items) -> _Changes:
+        u = uniform(self.seed, items, 8).astype(np.float32)
+        return _Changes(
+            mirrored=u[:, 0] < 0.5,
+            down=np.floor(u[:, 1] * 9).astype(np.int64) - 4,
+            right=np.floor(u[:, 2] * 9).astype(np.int64) - 4,
+            contrast=0.75 + 0.5 * u[:, 3],
+            brightness=0.12 * (u[:, 4] - 0.5),
+            noise=0.03 * u[:, 5],
+            grain=np.floor(u[:, 6:8] * _TILE).astype(np.int64),
+        )
+
+
+class _Changes(NamedTuple):
+    """What makes each of n variants; shifts in thirty-seconds of a side, noise and brightness of 1."""
+
+    mirrored: NDArray[np.bool_]
+    down: NDArray[np.int64]
+    right: NDArray[np.int64]
+    contrast: NDArray[np.float32]
+    brightness: NDArray[np.float32]
+    noise: NDArray[np.float32]
+    grain: NDArray[np.int64]
+
+
+def _varied(
+    planes: NDArray[np.float32], changes: _Changes, noise: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Images of shape (n, n_planes, height, width) in 0 … 1, changed; edges fill what a shift bares."""
+    height, width = planes.shape[2:]
+    rows = np.arange(height) - np.rint(changes.down[:, None] * (height / GREY_SIZE)).astype(np.int64)
+    columns = np.arange(width) - np.rint(changes.right[:, None] * (width / GREY_SIZE)).astype(np.int64)
+    columns = np.where(changes.mirrored[:, None], width - 1 - columns, columns)
+    rows, columns = np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)
+    image = np.arange(len(planes))[:, None, None]
+    moved = planes.transpose(0, 2, 3, 1)[image, rows[:, :, None], columns[:, None, :]].transpose(0, 3, 1, 2)
+
+    def each(values: NDArray[np.float32]) -> NDArray[np.float32]:
+        return values[:, None, None, None]
+
+    middle = np.float32(0.5)
+    varied = (moved - middle) * each(changes.contrast) + middle + each(changes.brightness)
+    clipped: NDArray[np.float32] = np.clip(varied + noise, np.float32(0), np.float32(1))
+    return clipped
+
+
+def _noise(changes: _Changes) -> NDArray[np.float32]:
+    """Gaussian noise of shape (n, 32, 32)."""
+    rows = (changes.grain[:, 0, None] + np.arange(GREY_SIZE)) % _TILE
+    columns = (changes.grain[:, 1, None] + np.arange(GREY_SIZE)) % _TILE
+    noise: NDArray[np.float32] = _tile()[rows[:, :, None], columns[:, None, :]] * changes.noise[:, None, None]
+    return noise
+
+
+@cache
+def _tile() -> NDArray[np.float32]:
+    return np.random.default_rng(0).standard_normal((_TILE, _TILE), dtype=np.float32)

@@ -1,0 +1,80 @@
+"""Sources in one word, as the command line takes them.
+
+digits            a million handwritten digits, drawn on demand
+digits:50000      as many as that
+FOLDER            a folder of images; folder:FOLDER where its name could be taken for another word
+cifar10:PATH      CIFAR-10, official binary version, archive or folder
+arrays:FEATURES,IMAGES
+                  embeddings (.npy or .parquet), and the folder or list of the images that they describe
+enlarged:N:SOURCE any of the others, N times larger
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from core.errors import InputError
+from core.sources.arrays import Arrays
+from core.sources.base import Source
+from core.sources.cifar10 import Cifar10
+from core.sources.digits import Digits
+from core.sources.enlarged import Enlarged
+from core.sources.folder import Folder
+
+FORMS = "digits[:N], FOLDER, cifar10:PATH, arrays:FEATURES,IMAGES or enlarged:N:SOURCE"
+
+
+def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source:
+    """The source that `word` names.
+
+    Parameters
+    ----------
+    word : str
+        See this module.
+    seed : int
+        For what is drawn or varied.
+    use_classes : bool
+        Whether names of folders are taken for classes.
+
+    Raises
+    ------
+    InputError
+        If the word names no source, or one that can't be used.
+    """
+    kind, _, rest = word.partition(":")
+    if word == "digits":
+        return Digits(seed=seed)
+    if kind == "digits":
+        return Digits(_count(rest, word), seed=seed)
+    if kind == "cifar10":
+        return Cifar10(_path(rest, word))
+    if kind == "arrays":
+        parts = re.fullmatch(r"(.+?\.(?:npy|parquet)),(.+)", rest, flags=re.IGNORECASE)
+        if parts is None:
+            raise InputError(
+                f"arrays needs a .npy or .parquet file, a comma, and a folder or list of images, got {word!r}"
+            )
+        return Arrays(_path(parts[1], word), _path(parts[2], word), use_classes=use_classes)
+    if kind == "enlarged":
+        times, _, inner = rest.partition(":")
+        return Enlarged(
+            source_from(inner, seed=seed, use_classes=use_classes), _count(times, word), seed=seed
+        )
+    path = _path(rest if kind == "folder" else word, word)
+    if not path.exists():
+        raise InputError(f"there is no folder {path}; a source is {FORMS}")
+    return Folder(path, use_classes=use_classes)
+
+
+def _count(number: str, word: str) -> int:
+    plain = re.sub(r"[_,']", "", number)
+    if not plain.isdecimal() or int(plain) < 1:
+        raise InputError(f"{word!r} needs a number of at least 1, got {number!r}")
+    return int(plain)
+
+
+def _path(text: str, word: str) -> Path:
+    if not text:
+        raise InputError(f"{word!r} names no file or folder; a source is {FORMS}")
+    return Path(text).expanduser()
