@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +20,8 @@ class Codes:
     Parameters
     ----------
     packed : array of shape (n, ceil(n_functions * bits / 8)), uint8
-        Function f's bits are number `f * bits` and up of a row; bit i of a row is bit `i % 8` (least significant
-        first) of byte `i // 8`; unused bits are zero.
+        Function f's bits are number `f * bits` and up of a row; bit i of a row is bit `i % 8` (the least
+        significant first) of byte `i // 8`; unused bits are zero.
     n_functions : int
     bits : 1 or 2
         Bits a function; two for H-Hash, whose pair of bits only counts as a whole.
@@ -32,8 +35,8 @@ class Codes:
         n_bytes = -(-self.n_functions * self.bits // 8)
         if self.packed.ndim != 2 or self.packed.shape[1] != n_bytes or self.packed.dtype != np.uint8:
             raise InputError(
-                f"codes of {self.n_functions} functions of {self.bits} bits need uint8 of shape (n, {n_bytes}), "
-                f"got {self.packed.dtype} of shape {self.packed.shape}"
+                f"codes of {self.n_functions} functions of {self.bits} bits need uint8 of shape "
+                f"(n, {n_bytes}), got {self.packed.dtype} of shape {self.packed.shape}"
             )
 
     @classmethod

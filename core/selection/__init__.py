@@ -1,0 +1,27 @@
+"""Query strategies: which items to label next."""
+
+from core.selection.base import (
+    Choice,
+    PoolExhausted,
+    Progress,
+    Query,
+    QueryStrategy,
+    Selection,
+)
+from core.selection.reader import PoolRows, RowReader
+from core.selection.registry import STRATEGIES, make_strategy, strategy_class, strategy_names
+
+__all__ = [
+    "STRATEGIES",
+    "Choice",
+    "PoolExhausted",
+    "PoolRows",
+    "Progress",
+    "Query",
+    "QueryStrategy",
+    "RowReader",
+    "Selection",
+    "make_strategy",
+    "strategy_class",
+    "strategy_names",
+]

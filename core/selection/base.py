@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,42 +22,14 @@ from numpy.typing import NDArray
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection.files import read_index, write_index
+from core.selection.reader import Ids, PoolRows, RowReader
 
-Ids = NDArray[np.int64]
-Rows = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]
 """Called now and then with (rows done, rows in all); what it raises stops the work and passes through."""
 
 
-class PoolRows(Protocol):
-    """What a query strategy needs of a pool: a snapshot of N unit rows, in the order of their ids."""
-
-    @property
-    def ids(self) -> Ids:
-        """The item ids of shape (N,), ascending."""
-
-    @property
-    def n_features(self) -> int:
-        """The length of a row."""
-
-    def __len__(self) -> int:
-        """N, the number of rows."""
-
-    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """wᵀx + b of every row, of shape (N,), computed in float32."""
-
-    def rows(self, rows: Rows) -> NDArray[np.float32]:
-        """The features of these rows, of shape (len(rows), n_features)."""
-
-    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The rows from `start_row` on, as (number of the first, features of shape (m, n_features))."""
-
-    def prefix(self, n_rows: int) -> PoolRows:
-        """The pool as it was when it had only its first `n_rows` rows."""
-
-
-class PoolExhausted(InputError):
+class PoolExhausted(InputError):  # noqa: N818 - the field's own words
     """Every item of the pool is excluded: there is nothing left to select."""
 
 
@@ -136,19 +108,26 @@ class Choice:
     scored: int
     probability: float | None = None
 
+    @classmethod
+    def nothing(cls) -> Choice:
+        """No item is left."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0), scored=0)
+
 
 class QueryStrategy(ABC):
     """Picks the next items to label.
 
     A new strategy is a class with a `name`, an `__init__` that only assigns its keyword parameters, and a
-    `choose`. One that prepares something also has `prepare` (and `grow`, where that is cheaper than
-    preparing again), and `arrays` and `restore` if that something is worth saving.
+    `choose`, which finds the pool in `pool_` and reads margins by `reader_`. One that prepares something also
+    has `prepare` (and `grow`, where that is cheaper than preparing again), and `arrays` and `restore` if that
+    something is worth saving.
     """
 
     name: ClassVar[str]
     needs_hyperplane: ClassVar[bool] = True
 
     pool_: PoolRows
+    reader_: RowReader
 
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state
@@ -161,10 +140,10 @@ class QueryStrategy(ABC):
         none. Called from several threads at once.
         """
 
-    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: B027
         """Build what queries need. `fit` calls it once, before the strategy is shared."""
 
-    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
+    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
         """As `prepare`, from `old`, which covers the first rows of `pool`. The result must be the same."""
         self.prepare(pool, progress)
 
@@ -172,7 +151,7 @@ class QueryStrategy(ABC):
         """What `prepare` built, by name, for `save`."""
         return {}
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, arrays: Arrays) -> None:  # noqa: B027
         """Take over what `arrays` gave, memory-mapped and checked, instead of `prepare`."""
 
     @property
@@ -180,15 +159,20 @@ class QueryStrategy(ABC):
         """How many rows of the pool this index covers."""
         return len(self.pool_)
 
+    @classmethod
+    def param_names(cls) -> list[str]:
+        """The names of `__init__`'s parameters; each is an attribute, too."""
+        return list(inspect.signature(cls).parameters)
+
     def params(self) -> dict[str, Any]:
         """The parameters given to `__init__`, by name."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {name: getattr(self, name) for name in self.param_names()}
 
     def fit(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
         """Prepare for queries over every row of `pool`."""
         if not len(pool):
             raise InputError(f"{self.name} needs a pool with at least one item, got an empty one")
-        self.pool_ = pool
+        self._cover(pool)
         self.prepare(pool, progress)
         return self
 
@@ -203,10 +187,10 @@ class QueryStrategy(ABC):
         n = self.n_items
         if len(pool) < n or not np.array_equal(pool.ids[:n], self.pool_.ids[:n]):
             raise InputError(
-                f"{self.name} covers {n} rows, and a pool of {len(pool)} rows that do not continue them was given"
+                f"{self.name} covers {n} rows, which the pool of {len(pool)} rows does not begin with"
             )
         later = type(self)(**self.params())
-        later.pool_ = pool
+        later._cover(pool)
         later.grow(self, pool, progress)
         return later
 
@@ -247,9 +231,8 @@ class QueryStrategy(ABC):
         if hyperplane is None and self.needs_hyperplane:
             raise InputError(f"{self.name} needs a hyperplane, got None: select at random until there is one")
         if hyperplane is not None and len(hyperplane.normal) != self.pool_.n_features:
-            raise InputError(
-                f"the hyperplane has {len(hyperplane.normal)} features, the pool's rows have {self.pool_.n_features}"
-            )
+            given, own = len(hyperplane.normal), self.pool_.n_features
+            raise InputError(f"the hyperplane has {given} features, the pool's rows have {own}")
         choice = self.choose(Query(hyperplane, n, _sorted_ids(exclude), seed, memory))
         if not len(choice.ids):
             raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")
@@ -290,16 +273,20 @@ class QueryStrategy(ABC):
         if header["pool"] != _fingerprint(covered):
             raise InputError(f"{folder} was made for another pool: build the index again")
         strategy = cls(**header["params"])
-        strategy.pool_ = covered
+        strategy._cover(covered)
         strategy.restore(arrays)
         return strategy
+
+    def _cover(self, pool: PoolRows) -> None:
+        self.pool_ = pool
+        self.reader_ = RowReader(pool)
 
 
 def _fingerprint(pool: PoolRows) -> str:
     """Sixteen hexadecimal digits that tell pools apart: all ids, and the features of 16 rows."""
     some = np.unique(np.linspace(0, len(pool) - 1, 16).astype(np.int64))
-    digest = hashlib.blake2b(np.ascontiguousarray(pool.ids, dtype="<i8"), digest_size=8)
-    digest.update(np.ascontiguousarray(pool.rows(some), dtype="<f4"))
+    digest = hashlib.blake2b(pool.ids.astype("<i8").tobytes(), digest_size=8)
+    digest.update(pool.rows(some).astype("<f4").tobytes())
     return digest.hexdigest()
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from core.geometry import Hyperplane
-from core.selection.base import PoolExhausted, PoolRows, Selection
+from core.selection.base import PoolExhausted, Selection
+from core.selection.reader import PoolRows
 
 
 def most_similar(pool: PoolRows, examples: ArrayLike, *, exclude: Iterable[int] = ()) -> Selection:

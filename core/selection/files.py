@@ -1,4 +1,4 @@
-"""An index on disk: a folder with one .npy file an array, and index.json, which names, sizes and checksums them.
+"""An index on disk: a folder of .npy files, one an array, and index.json, which names and stamps them.
 
 The folder is written beside its place and renamed into it, so it is there whole or not at all. Reading
 checks every byte, and maps the arrays into memory instead of copying them.
@@ -7,9 +7,9 @@ checks every byte, and maps the arrays into memory instead of copying them.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import zlib
+from dataclasses import asdict
+from hashlib import blake2b
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.durable import TEMPORARY, Stamp, disk_trouble, publish_folder, stamp_of, write_array, write_bytes
 from core.errors import InputError
 
 FORMAT = 1
 _MANIFEST = "index.json"
-_CHUNK = 1 << 22
+_CURE = "build the index again"
 
 
 def write_index(folder: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -32,27 +33,17 @@ def write_index(folder: Path, header: dict[str, Any], arrays: dict[str, NDArray[
     InputError
         If the folder cannot be written.
     """
-    try:
+    with disk_trouble(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        temporary = Path(mkdtemp(prefix=f"{folder.name}-", suffix=TEMPORARY, dir=folder.parent))
         try:
-            files = {}
-            for name, array in arrays.items():
-                path = fresh / f"{name}.npy"
-                np.save(path, array, allow_pickle=False)
-                files[name] = {"bytes": path.stat().st_size, "crc32": _crc32(path)}
+            files = {name: asdict(write_array(temporary / f"{name}.npy", a)) for name, a in arrays.items()}
             body = {"format": FORMAT, "header": header, "files": files}
-            text = json.dumps({**body, "crc32": _crc32_of(body)}, indent=1)
-            (fresh / _MANIFEST).write_text(text, encoding="utf-8")
-            if folder.exists():
-                old = Path(mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-                os.replace(folder, old)
-                shutil.rmtree(old)
-            os.replace(fresh, folder)
+            sealed = json.dumps({**body, "checksum": _checksum(body)}, indent=1)
+            write_bytes(temporary / _MANIFEST, sealed.encode())
+            publish_folder(temporary, folder)
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-    except OSError as error:
-        raise InputError(f"the index could not be written to {folder}: {error.strerror or error}") from error
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -65,42 +56,32 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """
     manifest = folder / _MANIFEST
     if not manifest.is_file():
-        raise InputError(f"no index in {folder}: it has no {_MANIFEST}")
+        raise InputError(f"there is no index in {folder}, it has no {_MANIFEST}: {_CURE}")
     try:
-        said = json.loads(manifest.read_text(encoding="utf-8"))
-        if said["format"] > FORMAT:
-            raise InputError(
-                f"{folder} is an index of format {said['format']}, and {FORMAT} is the newest known here"
-            )
+        said = json.loads(manifest.read_bytes())
+        newer = said["format"] > FORMAT
         body = {key: said[key] for key in ("format", "header", "files")}
-        whole = said["crc32"] == _crc32_of(body)
+        whole = said["checksum"] == _checksum(body)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{manifest} is damaged: build the index again") from error
+        raise InputError(f"{manifest} is damaged: {_CURE}") from error
+    if newer:
+        raise InputError(f"{manifest} has format {said['format']}, and {FORMAT} is the newest known: {_CURE}")
     if not whole:
-        raise InputError(f"{manifest} is damaged: build the index again")
+        raise InputError(f"{manifest} is damaged: {_CURE}")
     return said["header"], {
-        name: _read_array(folder / f"{name}.npy", is_) for name, is_ in said["files"].items()
+        name: _read(folder / f"{name}.npy", Stamp(**s)) for name, s in said["files"].items()
     }
 
 
-def _read_array(path: Path, expected: dict[str, int]) -> NDArray[Any]:
+def _read(path: Path, expected: Stamp) -> NDArray[Any]:
     try:
-        same = path.stat().st_size == expected["bytes"] and _crc32(path) == expected["crc32"]
-        if same:
-            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-            return array
+        if path.stat().st_size == expected.bytes and stamp_of(path) == expected:
+            mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+            return mapped
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: build the index again") from error
-    raise InputError(f"{path} is damaged: build the index again")
+        raise InputError(f"{path} cannot be read ({error}): {_CURE}") from error
+    raise InputError(f"{path} is damaged: {_CURE}")
 
 
-def _crc32(path: Path) -> int:
-    value = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            value = zlib.crc32(chunk, value)
-    return value
-
-
-def _crc32_of(body: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(body, sort_keys=True).encode())
+def _checksum(body: dict[str, Any]) -> str:
+    return blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()

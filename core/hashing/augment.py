@@ -1,0 +1,116 @@
+"""Points and hyperplanes made comparable by their angle, without changing any score.
+
+The hash families look at the angle between x and w alone, for a hyperplane through the origin. The usual
+appended 1 gives that, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point about the same
+way, so then the angles hardly differ. Taking the mean μ away, and appending another constant c, keeps every
+score:
+
+    [w, (b + wᵀμ)/c]ᵀ [x − μ, c] = wᵀx + b.
+
+What it changes is the cosine, score / (‖[x − μ, c]‖ · ‖[w, (b + wᵀμ)/c]‖). A small c lets the bias swamp w,
+and a large c lets the constant swamp x; for a hyperplane at the distance δ from μ and points at the distance
+s from it, the product of the two norms is least at c = √(sδ). The hyperplane isn't known when points are
+hashed, so c is a parameter, `scale` times the root mean square of s over the fitted points.
+
+Points are not made unit-norm again. A sign only knows directions, so multiplying [x − μ, c] by anything
+changes no code; and making x − μ unit-norm before c is appended would change the score. The price is that,
+norms being unequal, the order by angle is not quite the order by |wᵀx + b|. The candidates are scored
+exactly anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.geometry import Hyperplane
+from core.hashing.base import Arrays
+
+Floats32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Augmentation:
+    """The map x ↦ [x − μ, c], or [Pᵀ(x − μ), c] with few principal directions P, and the same for (w, b).
+
+    Parameters
+    ----------
+    centre : array of shape (n_features,), float32
+        μ.
+    constant : float
+        c.
+    directions : array of shape (n_features, n_directions), float32, or None
+        P, orthonormal columns. With them the score of x + (its component outside P) is what is kept.
+    """
+
+    centre: Floats32
+    constant: float
+    directions: Floats32 | None = None
+
+    @classmethod
+    def fitted(cls, X: Floats32, *, centred: bool, scale: float, n_directions: int | None) -> Augmentation:
+        """μ, c and P of some rows.
+
+        Parameters
+        ----------
+        X : array
+            Of shape (n_samples, n_features), float32.
+        centred : bool
+            Whether to take the mean away.
+        scale : float
+            c, in units of the root mean square of ‖x − μ‖ (of ‖Pᵀ(x − μ)‖ where there are directions).
+        n_directions : int or None
+            How many principal directions; None keeps all features as they are.
+        """
+        wide = X.astype(np.float64)
+        centre = wide.mean(axis=0) if centred else np.zeros(X.shape[1])
+        wide -= centre
+        second_moment = wide.T @ wide / len(wide)
+        values, vectors = np.linalg.eigh(second_moment)
+        directions = None
+        if n_directions is not None and n_directions < X.shape[1]:
+            values, vectors = values[-n_directions:], vectors[:, -n_directions:]
+            directions = _settled_signs(vectors).astype(np.float32)
+        spread = float(np.sqrt(max(values.sum(), 0.0)))
+        return cls(centre.astype(np.float32), scale * spread or 1.0, directions)
+
+    def arrays(self) -> Arrays:
+        """All there is to it, by name."""
+        named = {"centre": self.centre, "constant": np.array([self.constant])}
+        return named if self.directions is None else {**named, "directions": self.directions}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Augmentation:
+        """The augmentation that gave these `arrays`."""
+        return cls(arrays["centre"], float(arrays["constant"][0]), arrays.get("directions"))
+
+    @property
+    def n_dimensions(self) -> int:
+        """The length of an augmented point."""
+        return (len(self.centre) if self.directions is None else self.directions.shape[1]) + 1
+
+    def points(self, X: Floats32) -> Floats32:
+        """The augmented rows of X, of shape (n_samples, n_dimensions)."""
+        moved = X - self.centre
+        augmented = np.empty((len(X), self.n_dimensions), dtype=np.float32)
+        augmented[:, :-1] = moved if self.directions is None else moved @ self.directions
+        augmented[:, -1] = self.constant
+        return augmented
+
+    def hyperplane(self, hyperplane: Hyperplane) -> Floats32:
+        """[w, (b + wᵀμ)/c], of shape (n_dimensions,), scaled to unit norm."""
+        normal = hyperplane.normal
+        bias = (hyperplane.bias + float(normal @ self.centre.astype(np.float64))) / self.constant
+        if self.directions is not None:
+            normal = normal @ self.directions.astype(np.float64)
+        augmented = np.append(normal, bias)
+        norm = np.linalg.norm(augmented)
+        return np.asarray(augmented / norm if norm > 0 else augmented, dtype=np.float32)
+
+
+def _settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Eigenvectors have no sign of their own: make each one's largest entry positive."""
+    largest = np.abs(vectors).argmax(axis=0)
+    return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))

@@ -1,0 +1,68 @@
+"""Hashing a whole pool, block by block, on as many threads as there are cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+import numpy as np
+
+from core.hashing.base import Codes
+from core.hashing.hyperplane import BLOCK_ROWS, HyperplaneHasher
+
+Block = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+
+_BLOCKS_AT_ONCE = 32
+
+
+def hash_rows(
+    hasher: HyperplaneHasher,
+    blocks: Iterable[tuple[int, Block]],
+    n_rows: int,
+    advanced: Callable[[int], None],
+) -> Codes:
+    """The codes of `n_rows` rows, in order.
+
+    Parameters
+    ----------
+    hasher : HyperplaneHasher
+        Fitted.
+    blocks : iterable of (first row, features of shape (m, n_features))
+        Without gaps, as `Pool.blocks` gives them; cut anew into blocks of `BLOCK_ROWS`, so that a row's
+        bits do not depend on how the pool is cut.
+    n_rows : int
+        How many rows `blocks` has.
+    advanced : callable
+        Told how many rows are done; what it raises ends the work.
+    """
+    n_bytes = -(-hasher.n_functions * hasher.bits // 8)
+    packed = np.empty((n_rows, n_bytes), dtype=np.uint8)
+    done = 0
+    even = _even_blocks(X for _, X in blocks)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        while some := list(islice(even, _BLOCKS_AT_ONCE)):
+            for codes in threads.map(hasher.hash_points, some):
+                packed[done : done + len(codes)] = codes.packed
+                done += len(codes)
+            advanced(done)
+    return Codes(packed, hasher.n_functions, hasher.bits)
+
+
+def _even_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The same rows in blocks of exactly `BLOCK_ROWS`, the last one of what is left."""
+    rest: list[Block] = []
+    for X in blocks:
+        rest.append(X)
+        if sum(map(len, rest)) < BLOCK_ROWS:
+            continue
+        start = BLOCK_ROWS - sum(map(len, rest[:-1]))
+        yield X[:start] if len(rest) == 1 else np.concatenate([*rest[:-1], X[:start]])
+        whole = start + (len(X) - start) // BLOCK_ROWS * BLOCK_ROWS
+        for first in range(start, whole, BLOCK_ROWS):
+            yield X[first : first + BLOCK_ROWS]
+        rest = [X[whole:]]
+    left = np.concatenate(rest) if rest else None
+    if left is not None and len(left):
+        yield left

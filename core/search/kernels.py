@@ -1,0 +1,187 @@
+"""The inner loops of the search structures, compiled by Numba; they hold no lock and start no threads."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.kernels import kernel
+
+
+@kernel
+def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np.uint64:
+    """The values of `functions` as one number, the first one highest."""
+    key = np.uint64(0)
+    for f in functions:
+        for bit in range(f * bits, f * bits + bits):
+            key = (key << np.uint64(1)) | np.uint64((code[bit >> 3] >> (bit & 7)) & 1)
+    return key
+
+
+@kernel
+def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
+    """The key of each row of codes under the same functions, of shape (len(packed),)."""
+    keys = np.empty(packed.shape[0], dtype=np.uint64)
+    for row in range(packed.shape[0]):
+        keys[row] = _key(packed[row], functions, bits)
+    return keys
+
+
+@kernel
+def keys_of_hands(code: NDArray[np.uint8], hands: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
+    """The key of one code under each of `hands`, of shape (len(hands),)."""
+    keys = np.empty(hands.shape[0], dtype=np.uint64)
+    for hand in range(hands.shape[0]):
+        keys[hand] = _key(code, hands[hand], bits)
+    return keys
+
+
+@kernel
+def sort_into_buckets(
+    keys: NDArray[np.uint64], offsets: NDArray[np.uint32], rows: NDArray[np.uint32]
+) -> None:
+    """Counting sort: bucket b is rows[offsets[b] : offsets[b + 1]], ascending.
+
+    Fills `offsets`, of shape (n_buckets + 1,), and `rows`, of shape (len(keys),).
+    """
+    offsets[:] = 0
+    for key in keys:
+        offsets[key + np.uint64(1)] += np.uint32(1)
+    for b in range(1, offsets.shape[0]):
+        offsets[b] += offsets[b - 1]
+    place = offsets[:-1].copy()
+    for row in range(keys.shape[0]):
+        key = keys[row]
+        rows[place[key]] = np.uint32(row)
+        place[key] += np.uint32(1)
+
+
+@kernel
+def _mixed(x: np.uint64) -> np.uint64:
+    """SplitMix64's finaliser: a number that looks random."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def _is_new(row: int, seen: NDArray[np.int64]) -> bool:
+    """Put `row` into the hash set `seen` (a power of two of places, -1 where free), unless it is there."""
+    mask = np.uint64(seen.shape[0] - 1)
+    place = _mixed(np.uint64(row)) & mask
+    while seen[place] != -1:
+        if seen[place] == row:
+            return False
+        place = (place + np.uint64(1)) & mask
+    seen[place] = row
+    return True
+
+
+@kernel
+def _empty_set(n: int) -> NDArray[np.int64]:
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    return np.full(size, -1, dtype=np.int64)
+
+
+@kernel
+def from_buckets(
+    offsets: NDArray[np.uint32], rows: NDArray[np.uint32], probes: NDArray[np.int64], wanted: int, seed: int
+) -> NDArray[np.int64]:
+    """Up to `wanted` different rows from the buckets `probes`.
+
+    `probes`, of shape (n_rings, n_tables, n_probes), has numbers of buckets, -1 for none. The first ring is
+    used up before the next; within a ring, the buckets give one row each in turn, from a random one on.
+    """
+    found = np.empty(wanted, dtype=np.int64)
+    seen = _empty_set(wanted)
+    n_found = 0
+    n_tables = probes.shape[1]
+    for ring in range(probes.shape[0]):
+        turn = 0
+        left = True
+        while left and n_found < wanted:
+            left = False
+            for table in range(n_tables):
+                for probe in range(probes.shape[2]):
+                    bucket = probes[ring, table, probe]
+                    if bucket < 0:
+                        continue
+                    start = np.int64(offsets[table, bucket])
+                    size = np.int64(offsets[table, bucket + 1]) - start
+                    if turn >= size:
+                        continue
+                    left = True
+                    first = np.int64(
+                        _mixed(np.uint64(seed) * np.uint64(n_tables) + np.uint64(table)) % np.uint64(size)
+                    )
+                    row = int(rows[table, start + (first + turn) % size])
+                    if n_found < wanted and _is_new(row, seen):
+                        found[n_found] = row
+                        n_found += 1
+            turn += 1
+    return found[:n_found]
+
+
+@kernel
+def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
+    """How many leading functions an order's entry (prefix above, row below) has in common with `key`."""
+    difference = (entry ^ key) >> np.uint64(32)
+    agree = 0
+    while agree < length and difference >> np.uint64(32 - (agree + 1) * bits) == 0:
+        agree += 1
+    return agree
+
+
+@kernel
+def from_orders(
+    orders: NDArray[np.uint64], keys: NDArray[np.uint64], bits: int, length: int, wanted: int
+) -> NDArray[np.int64]:
+    """Up to `wanted` different rows, by descending number of leading functions in common with the query.
+
+    Each order has a pointer above and one below the query's place. The pointers at rows with the longest
+    common prefix move on, each by one row in turn, until all rows of that length are taken, and so on down.
+
+    Parameters
+    ----------
+    orders : shape (n_orders, n)
+        Each sorted; an entry is a code prefix in the upper 32 bits (aligned to the top) and a row below.
+    keys : shape (n_orders,)
+        The query's prefixes, placed likewise, the lower half zero.
+    bits, length :
+        A prefix has `length` functions of `bits` bits.
+    wanted :
+        How many rows.
+    """
+    n_orders, n = orders.shape
+    wanted = min(wanted, n)
+    found = np.empty(wanted, dtype=np.int64)
+    seen = _empty_set(wanted)
+    n_found = 0
+    # Pointer 2o goes down order o from the query's place, pointer 2o + 1 goes up.
+    place = np.empty(2 * n_orders, dtype=np.int64)
+    agrees = np.full(2 * n_orders, -1, dtype=np.int64)
+    for p in range(2 * n_orders):
+        place[p] = np.searchsorted(orders[p // 2], keys[p // 2]) - 1 + p % 2
+        if 0 <= place[p] < n:
+            agrees[p] = _agreeing(orders[p // 2, place[p]], keys[p // 2], bits, length)
+    for level in range(length, -1, -1):
+        moved = True
+        while moved:
+            moved = False
+            for p in range(2 * n_orders):
+                if agrees[p] != level:
+                    continue
+                if n_found == wanted:
+                    return found
+                moved = True
+                row = int(orders[p // 2, place[p]] & np.uint64(0xFFFFFFFF))
+                if _is_new(row, seen):
+                    found[n_found] = row
+                    n_found += 1
+                place[p] += 2 * (p % 2) - 1
+                agrees[p] = -1
+                if 0 <= place[p] < n:
+                    agrees[p] = _agreeing(orders[p // 2, place[p]], keys[p // 2], bits, length)
+    return found[:n_found]

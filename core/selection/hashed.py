@@ -1,0 +1,233 @@
+"""Selection by hyperplane hashing: only the rows whose codes are like the hyperplane's are scored.
+
+A round, as in Section 3.5 of the paper: hash the hyperplane, collect candidates from bucket tables or
+permuted orders, compute wᵀx + b of those alone, take the nearest. The paper stops at N^ρ = 500 candidates.
+
+The mean, the constant and the directions by which points are augmented are those of the pool's first
+`FIT_ROWS` rows. So they stay what they are when the pool grows: the codes of the old rows are kept, only
+the new rows are hashed, and tables and orders are made again from the codes, which takes seconds where
+hashing takes a minute.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from core.errors import InputError
+from core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher
+from core.hashing.hyperplane import BLOCK_ROWS
+from core.hashing.pool import hash_rows
+from core.search import STRUCTURES, SearchStructure
+from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from core.selection.nearest import nearest_first
+from core.selection.reader import PoolRows, Rows
+
+FIT_ROWS = 20_000
+
+
+class HashedSearch(QueryStrategy):
+    """The nearest of the items that hashing proposes.
+
+    Parameters
+    ----------
+    structure : "tables" or "orders"
+        How candidates are found, see `core.search.tables` and `core.search.orders`.
+    n_functions : int
+        k, the number of hash functions; 300 in the paper.
+    n_candidates : int
+        How many items to score, N^ρ in the paper and 500 there; at least ten for each item wanted are.
+        Where so many are excluded that fewer than half of this number remain, more are looked up.
+    megabytes : int
+        How much memory the structure may take, beside the codes (75 bytes a row for H-Hash, 38 for the
+        others).
+    centred : bool
+    scale : float
+    n_directions : int or None
+        How points are augmented, see `core.hashing.augment`.
+    random_state : int
+    """
+
+    hasher_: HyperplaneHasher
+    codes_: Codes
+    structure_: SearchStructure
+
+    def __init__(
+        self,
+        *,
+        structure: Literal["tables", "orders"] = "orders",
+        n_functions: int = 300,
+        n_candidates: int = 500,
+        megabytes: int = 200,
+        centred: bool = True,
+        scale: float = 1.0,
+        n_directions: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(random_state=random_state)
+        self.structure = structure
+        self.n_functions = n_functions
+        self.n_candidates = n_candidates
+        self.megabytes = megabytes
+        self.centred = centred
+        self.scale = scale
+        self.n_directions = n_directions
+
+    @abstractmethod
+    def new_hasher(self) -> HyperplaneHasher:
+        """The hash family of these parameters, not fitted yet."""
+
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `QueryStrategy.prepare`: hash every row."""
+        hasher = self.new_hasher().fit(pool.rows(np.arange(min(len(pool), FIT_ROWS))))
+        self._hash(hasher, None, pool, progress)
+
+    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `QueryStrategy.grow`: hash the new rows, or all while the mean is still moving."""
+        if old.n_items < min(FIT_ROWS, len(pool)):
+            self.prepare(pool, progress)
+        else:
+            self._hash(old.hasher_, old.codes_, pool, progress)
+
+    def choose(self, query: Query) -> Choice:
+        """See `QueryStrategy.choose`."""
+        hyperplane = query.plane()
+        rows = self._candidates(query)
+        if not len(rows):
+            return Choice.nothing()
+        margins = self.reader_.margins(rows, hyperplane)
+        ids, nearest = nearest_first(self.pool_.ids[rows], margins, query.n)
+        return Choice(ids, nearest, scored=len(rows))
+
+    def arrays(self) -> Arrays:
+        """See `QueryStrategy.arrays`."""
+        parts = {"hasher": self.hasher_.arrays(), "structure": self.structure_.arrays()}
+        named = {f"{part}-{name}": array for part, of in parts.items() for name, array in of.items()}
+        return {"codes": self.codes_.packed, **named}
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `QueryStrategy.restore`."""
+        self._check()
+        self.hasher_ = self.new_hasher().restored(_part(arrays, "hasher"))
+        self.codes_ = Codes(arrays["codes"], self.n_functions, self.hasher_.bits)
+        self.structure_ = STRUCTURES[self.structure].from_arrays(_part(arrays, "structure"))
+
+    def _hasher_params(self) -> dict[str, Any]:
+        names = ("n_functions", "centred", "scale", "n_directions", "random_state")
+        return {name: getattr(self, name) for name in names}
+
+    def _check(self) -> None:
+        if self.structure not in STRUCTURES:
+            raise InputError(f"structure must be one of {', '.join(STRUCTURES)}, got {self.structure!r}")
+        if self.n_candidates < 1 or self.megabytes < 1:
+            raise InputError(
+                f"n_candidates and megabytes must be at least 1, got {self.n_candidates} and {self.megabytes}"
+            )
+
+    def _hash(
+        self, hasher: HyperplaneHasher, old: Codes | None, pool: PoolRows, progress: Progress | None
+    ) -> None:
+        self._check()
+        kept = len(old) // BLOCK_ROWS * BLOCK_ROWS if old is not None else 0
+
+        def advanced(n_rows: int) -> None:
+            if progress is not None:
+                progress(kept + n_rows, len(pool))
+
+        codes = hash_rows(hasher, pool.blocks(kept), len(pool) - kept, advanced)
+        if old is not None:
+            codes = Codes(old.packed[:kept], old.n_functions, old.bits).joined(codes)
+        self.hasher_ = hasher
+        self.codes_ = codes
+        self.structure_ = STRUCTURES[self.structure].build(
+            codes, n_candidates=self.n_candidates, n_bytes=self.megabytes * 10**6, seed=self.random_state
+        )
+
+    def _candidates(self, query: Query) -> Rows:
+        code = self.hasher_.hash_hyperplane(query.plane())
+        wanted = max(self.n_candidates, 10 * query.n)
+        asked = wanted
+        while True:
+            rows = self.structure_.candidates(code, asked, query.seed)
+            allowed = rows[query.allowed(self.pool_.ids[rows])]
+            if len(allowed) >= max(query.n, wanted // 2) or asked >= self.n_items:
+                return allowed[:wanted]
+            asked *= 4
+
+
+class HHashSearch(HashedSearch):
+    """Candidates by H-Hash: two bits a function, agreement of whole pairs (`core.hashing.HHash`).
+
+    Parameters are those of `HashedSearch`.
+    """
+
+    name = "h-hash"
+
+    def new_hasher(self) -> HHash:
+        """See `HashedSearch.new_hasher`."""
+        return HHash(**self._hasher_params())
+
+
+class BHHashSearch(HashedSearch):
+    """Candidates by BH-Hash: the sign of a product of two projections (`core.hashing.BHHash`).
+
+    Parameters are those of `HashedSearch`.
+    """
+
+    name = "bh-hash"
+
+    def new_hasher(self) -> BHHash:
+        """See `HashedSearch.new_hasher`."""
+        return BHHash(**self._hasher_params())
+
+
+class EHHashSearch(HashedSearch):
+    """Candidates by EH-Hash: the sign of a quadratic form (`core.hashing.EHHash`).
+
+    Parameters
+    ----------
+    rank : int, "dense" or "auto"
+    query_samples : int or None
+        See `core.hashing.EHHash`.
+
+    Others are those of `HashedSearch`.
+    """
+
+    name = "eh-hash"
+
+    def __init__(
+        self,
+        *,
+        rank: int | Literal["dense", "auto"] = "auto",
+        query_samples: int | None = None,
+        structure: Literal["tables", "orders"] = "orders",
+        n_functions: int = 300,
+        n_candidates: int = 500,
+        megabytes: int = 200,
+        centred: bool = True,
+        scale: float = 1.0,
+        n_directions: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            structure=structure,
+            n_functions=n_functions,
+            n_candidates=n_candidates,
+            megabytes=megabytes,
+            centred=centred,
+            scale=scale,
+            n_directions=n_directions,
+            random_state=random_state,
+        )
+        self.rank = rank
+        self.query_samples = query_samples
+
+    def new_hasher(self) -> EHHash:
+        """See `HashedSearch.new_hasher`."""
+        return EHHash(rank=self.rank, query_samples=self.query_samples, **self._hasher_params())
+
+
+def _part(arrays: Arrays, part: str) -> Arrays:
+    return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}

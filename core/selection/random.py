@@ -1,0 +1,33 @@
+"""Random selection: what every strategy has to beat, and the only one that needs no classifier."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.selection.base import Choice, Query, QueryStrategy
+from core.selection.exclusion import drawn_rows, excluded_rows
+
+
+class RandomSampling(QueryStrategy):
+    """Any items that are not excluded, each as likely as any other.
+
+    `Selection.probability` is n / (number of items that could have been selected). Without a hyperplane the
+    margins are NaN.
+    """
+
+    name = "random"
+    needs_hyperplane = False
+
+    def choose(self, query: Query) -> Choice:
+        """See `QueryStrategy.choose`; in the order drawn."""
+        excluded = excluded_rows(self.pool_, query)
+        available = len(self.pool_) - len(excluded)
+        n = min(query.n, available)
+        if not n:
+            return Choice.nothing()
+        rng = np.random.default_rng([self.random_state, query.seed])
+        rows = drawn_rows(rng, n, len(self.pool_), excluded)
+        if query.hyperplane is None:
+            return Choice(self.pool_.ids[rows], np.full(n, np.nan), scored=0, probability=n / available)
+        margins = self.reader_.margins(rows, query.hyperplane)
+        return Choice(self.pool_.ids[rows], margins, scored=n, probability=n / available)

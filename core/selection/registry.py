@@ -1,0 +1,75 @@
+"""Query strategies by name: the ones of this package, and those that other packages add."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from core.errors import InputError
+from core.selection.base import QueryStrategy
+from core.selection.exhaustive import ExhaustiveSearch
+from core.selection.hashed import BHHashSearch, EHHashSearch, HHashSearch
+from core.selection.random import RandomSampling
+from core.selection.subsample import Subsample
+
+ENTRY_POINTS = "marginalia.strategies"
+"""The group in which a package names its own strategies: ``my-strategy = "my_package:MyStrategy"``."""
+
+STRATEGIES: dict[str, type[QueryStrategy]] = {
+    cls.name: cls
+    for cls in (RandomSampling, Subsample, ExhaustiveSearch, HHashSearch, EHHashSearch, BHHashSearch)
+}
+
+
+def strategy_names() -> list[str]:
+    """The names of all strategies there are, this package's own first."""
+    return [
+        *STRATEGIES,
+        *sorted({entry.name for entry in entry_points(group=ENTRY_POINTS)} - set(STRATEGIES)),
+    ]
+
+
+def strategy_class(name: str) -> type[QueryStrategy]:
+    """The class of the strategy `name`.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name, or another package's cannot be loaded.
+    """
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        try:
+            found = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"strategy {name} of {entry.value} cannot be loaded: {error}") from error
+        if not (isinstance(found, type) and issubclass(found, QueryStrategy)):
+            raise InputError(f"strategy {name} of {entry.value} is not a QueryStrategy")
+        return found
+    raise InputError(f"strategy must be one of {', '.join(strategy_names())}, got {name!r}")
+
+
+def make_strategy(name: str, *, random_state: int = 0, **params: Any) -> QueryStrategy:
+    """A new strategy, not fitted yet.
+
+    Parameters
+    ----------
+    name : str
+        One of `strategy_names`.
+    random_state : int
+        Seed of whatever is random about its index.
+    **params
+        Of the strategy's class.
+
+    Raises
+    ------
+    InputError
+        If there is no such strategy, or it has no such parameter.
+    """
+    cls = strategy_class(name)
+    try:
+        return cls(random_state=random_state, **params)
+    except TypeError as error:
+        allowed = ", ".join(cls.param_names())
+        raise InputError(f"{name} has the parameters {allowed}; got {', '.join(params)}") from error
