@@ -136,7 +136,14 @@ def pool_info(pool: Path, check: bool) -> None:
 
 @main.command()
 @click.argument("project", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl"]),
+    default="csv",
+    show_default=True,
+    help="Kind of file.",
+)
 @click.option("--concept", help="Only this concept, by name.  [default: all]")
 @click.option("--log", is_flag=True, help="The whole log, answer by answer, instead of the current labels.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File.  [default: stdout]")

@@ -110,10 +110,10 @@ def test_a_truncated_features_file(copied_pool):
     ("embeddings", "word"),
     [
         (np.ones((11, 4), dtype=np.float32), "11"),
-        (np.full((12, 4), np.nan, dtype=np.float32), "finite"),
+        (np.full((12, 4), np.nan, dtype=np.float32), "NaN"),
         (np.zeros((12, 4), dtype=np.float32), "zero"),
         (np.ones(12, dtype=np.float32), "shape"),
-        (np.array([{"a": 1}] * 12, dtype=object), "pickle"),
+        (np.array([{"a": 1}] * 12, dtype=object), "Python objects"),
     ],
 )
 def test_embeddings_that_do_not_fit(tmp_path, images, embeddings, word):
