@@ -1,0 +1,357 @@
+// The labeling card. It shows one image, takes exactly one answer to it, and keeps every answer until the
+// server says that it is stored. Streamlit calls the default function again with each new payload; what must
+// outlive such a call is kept on the root element.
+
+import { element, newId, painted, say } from "./dom.js";
+import { Notes } from "./notes.js";
+import { Queue } from "./queue.js";
+import { Strip, merged } from "./strip.js";
+
+const KEYS = {
+  y: "yes",
+  n: "no",
+  s: "skip",
+  m: "unsure",
+  "?": "unsure",
+  u: "undo",
+  arrowright: "yes",
+  arrowleft: "no",
+  arrowdown: "skip",
+  arrowup: "unsure",
+  backspace: "undo",
+};
+const FIELD_ROLES = "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
+
+// Milliseconds.
+const PRESSED = 120; // how long a button shows that it was pressed
+const DIM_AFTER = 150; // a wait longer than this is shown
+const SAVING_AFTER = 1000; // an answer unsaved for longer than this is spoken of
+const OFFLINE_AFTER = 5000;
+const RETRIES = [2000, 3000, 5000, 8000];
+const POLL = 700; // while there is no image yet
+const DOUBLE_CLICK = 250; // nobody judges an image so soon after it appeared
+
+class Card {
+  constructor(root) {
+    this.root = root;
+    this.card = root.querySelector(".card");
+    this.question = root.querySelector(".question");
+    this.frame = root.querySelector(".frame");
+    this.placeholder = root.querySelector(".placeholder");
+    this.status = root.querySelector(".status");
+    this.spoken = root.querySelector(".spoken");
+    this.notes = new Notes(this.card);
+    this.strip = new Strip(this.card, (entry, answer) => this.correct(entry, answer));
+    this.pictures = new Map();
+    this.answered = new Set();
+    this.queue = null;
+    this.item = null; // the item whose image is in view, or being loaded
+    this.paintedAt = null; // when it was painted; null before
+    this.undoing = null; // id of an undo that is not stored yet: what is in view may be about to change
+    this.failures = 0;
+    this.listen();
+  }
+
+  listen() {
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
+    this.card.addEventListener("click", (event) => this.clicked(event), { signal });
+    window.addEventListener("online", () => this.send(), { signal });
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(this.card.querySelector(".strip"));
+    this.observer.observe(this.question);
+  }
+
+  /** A question of several lines takes its room from the image, so that the buttons stay in view. */
+  fit() {
+    const line = parseFloat(getComputedStyle(this.question).lineHeight);
+    this.card.style.setProperty("--more-lines", `${Math.max(0, this.question.clientHeight - line)}px`);
+    this.strip.fit();
+  }
+
+  close() {
+    this.abort.abort();
+    this.observer.disconnect();
+    for (const timer of ["dim", "retry", "poll", "late"]) clearTimeout(this[`${timer}Timer`]);
+  }
+
+  /** A new payload from the server. */
+  update(component) {
+    this.component = component;
+    this.data = component.data;
+    const { project, session, acked, refused } = this.data;
+    if (this.data.session !== this.session) this.begin(project, session);
+    this.settle(acked, refused);
+    this.showConcept();
+    this.showItem();
+    this.showSaving();
+    clearTimeout(this.pollTimer);
+    if (this.data.waiting && !this.data.waiting.exhausted) this.poll();
+  }
+
+  begin(project, session) {
+    this.session = session;
+    this.queue = new Queue(project, session);
+    this.answered = new Set(this.queue.own.map((answer) => answer.selection));
+    this.undoing = this.queue.own.findLast((answer) => answer.answer === "undo")?.id ?? null;
+    if (this.queue.size) this.send();
+  }
+
+  settle(acked, refused) {
+    const known = this.queue.size;
+    this.queue.settle(acked);
+    for (const { id, reason } of refused) {
+      const [answer] = this.queue.settle([id]);
+      if (!answer) continue;
+      this.answered.delete(answer.selection);
+      this.refusal = reason;
+    }
+    if (this.queue.size < known) this.failures = 0;
+    if (![...this.queue.own].some(({ id }) => id === this.undoing)) this.undoing = null;
+  }
+
+  // What is in view
+
+  showConcept() {
+    const { question, guideline, examples } = this.data.concept;
+    say(this.question, question);
+    const text = this.root.querySelector(".guideline");
+    say(text, guideline);
+    text.hidden = !guideline;
+    const pictures = this.root.querySelector(".examples");
+    const written = `${examples.length} ${examples.at(-1)?.length}`;
+    if (pictures.dataset.written !== written) {
+      pictures.dataset.written = written;
+      pictures.replaceChildren(...examples.slice(0, 6).map((src) => element("img", { src, alt: "An example of yes" })));
+    }
+    this.root.querySelector(".lead").hidden = !guideline && !examples.length;
+    this.card.dataset.lead = String(Boolean(guideline || examples.length));
+  }
+
+  showItem() {
+    const { item } = this.data;
+    if (item?.selection === this.item?.selection && item) {
+      this.notes.show(this.data);
+      this.showStrip();
+      this.refresh();
+      return;
+    }
+    if (this.item && !this.answered.has(this.item.selection)) releaseFocus();
+    this.item = item;
+    this.paintedAt = null;
+    if (item?.src) this.load(item, this.data);
+    else this.showNothing(item);
+  }
+
+  /** Decode first, then swap, then wait until it is painted: only then may it be answered. */
+  async load(item, data) {
+    const image = element("img", { alt: item.alt, src: item.src, className: "item", draggable: false });
+    try {
+      await image.decode();
+    } catch {
+      if (this.item === item) this.showNothing(item);
+      return;
+    }
+    if (this.item !== item) return;
+    this.frame.replaceChildren(image, this.placeholder);
+    this.appear(item, data);
+  }
+
+  showNothing(item) {
+    this.frame.replaceChildren(this.placeholder);
+    this.appear(item, this.data);
+  }
+
+  async appear(item, data) {
+    this.notes.show(data);
+    this.showStrip();
+    say(this.placeholder, this.absence(item, data));
+    this.card.dataset.state = item ? "shown" : "empty";
+    this.refresh();
+    if (!item) return;
+    this.pictures.set(item.selection, item.src);
+    if (this.pictures.size > 40) this.pictures.delete(this.pictures.keys().next().value);
+    await painted();
+    if (this.item !== item) return;
+    this.paintedAt = performance.now();
+    say(this.spoken, `Round ${data.round}. ${item.alt}`);
+    this.refresh();
+  }
+
+  absence(item, { waiting, concept }) {
+    if (item) return this.frame.querySelector("img") ? "" : `${item.alt} can't be shown. Skip it to go on.`;
+    if (!waiting) return "";
+    if (waiting.exhausted) return `Every item has an answer to “${concept.question}”`;
+    if (!waiting.total) return "The first images are being prepared…";
+    const whole = (value) => value.toLocaleString("en-US");
+    return `The first images are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
+  }
+
+  /** Say in attributes what may be done now; the style sheet and the tests read them. */
+  refresh() {
+    this.card.dataset.answerable = String(this.canAnswer("yes"));
+    if (!this.item || !this.answered.has(this.item.selection)) {
+      clearTimeout(this.dimTimer);
+      this.card.removeAttribute("data-waiting");
+    }
+    this.card.dataset.paintedItem = this.paintedAt === null ? "" : this.item.id;
+    this.card.dataset.paintedSelection = this.paintedAt === null ? "" : this.item.selection;
+    for (const button of this.card.querySelectorAll("[data-answer]")) {
+      button.setAttribute("aria-disabled", String(!this.canAnswer(button.dataset.answer)));
+    }
+    this.card.querySelector("[data-undo]").setAttribute("aria-disabled", String(!this.strip.last));
+  }
+
+  showStrip() {
+    this.strip.show(merged(this.data.strip, this.queue.own, this.pictures));
+  }
+
+  // What the person does
+
+  canAnswer(answer) {
+    const seen = this.paintedAt !== null && !this.answered.has(this.item.selection) && this.undoing === null;
+    return seen && (this.frame.querySelector("img") !== null || answer === "skip");
+  }
+
+  answer(answer) {
+    if (!this.canAnswer(answer)) return false;
+    this.answered.add(this.item.selection);
+    this.queueUp({
+      item: this.item.id,
+      selection: this.item.selection,
+      answer,
+      time_taken_ms: Math.round(performance.now() - this.paintedAt),
+    });
+    say(this.spoken, `${answer}.`);
+    this.dimTimer = setTimeout(() => this.card.setAttribute("data-waiting", ""), DIM_AFTER);
+    return true;
+  }
+
+  undo() {
+    const last = this.strip.last;
+    if (!last || this.undoing) return false;
+    this.undoing = this.queueUp({ item: last.item, selection: null, answer: "undo", undoes: last.answer_id });
+    say(this.spoken, "Undone.");
+    this.refresh();
+    return true;
+  }
+
+  correct(entry, answer) {
+    this.queueUp({ item: entry.item, selection: null, answer, corrects: entry.answer_id });
+    say(this.spoken, `Corrected to ${answer}.`);
+  }
+
+  queueUp(answer) {
+    const id = newId();
+    const blank = { undoes: null, corrects: null, time_taken_ms: null };
+    this.queue.add({ id, ...blank, browser_time: Date.now(), ...answer });
+    this.refusal = null;
+    this.showStrip();
+    this.refresh();
+    this.send();
+    return id;
+  }
+
+  act(action) {
+    this.flash(action);
+    return action === "undo" ? this.undo() : this.answer(action);
+  }
+
+  flash(action) {
+    const usable = action === "undo" ? this.strip.last : this.canAnswer(action);
+    if (!usable) return;
+    const button = this.card.querySelector(action === "undo" ? "[data-undo]" : `[data-answer=${action}]`);
+    button.classList.add("pressed");
+    setTimeout(() => button.classList.remove("pressed"), PRESSED);
+  }
+
+  keyPressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
+    const action = KEYS[event.key.toLowerCase()];
+    if (event.repeat) {
+      if (action || event.key === "Enter" || event.key === " ") event.preventDefault();
+    } else if (this.strip.menuIsOpen) {
+      if (this.strip.pressed(event)) event.preventDefault();
+    } else if (action) {
+      event.preventDefault();
+      this.act(action);
+    }
+  }
+
+  clicked(event) {
+    const button = event.target.closest("[data-answer],[data-undo],.guideline");
+    if (!button) return;
+    if (button.matches(".guideline")) {
+      const open = button.getAttribute("aria-expanded") !== "true";
+      button.setAttribute("aria-expanded", String(open));
+    } else if (event.detail > 1 && performance.now() - (this.paintedAt ?? 0) < DOUBLE_CLICK) {
+      return;
+    } else this.act(button.dataset.answer ?? "undo");
+  }
+
+  // What waits to be saved
+
+  /** Hand the whole queue over; it is sent again until every answer in it is acknowledged or refused. */
+  send() {
+    clearTimeout(this.retryTimer);
+    if (!this.queue.size) return;
+    this.component.setStateValue("pending", this.queue.pending);
+    const pause = RETRIES[Math.min(this.failures, RETRIES.length - 1)];
+    this.retryTimer = setTimeout(() => {
+      this.failures += 1;
+      if (this.queue.own.length) this.send();
+    }, pause);
+    this.showSaving();
+  }
+
+  poll() {
+    this.pollTimer = setTimeout(() => {
+      this.component.setStateValue("pending", this.queue.pending);
+      this.poll();
+    }, POLL);
+  }
+
+  showSaving() {
+    const waiting = this.queue.own;
+    this.card.dataset.saving = String(waiting.length);
+    clearTimeout(this.lateTimer);
+    const calm = this.refusal ?? this.data.message ?? "";
+    if (!waiting.length) {
+      clearTimeout(this.retryTimer);
+      say(this.status, calm);
+      return;
+    }
+    const age = Date.now() - Math.min(...waiting.map((answer) => answer.browser_time));
+    const answers = waiting.length === 1 ? "1 answer" : `${waiting.length} answers`;
+    const kept = this.queue.durable ? "kept in this browser and saved when it is back" : "kept as long as this page is open";
+    if (age > OFFLINE_AFTER) say(this.status, this.data.message ?? `The server does not answer. ${answers} ${kept}.`);
+    else say(this.status, age > SAVING_AFTER ? `Saving ${answers}…` : calm);
+    this.lateTimer = setTimeout(() => this.showSaving(), SAVING_AFTER);
+  }
+}
+
+/** Whether a key press is meant for a field: letters for text, arrows for everything that is set by them. */
+function isField(event) {
+  const target = event.composedPath()[0];
+  if (!target?.closest) return false;
+  if (target.isContentEditable || target.closest("textarea,select") || target.closest(FIELD_ROLES)) return true;
+  const input = target.closest("input");
+  return Boolean(input) && !["checkbox", "button", "submit", "file"].includes(input.type);
+}
+
+/** Give the keys back to the card after a choice in one of Streamlit's pickers. */
+function releaseFocus() {
+  const active = document.activeElement;
+  if (active?.closest("[data-testid=stSelectbox]") && active.getAttribute("aria-expanded") !== "true") active.blur();
+}
+
+export default function (component) {
+  const root = component.parentElement;
+  root.marginaliaCard ??= new Card(root);
+  root.marginaliaCard.update(component);
+  return () => {
+    root.marginaliaCard?.close();
+    root.marginaliaCard = null;
+  };
+}

@@ -1,0 +1,92 @@
+"""The kinds of images that the start page offers, and the SOURCE words that they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Field:
+    """A path that a choice asks for; paths are those of the machine that runs the server."""
+
+    name: str
+    label: str
+    placeholder: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class ImageChoice:
+    """A kind of images.
+
+    Parameters
+    ----------
+    label : str
+        As the page names it.
+    word : str
+        The SOURCE word, with the names of the fields in braces.
+    fields : tuple of Field
+        What must be known.
+    question : str
+        An example of a question, for the empty field.
+    can_be_enlarged : bool
+        Whether a larger pool can be made of shifted and flipped copies.
+    """
+
+    label: str
+    word: str
+    fields: tuple[Field, ...] = ()
+    question: str = "Is it a leaf?"
+    can_be_enlarged: bool = False
+
+
+_HERE = "On the machine that runs Marginalia."
+
+CHOICES = {
+    "folder": ImageChoice(
+        "A folder of images",
+        "{folder}",
+        (Field("folder", "Folder", "/data/herbarium", f"{_HERE} Subfolders are searched too; their names become classes."),),
+        can_be_enlarged=True,
+    ),
+    "digits": ImageChoice("Digits, drawn on demand", "digits:{items}", question="Is this a 7?"),
+    "cifar10": ImageChoice(
+        "CIFAR-10, binary version",
+        "cifar10:{path}",
+        (Field("path", "Archive or folder", "/data/cifar-10-binary.tar.gz", f"{_HERE} The official binary version."),),
+        question="Is it an airplane?",
+        can_be_enlarged=True,
+    ),
+    "arrays": ImageChoice(
+        "Embeddings of my own",
+        "arrays:{features},{images}",
+        (
+            Field("features", "Features", "/data/embeddings.npy", f"{_HERE} .npy or Parquet, one row an image."),
+            Field("images", "Images", "/data/images", f"{_HERE} A folder, or a list of files in the rows' order."),
+        ),
+    ),
+    "pool": ImageChoice(
+        "A pool that is there",
+        "{pool}",
+        (Field("pool", "Pool", "/data/pools/herbarium", f"{_HERE} As made by marginalia pool build."),),
+    ),
+}
+
+
+def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1) -> str:
+    """The SOURCE word for what was filled in.
+
+    Raises
+    ------
+    InputError
+        If a field is empty.
+    """
+    offered = CHOICES[choice]
+    given = {name: path.strip() for name, path in paths.items()}
+    for field in offered.fields:
+        if not given.get(field.name):
+            raise InputError(f"{field.label} is empty: name it, such as {field.placeholder}")
+    word = offered.word.format(items=items, **given)
+    return f"enlarged:{times}:{word}" if offered.can_be_enlarged and times > 1 else word

@@ -1,0 +1,194 @@
+"""The labeling page: what changes with the session stands in a row above the card, which alone runs again at each answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app import words
+from app.component import answers_of, label_card
+from app.server import landing
+from app.workspace import current
+from core.errors import InputError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from app.project import Project
+    from app.service import LabelingSession
+
+WATCH_SECONDS = 2
+
+
+def main() -> None:
+    """Open the project and session that the address names, and show them."""
+    try:
+        project = chosen_project()
+        session = chosen_session(project)
+    except (InputError, StorageError) as error:
+        st.error(str(error))
+        st.page_link("start.py", label="Back to the projects")
+        return
+    with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
+        pick_concept(project, session)
+        settings(project, session)
+        if still_preparing(project, session):
+            with st.container(key="growth"):
+                watch(project, session)
+        st.space("stretch")
+        pick_strategy(project, session)
+    with st.container(key="card"):
+        show_card(project, session)
+
+
+def chosen_project() -> Project:
+    """The project of the address; else the one before; else the one that the server was started for."""
+    workspace = current()
+    key = st.query_params.get("project") or st.session_state.get("project") or landing()
+    if key is None:
+        st.switch_page("start.py")
+    project = workspace.project(key)
+    st.session_state["project"] = st.query_params["project"] = key
+    return project
+
+
+def chosen_session(project: Project) -> LabelingSession:
+    """The session of the address, so that a reload or another server goes on with it; else a new one."""
+    sessions = st.session_state.setdefault("sessions", {})
+    concept = st.session_state.get(("concept", project.key))
+    wanted = st.query_params.get("session") or sessions.get((project.key, concept))
+    session = project.session(wanted, concept)
+    sessions[project.key, session.concept.record.id] = session.id
+    sessions[project.key, None] = session.id
+    st.query_params["session"] = session.id
+    return session
+
+
+def pick_concept(project: Project, session: LabelingSession) -> None:
+    """The project's questions; another question is another session."""
+    concepts = {concept.id: concept.question for concept in project.concepts()}
+
+    def picked() -> None:
+        st.session_state["concept", project.key] = st.session_state["question"]
+        st.query_params.pop("session", None)
+
+    st.session_state["question"] = session.concept.record.id
+    st.selectbox(
+        "Question",
+        list(concepts),
+        format_func=concepts.__getitem__,
+        key="question",
+        on_change=picked,
+        label_visibility="collapsed",
+        width=230,
+    )
+
+
+def pick_strategy(project: Project, session: LabelingSession) -> None:
+    """Who chooses the next item; may change at any time."""
+    strategies = {strategy.name: strategy for strategy in project.strategies()}
+
+    def named(name: str) -> str:
+        known = strategies[name]
+        return known.label if known.ready else f"{known.label} (being prepared)"
+
+    def picked() -> None:
+        session.set_strategy(st.session_state["strategy"])
+
+    st.session_state["strategy"] = session.strategy
+    st.selectbox(
+        "Query strategy",
+        list(strategies),
+        format_func=named,
+        key="strategy",
+        on_change=picked,
+        label_visibility="collapsed",
+        width=304,
+    )
+
+
+def still_preparing(project: Project, session: LabelingSession) -> bool:
+    """Whether the pool grows or the strategy's index is being built."""
+    growing = project.build_progress() is not None
+    return growing or not any(known.ready for known in project.strategies() if known.name == session.strategy)
+
+
+@st.fragment(run_every=WATCH_SECONDS)
+def watch(project: Project, session: LabelingSession) -> None:
+    """How far the pool is; runs by itself, beside the card. When all is ready the page is run once, without it."""
+    if not still_preparing(project, session):
+        st.rerun()
+    progress = project.build_progress()
+    if progress is not None:
+        st.progress(words.done_share(progress), text=words.short_growth(progress))
+
+
+@st.fragment
+def show_card(project: Project, session: LabelingSession) -> None:
+    """Take the browser's answers, and show what comes next."""
+    key = f"card-{session.id}"
+    answers = answers_of(st.session_state.get(key, {}))
+    label_card(take(project, session, answers), key=key)
+
+
+def take(project: Project, session: LabelingSession, answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Store `answers` and return the card; what could not be stored stays in the browser, with the reason in sight."""
+    settled: dict[str, Any] = {"acked": [], "refused": []}
+    try:
+        for name in {answer.get("session") for answer in answers} - {session.id}:
+            before = project.known_session(str(name))
+            if before is not None:
+                card = before.submit([answer for answer in answers if answer.get("session") == name])
+                settled = {part: [*settled[part], *card[part]] for part in settled}
+        own = [answer for answer in answers if answer.get("session") == session.id]
+        card = session.submit(own) if own else session.card()
+    except (InputError, StorageError) as error:
+        card = {**session.card(), "message": str(error)}
+    return {**card, **{part: [*settled[part], *card[part]] for part in settled}}
+
+
+def settings(project: Project, session: LabelingSession) -> None:
+    """What is seldom needed while labeling."""
+    with st.popover("Settings", icon=":material/tune:", key="settings"):
+
+        def revisit() -> None:
+            session.revisit_skipped(st.session_state["revisit"])
+
+        st.session_state["revisit"] = session.include_skipped
+        st.toggle("Show skipped items again", key="revisit", on_change=revisit)
+        add_examples(session)
+        if current().can_create:
+            add_question(project)
+
+
+def add_examples(session: LabelingSession) -> None:
+    """Images that show what is meant."""
+    with st.form("examples", clear_on_submit=True, border=False):
+        files = st.file_uploader("Example images", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True)
+        shows = st.segmented_control("They show a", ["no", "yes"], default="yes", required=True)
+        if st.form_submit_button("Add examples", width="stretch") and files:
+            try:
+                session.add_examples([file.getvalue() for file in files], positive=shows == "yes")
+            except (InputError, StorageError) as error:
+                st.error(str(error))
+            else:
+                st.rerun()
+
+
+def add_question(project: Project) -> None:
+    """Another concept over the same pool."""
+    with st.form("another", clear_on_submit=True, border=False):
+        question = st.text_input("Another question over these images", placeholder="Is it a 3?")
+        guideline = st.text_input("Guideline (optional)")
+        if st.form_submit_button("Add and label", width="stretch"):
+            try:
+                added = project.add_concept(question, guideline=guideline)
+            except (InputError, StorageError) as error:
+                st.error(str(error))
+            else:
+                st.session_state["concept", project.key] = added.id
+                st.query_params.pop("session", None)
+                st.rerun()
+
+
+main()

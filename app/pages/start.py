@@ -1,0 +1,130 @@
+"""The start page: the projects, and a new one."""
+
+from __future__ import annotations
+
+import html
+
+import streamlit as st
+
+from app import words
+from app.image_choices import CHOICES, source_word
+from app.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
+from core.errors import InputError
+from storage.errors import StorageError
+
+WATCH_SECONDS = 2
+DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
+
+
+def main() -> None:
+    """List the projects; beside them the form for a new one, where this server may make one."""
+    try:
+        workspace = current()
+    except InputError as error:
+        st.error(str(error))
+        return
+    with st.container(key="start", horizontal=True, gap=None):
+        with st.container(key="projects"):
+            st.title("Projects", anchor=False)
+            list_projects(workspace)
+        if workspace.can_create:
+            with st.container(key="new"):
+                st.header("New project", anchor=False)
+                new_project(workspace)
+
+
+def list_projects(workspace: Workspace) -> None:
+    """The projects; while a pool grows they are read again every few seconds."""
+    summaries = workspace.projects()
+    growing = any(summary.build for summary in summaries)
+    st.fragment(show_projects, run_every=WATCH_SECONDS if growing else None)(workspace)
+
+
+def show_projects(workspace: Workspace) -> None:
+    """A card each."""
+    summaries = workspace.projects()
+    if not summaries:
+        st.html('<p class="m-empty">No projects yet. Make one from a folder of images, or from the digits.</p>')
+    for place, summary in enumerate(summaries):
+        show_project(summary, foremost=place == 0)
+
+
+def show_project(summary: ProjectSummary, *, foremost: bool) -> None:
+    """Thumbnails, question, how far it is, and the way in."""
+    with st.container(key=f"project-{summary.key}", border=True):
+        with st.container(key=f"row-{summary.key}"):
+            st.html(thumbnails(summary))
+            st.html(description(summary))
+            go = st.button(
+                "Continue" if summary.has_labels else "Start",
+                key=f"open-{summary.key}",
+                type="primary" if foremost else "secondary",
+                width="stretch",
+            )
+        if summary.build:
+            st.progress(words.done_share(summary.build), text=words.growth(summary.build))
+    if go:
+        st.switch_page("label.py", query_params={"project": summary.key})
+
+
+def thumbnails(summary: ProjectSummary) -> str:
+    """The first images as markup, or as many empty places."""
+    images = [f'<img src="{html.escape(url)}" alt="">' for url in summary.thumbnails]
+    return f'<div class="m-thumbs">{"".join(images or ["<i></i>"] * THUMBNAILS)}</div>'
+
+
+def description(summary: ProjectSummary) -> str:
+    """Question, images and labels as markup; what people typed is escaped."""
+    problem = f'<p class="m-problem">{html.escape(summary.problem)}</p>' if summary.problem else ""
+    return (
+        f'<div class="m-project"><h3>{html.escape(summary.title)}</h3>'
+        f"<p>{html.escape(summary.subtitle)}</p><p>{html.escape(summary.status)}</p>{problem}</div>"
+    )
+
+
+def new_project(workspace: Workspace) -> None:
+    """The form; what is wrong with it is said under its button."""
+    choice = st.selectbox("Images", list(CHOICES), format_func=lambda name: CHOICES[name].label)
+    offered = CHOICES[choice]
+    paths = {
+        field.name: st.text_input(field.label, placeholder=field.placeholder, help=field.hint, key=f"path-{field.name}")
+        for field in offered.fields
+    }
+    items = 0
+    if choice == "digits":
+        items = st.selectbox("How many", DEMO_SIZES, format_func="{:,}".format)
+    question = st.text_input("Question", placeholder=offered.question)
+    files = st.file_uploader(
+        "Examples of yes (optional)", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
+    )
+    times, guideline, positive = more_options(offered.can_be_enlarged)
+    if st.button("Create and label", type="primary", width="stretch"):
+        try:
+            with st.spinner("Looking at the images…"):
+                word = source_word(choice, paths, items=items, times=times)
+                examples = tuple(file.getvalue() for file in files)
+                key = workspace.create(NewProject(word, question, positive or None, guideline, examples))
+        except (InputError, StorageError) as error:
+            st.error(str(error))
+        else:
+            st.switch_page("label.py", query_params={"project": key})
+    st.caption("Labeling starts with the first 20,000 items, after a few seconds, and goes on while the pool grows.")
+
+
+def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
+    """How many times larger, guideline, class that means yes."""
+    with st.expander("More"):
+        guideline = st.text_area("Guideline (optional)", placeholder="What annotators should know", height=80)
+        positive = st.text_input(
+            "Class that means yes (optional)",
+            help="Where the images come with classes: shows the accuracy on held-out images while you label.",
+        )
+        times = 1
+        if can_be_enlarged:
+            times = st.number_input(
+                "Enlarge", 1, 1000, 1, help="How many times larger the pool becomes, with shifted and flipped copies."
+            )
+    return int(times), guideline, positive.strip()
+
+
+main()

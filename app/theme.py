@@ -1,0 +1,108 @@
+"""How the page looks to Streamlit: palette, type and toolbar, as `st.App.run` takes them.
+
+The browser component reads the same colours as CSS variables (``--st-blue-color``), so both follow the
+reader's light or dark setting without a rerun. Streamlit has names for hues, not for meanings:
+
+========  =======================================
+hue       meaning
+========  =======================================
+blue      yes
+orange    no
+green     brand, margin index
+gray      skipped; gray text is the second ink
+yellow    subsample
+violet    h-hash
+red       bh-hash
+========  =======================================
+
+`STRATEGY_COLOURS` holds every strategy's colour; charts draw them in that order.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+LIGHT = {
+    "primaryColor": "#0F7A5C",
+    "backgroundColor": "#F7F7F4",
+    "secondaryBackgroundColor": "#FFFFFF",
+    "textColor": "#15181D",
+    "borderColor": "#D9D8D2",
+    "blueColor": "#0B5FB0",
+    "orangeColor": "#B84A00",
+    "greenColor": "#0F7A5C",
+    "grayColor": "#5B616B",
+    "grayTextColor": "#5B616B",
+    "yellowColor": "#A07C22",
+    "violetColor": "#4F66D4",
+    "redColor": "#A02228",
+    "linkColor": "#0F7A5C",
+}
+
+DARK = {
+    "primaryColor": "#25DDA2",
+    "backgroundColor": "#0F1214",
+    "secondaryBackgroundColor": "#191D20",
+    "textColor": "#F0F1F2",
+    "borderColor": "#31373C",
+    "blueColor": "#5AABF5",
+    "orangeColor": "#F5924C",
+    "greenColor": "#25DDA2",
+    "grayColor": "#A3A9B2",
+    "grayTextColor": "#A3A9B2",
+    "yellowColor": "#E5A02B",
+    "violetColor": "#7F84FB",
+    "redColor": "#EF6360",
+    "linkColor": "#25DDA2",
+}
+
+STRATEGY_COLOURS = {
+    "margin-index": ("#0F7A5C", "#25DDA2"),
+    "random": ("#8A9099", "#7F868F"),
+    "subsample": ("#A07C22", "#E5A02B"),
+    "exhaustive": ("#15181D", "#F2F3F4"),
+    "h-hash": ("#4F66D4", "#7F84FB"),
+    "eh-hash": ("#7A2880", "#DB9FEB"),
+    "bh-hash": ("#A02228", "#EF6360"),
+}
+"""Colours of the query strategies, light and dark."""
+
+_LIGHT_SERIES, _DARK_SERIES = zip(*STRATEGY_COLOURS.values(), strict=True)
+
+CONFIG: dict[str, Any] = {
+    "theme.font": "sans-serif",
+    "theme.headingFont": "serif",
+    "theme.headingFontSizes": ["30px", "23px", "19px"],
+    "theme.headingFontWeights": [600, 600, 600],
+    "theme.baseFontSize": 16,
+    "theme.baseRadius": "8px",
+    "theme.showWidgetBorder": True,
+    **{f"theme.light.{name}": colour for name, colour in LIGHT.items()},
+    **{f"theme.dark.{name}": colour for name, colour in DARK.items()},
+    "theme.light.chartCategoricalColors": list(_LIGHT_SERIES),
+    "theme.dark.chartCategoricalColors": list(_DARK_SERIES),
+    "client.toolbarMode": "minimal",
+}
+"""Streamlit configuration, keyed by dotted option names."""
+
+_PAGE_STYLE = Path(__file__).parent / "static" / "page.css"
+
+_VARIABLES = {
+    "second": "grayTextColor",
+    "line": "borderColor",
+    "sheet": "secondaryBackgroundColor",
+    "paper": "backgroundColor",
+    "no": "orangeColor",
+    "brand": "greenColor",
+}
+
+
+def page_style() -> str:
+    """The style sheet of what surrounds the card, with the palette as CSS variables that the card inherits."""
+    colours = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()}
+    said = [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in colours.items()]
+    said += [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in STRATEGY_COLOURS.items()]
+    said.append("--m-rule: color-mix(in srgb, var(--m-brand) 60%, var(--m-paper));")
+    said.append('--m-serif: "Source Serif", serif;')
+    return f".stApp {{ {' '.join(said)} }}\n{_PAGE_STYLE.read_text('utf-8')}"

@@ -1,0 +1,40 @@
+"""Figures as the pages say them."""
+
+from __future__ import annotations
+
+from core.progress import Progress
+
+
+def growth(progress: Progress) -> str:
+    """How far a pool is: "612,000 of 1,000,000 items, 4,950 images/s, about 1 min 18 s left"."""
+    said = [f"{progress.done:,} of {progress.total:,} items"]
+    if progress.state == "stopped":
+        said.append("stopped")
+    elif progress.per_second:
+        said.append(f"{progress.per_second:,.0f} images/s")
+    if progress.state == "building" and progress.seconds_left is not None:
+        said.append(f"about {duration(progress.seconds_left)} left")
+    return ", ".join(said)
+
+
+def short_growth(progress: Progress) -> str:
+    """The same for little room: "The pool grows: 61 %, 1 min 18 s left"."""
+    share = f"The pool grows: {100 * done_share(progress):.0f} %"
+    if progress.state == "stopped":
+        return f"{share}, stopped"
+    return share if progress.seconds_left is None else f"{share}, {duration(progress.seconds_left)} left"
+
+
+def done_share(progress: Progress) -> float:
+    """From 0 to 1."""
+    return min(1.0, progress.done / progress.total) if progress.total else 0.0
+
+
+def duration(seconds: float) -> str:
+    """A time that is left, no finer than anyone can know: "1 h 5 min", "1 min 18 s", "4 s"."""
+    whole = max(1, round(seconds))
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
