@@ -233,6 +233,12 @@ class Project:
             self._sessions[record.id] = session
             return session
 
+    def known_session(self, session_id: str) -> LabelingSession | None:
+        """The session of this id; None where it belongs to another database."""
+        with self._lock:
+            known = session_id in self._sessions or self.log.session(session_id) is not None
+            return self.session(session_id) if known else None
+
     def _make_builder(self) -> Builder | None:
         if not self.file.source:
             return None
