@@ -73,12 +73,12 @@ def test_file_instead_of_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        lambda raw: b"",
-        lambda raw: b"null",
-        lambda raw: b"[1, 2]",
-        lambda raw: b"{}",
-        lambda raw: b"\xff\x00" * 10,
-        lambda raw: b"[" * 100_000,
+        lambda _: b"",
+        lambda _: b"null",
+        lambda _: b"[1, 2]",
+        lambda _: b"{}",
+        lambda _: b"\xff\x00" * 10,
+        lambda _: b"[" * 100_000,
         lambda raw: raw[: len(raw) // 2],
         lambda raw: edit(raw, n_features=9),
         lambda raw: edit(raw, complete=False),
@@ -101,18 +101,20 @@ def test_corrupt_manifest(path: Path, how: Callable[[bytes], bytes]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_no_changed_byte_of_the_manifest_is_believed(whole: Path, data: st.DataObject) -> None:
-    """Whatever byte is changed, the manifest is refused, or says what it said before (spaces don't matter)."""
+    """Whatever byte is changed, the manifest is refused, or says what it said before."""
     file = whole / "pool.json"
     raw = file.read_bytes()
     at, byte = data.draw(st.integers(0, len(raw) - 1)), data.draw(st.integers(0, 255))
     meant = Manifest.read(whole)
+    said: Manifest | str
     try:
         file.write_bytes(raw[:at] + bytes([byte]) + raw[at + 1 :])
-        assert Manifest.read(whole) == meant
+        said = Manifest.read(whole)
     except InputError as error:
-        assert "pool.json" in str(error)
+        said = str(error)
     finally:
         file.write_bytes(raw)
+    assert said == meant or (isinstance(said, str) and "pool.json is" in said)
 
 
 def test_newer_format(path: Path) -> None:
