@@ -54,9 +54,8 @@ def measure_build(word: str, out: Path | None, *, threads: int | None = None) ->
     with TemporaryDirectory(prefix="marginalia-bench-") as scratch:
         result = _build(source, out or Path(scratch) / "pool", threads)
     result["gist_images_per_second_two_threads"] = gist_speed(source)
-    click.echo(
-        f"{result['items']:,} items in {result['seconds']:.1f} s: {result['images_per_second']:,.0f} images/s."
-    )
+    speed = f"{result['images_per_second']:,.0f} images/s"
+    click.echo(f"{result['items']:,} items in {result['seconds']:.1f} s: {speed}.")
     if result["peak_memory_mb"] is not None:
         click.echo(f"Peak anonymous memory: {result['peak_memory_mb']:,.0f} MB.")
     if result["gist_images_per_second_two_threads"] is not None:

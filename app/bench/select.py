@@ -20,7 +20,7 @@ from core.errors import InputError
 from core.experiment.planes import Plane, one_vs_all
 from core.experiment.rank import margins_of, median_rank_of_best, rank_of
 from core.pool import Pool
-from core.selection import STRATEGIES, make_strategy
+from core.selection import make_strategy, strategy_class, strategy_names
 from core.selection.hashed import HashedSearch
 from core.svm import ClassWeight
 
@@ -121,14 +121,13 @@ def _names(names: Sequence[str] | None) -> list[str]:
     if names is None:
         names = [
             f"{name}:{structure}" if structure else name
-            for name, strategy in STRATEGIES.items()
-            for structure in (STRUCTURES if issubclass(strategy, HashedSearch) else (None,))
+            for name in strategy_names()
+            for structure in (STRUCTURES if issubclass(strategy_class(name), HashedSearch) else (None,))
         ]
     for name in names:
         strategy, _, structure = name.partition(":")
-        if strategy not in STRATEGIES:
-            raise InputError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
-        if structure and (structure not in STRUCTURES or not issubclass(STRATEGIES[strategy], HashedSearch)):
+        hashed = issubclass(strategy_class(strategy), HashedSearch)
+        if structure and not (hashed and structure in STRUCTURES):
             raise InputError(f"a hashing strategy can be followed by :orders or :tables, got {name!r}")
     return list(dict.fromkeys([REFERENCE, *names]))
 

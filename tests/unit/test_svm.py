@@ -77,6 +77,7 @@ def test_optimum(n, d, C, class_weight):
     assert (solution.alpha >= 0).all()
     assert (solution.alpha <= upper).all()
     margins = signed(X, y) @ solution.weights
+    assert TOLERANCE <= 1e-9
     slack = 2 * TOLERANCE
     assert (margins[solution.alpha < upper] >= 1 - slack).all()
     assert (margins[solution.alpha > 0] <= 1 + slack).all()
