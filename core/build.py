@@ -244,6 +244,7 @@ def _fill(
                 with disk_trouble(pool):
                     reporter.step(computed.n_items)
             _publish(source, publisher, gathered)
+            del gathered  # before the next one takes as much memory
             with disk_trouble(pool):
                 reporter.published(publisher.manifest)
     except InputError as error:

@@ -45,9 +45,9 @@ def load_part(pool: Path, part: Part, first_row: int, manifest: Manifest) -> Seg
     check_part(pool, part)
     return Segment(
         first_row,
-        _map(pool, part, FEATURES, (part.rows, manifest.n_features), np.dtype(manifest.dtype)),
-        np.array(_map(pool, part, IDS, (part.rows,), np.dtype(np.int64))),
-        np.array(_map(pool, part, TRUTH, (part.rows,), np.dtype(np.int16))),
+        _array(pool, part, FEATURES, (part.rows, manifest.n_features), np.dtype(manifest.dtype), mapped=True),
+        _array(pool, part, IDS, (part.rows,), np.dtype(np.int64)),
+        _array(pool, part, TRUTH, (part.rows,), np.dtype(np.int16)),
     )
 
 
@@ -73,7 +73,9 @@ def check_part(pool: Path, part: Part, *, deep: bool = False) -> None:
             raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _map(pool: Path, part: Part, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _array(
+    pool: Path, part: Part, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], mapped: bool = False
+) -> NDArray[Any]:
     """The array at the end of a .npy file; its shape is known, so a damaged header can do no harm."""
     path = pool / part.folder / name
     length = dtype.itemsize
@@ -85,7 +87,8 @@ def _map(pool: Path, part: Part, name: str, shape: tuple[int, ...], dtype: np.dt
     if not length:
         return np.empty(shape, dtype=dtype)
     try:
-        mapped = np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
+        if mapped:
+            return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape))
+        return np.fromfile(path, dtype=dtype, offset=offset).reshape(shape)
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-    return np.asarray(mapped)
