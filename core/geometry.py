@@ -69,5 +69,8 @@ def unit_rows(X: ArrayLike) -> NDArray[np.float32]:
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if bad.size:
         what = "zero" if norms[bad[0]] == 0 else "not finite"
-        raise InputError(f"row {bad[0]} is {what}: every row needs a direction ({bad.size} of {len(X)} have none)")
-    return (X / norms[:, None].astype(np.float32)).astype(np.float32, copy=False)
+        raise InputError(
+            f"row {bad[0]} is {what}: every row needs a direction ({bad.size} of {len(X)} have none)"
+        )
+    scaled: NDArray[np.float32] = X / norms[:, None].astype(np.float32)
+    return scaled
