@@ -125,7 +125,6 @@ def build(
     try:
         publisher = _begin(source, pool, dtype)
         if not publisher.manifest.complete:
-            _require_room(source, pool, publisher.manifest)
             _fill(source, pool, publisher, progress, threads or _cores(), stop or threading.Event())
         return Pool.open(pool)
     finally:
@@ -150,6 +149,8 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
         publisher = Publisher(pool, manifest)
         with disk_trouble(pool):
             publisher.tidy()
+        if not manifest.complete:
+            _require_room(source, pool, manifest)
         return publisher
     require_continuation(before, manifest, source)
     grown = replace(
@@ -190,13 +191,6 @@ class _Task:
             yield self.ids[first : first + CHUNK_ITEMS]
 
 
-@dataclass(frozen=True, eq=False)
-class _Computed:
-    task: _Task
-    n_items: int
-    content: Content
-
-
 def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
     """What is left to do, in order: the held-out items, which are few, then the segments."""
     held_out = source.held_out()
@@ -224,35 +218,28 @@ def _fill(
     tasks = _tasks(source, publisher.manifest)
     width, dtype = publisher.manifest.n_features, np.dtype(publisher.manifest.dtype)
 
-    def work(job: tuple[_Task, NDArray[np.int64]]) -> _Computed:
-        return _Computed(job[0], len(job[1]), _content(source, job[1], dtype))
-
-    with disk_trouble(pool):
-        reporter = Reporter(pool, publisher.manifest, progress)
+    reporter = Reporter(pool, publisher.manifest, progress)
     message = ""
     executor = ThreadPoolExecutor(threads, thread_name_prefix="features")
     try:
-        jobs = ((task, chunk) for task in tasks for chunk in task.chunks())
-        results = _in_order(executor, work, jobs, ahead=2 * threads + 2)
+        chunks = (chunk for task in tasks for chunk in task.chunks())
+        results = _in_order(executor, lambda ids: _content(source, ids, dtype), chunks, ahead=2 * threads + 2)
         for task in tasks:
             gathered = _Gathered(task, width, dtype)
-            while not gathered.whole:
+            for chunk in task.chunks():
                 if stop.is_set():
                     return
-                computed = next(results)
-                gathered.add(computed)
-                with disk_trouble(pool):
-                    reporter.step(computed.n_items)
+                gathered.add(next(results))
+                reporter.step(len(chunk))
             _publish(source, publisher, gathered)
             del gathered  # before the next one takes as much memory
-            with disk_trouble(pool):
-                reporter.published(publisher.manifest)
+            reporter.published(publisher.manifest)
     except InputError as error:
         message = str(error)
         raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
-        with suppress(OSError):  # a full disk: the manifest still says all that is needed
+        with suppress(InputError):  # on a full disk the manifest still says all that is needed
             reporter.ended(publisher.manifest, message)
 
 
@@ -273,21 +260,14 @@ class _Gathered:
     def __init__(self, task: _Task, width: int, dtype: np.dtype[Any]) -> None:
         self.task = task
         self._X = np.empty((len(task.ids), width), dtype=dtype)
-        self._through = 0
         self._rows = 0
         self._ids: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
         self._truth: list[NDArray[np.int16]] = [np.empty(0, np.int16)]
         self._problems: list[Problem] = []
 
-    @property
-    def whole(self) -> bool:
-        return self._through == len(self.task.ids)
-
-    def add(self, computed: _Computed) -> None:
-        content = computed.content
+    def add(self, content: Content) -> None:
         self._X[self._rows : self._rows + len(content.X)] = content.X
         self._rows += len(content.X)
-        self._through += computed.n_items
         self._ids.append(content.ids)
         self._truth.append(content.truth)
         self._problems += content.problems

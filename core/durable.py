@@ -69,12 +69,16 @@ def write_bytes(path: Path, data: bytes) -> Stamp:
     return stamped.stamp()
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Give `path` this content, in one step that survives a power cut."""
+def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
+    """Give `path` this content, in one step; one that survives a power cut where it is to be `lasting`."""
     temporary = path.with_name(path.name + TEMPORARY)
-    write_bytes(temporary, data)
+    if lasting:
+        write_bytes(temporary, data)
+    else:
+        temporary.write_bytes(data)
     temporary.replace(path)
-    sync_folder(path.parent)
+    if lasting:
+        sync_folder(path.parent)
 
 
 def publish_folder(temporary: Path, path: Path) -> None:

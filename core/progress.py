@@ -13,7 +13,7 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
-from core.durable import replace_file
+from core.durable import disk_trouble, replace_file
 from core.errors import InputError
 from core.manifest import MANIFEST, Manifest
 
@@ -62,6 +62,11 @@ class Reporter:
         Where the build begins.
     callback : callable taking a Progress, or None
         Called in the builder's thread at every step.
+
+    Raises
+    ------
+    InputError
+        If the disk is full or can't be written; every method may.
     """
 
     def __init__(self, pool: Path, manifest: Manifest, callback: Callable[[Progress], None] | None) -> None:
@@ -107,7 +112,8 @@ class Reporter:
     def _tell(self, progress: Progress, write: bool = False) -> None:
         self._last = progress
         if write or time.monotonic() - self._written >= WRITE_SECONDS:
-            replace_file(self._path, json.dumps(asdict(progress)).encode())
+            with disk_trouble(self._path.parent):
+                replace_file(self._path, json.dumps(asdict(progress)).encode(), lasting=False)
             self._written = time.monotonic()
         if self._callback:
             self._callback(progress)
