@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import multiprocessing
 import os
 import shutil
@@ -177,6 +178,46 @@ def test_a_fault_at_every_write(
         assert contents(path) == contents(reference)
         shutil.rmtree(path)
     assert n_writes > 30
+
+
+def test_nothing_is_named_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a manifest appears, all that it names is synced, folders too; and then at once its own name."""
+    path = tmp_path / "p"
+    synced: set[tuple[int, int]] = set()
+    fsync, replace = os.fsync, os.replace
+    manifests = 0
+    unsynced_name = False
+
+    def key(file: Path) -> tuple[int, int]:
+        """The file as it is now; a folder too, since what it names changes its time."""
+        return file.stat().st_ino, file.stat().st_mtime_ns
+
+    def note(descriptor: int) -> None:
+        nonlocal unsynced_name
+        fsync(descriptor)
+        now = os.fstat(descriptor)
+        synced.add((now.st_ino, now.st_mtime_ns))
+        assert not unsynced_name or now.st_ino == path.stat().st_ino
+        unsynced_name = False
+
+    def look(source: Path, target: Path) -> None:
+        nonlocal manifests, unsynced_name
+        if Path(target).name == "pool.json":
+            manifests += 1
+            unsynced_name = True
+            named = json.loads(Path(source).read_text())
+            parts = [part["folder"] for part in (named["held_out"], *named["segments"]) if part]
+            folders = [path / folder for folder in (*parts, named["source_folder"])]
+            files = [file for folder in folders for file in folder.iterdir()]
+            for needed in (Path(source), *files, *folders, *(path.glob("segments"))):
+                assert key(needed) in synced, needed
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(os, "replace", look)
+    small_pool(path, SAVED)
+    assert manifests == 6  # the first, the held-out items, four segments
+    assert not unsynced_name
 
 
 @pytest.fixture
