@@ -28,7 +28,7 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def hashed(seed: int, items: ArrayLike, n_draws: int) -> NDArray[np.uint64]:
     """64 random bits for each item and draw, of shape (n_items, n_draws)."""
     key = _mixed(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64) + _GOLDEN)
-    rows = _mixed(key ^ _mixed(np.asarray(items, dtype=np.int64).astype(np.uint64) + _GOLDEN))
+    rows = _mixed(key + np.asarray(items, dtype=np.int64).astype(np.uint64) * _GOLDEN)
     return _mixed(rows[:, None] + np.arange(1, n_draws + 1, dtype=np.uint64) * _GOLDEN)
 
 

@@ -15,6 +15,7 @@ import hashlib
 import shutil
 import tarfile
 import zlib
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Self
 
@@ -70,17 +71,21 @@ class Cifar10(Source):
 
     def spec(self) -> dict[str, Any]:
         """Where the files are, and a digest of some of their images."""
+        return {"kind": self.kind, "path": str(self.path), "items": len(self), "digest": self._digest}
+
+    @cached_property
+    def _digest(self) -> str:
         digest = hashlib.blake2b(digest_size=8)
         for batch in self._batches:
             digest.update(len(batch).to_bytes(8, "little"))
             digest.update(batch[:: max(1, len(batch) // 16)].tobytes())
-        return {"kind": self.kind, "path": str(self.path), "items": len(self), "digest": digest.hexdigest()}
+        return digest.hexdigest()
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:  # noqa: ARG003
         """See `Source.from_spec`."""
         source = cls(Path(spec["path"]))
-        if source.spec()["digest"] != spec["digest"]:
+        if source._digest != spec["digest"]:
             raise InputError(f"{source.path} no longer holds the images that the pool was built from")
         return source
 

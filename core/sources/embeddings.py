@@ -34,6 +34,11 @@ class Embeddings:
         one column of lists (of equal lengths), or numeric columns, which are taken in their order. Other
         columns are left out.
 
+    Attributes
+    ----------
+    digest : str
+        Sixteen hexadecimal digits of the shape and of 64 rows: enough to notice another file.
+
     Raises
     ------
     InputError
@@ -50,6 +55,7 @@ class Embeddings:
         self._matrix = _mapped(
             unpacked(self.path, self._unpack) / "rows.npy" if parquet else self.path, self.path
         )
+        self.digest = self._digest()
 
     def __len__(self) -> int:
         return len(self._matrix)
@@ -59,9 +65,7 @@ class Embeddings:
         """Numbers in a row."""
         return int(self._matrix.shape[1])
 
-    @property
-    def digest(self) -> str:
-        """Sixteen hexadecimal digits of the shape and 64 of the rows: enough to notice another file."""
+    def _digest(self) -> str:
         some = np.unique(np.linspace(0, len(self) - 1, 64).astype(np.int64))
         digest = hashlib.blake2b(repr((self._matrix.shape, self._matrix.dtype.str)).encode(), digest_size=8)
         digest.update(np.ascontiguousarray(self._matrix[some]).tobytes())
@@ -75,8 +79,7 @@ class Embeddings:
         InputError
             If a row has no direction: a number in it is NaN or infinite, or all are zero.
         """
-        with np.errstate(over="ignore"):
-            rows = np.asarray(self._matrix[items], dtype=np.float32)
+        rows = _narrowed(self._matrix[items])
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
         bad = np.flatnonzero(~(np.isfinite(norms) & (norms > _SMALLEST_NORM)))
         if bad.size:
@@ -126,7 +129,7 @@ def _mapped(file: Path, shown: Path) -> NDArray[Any]:
     try:
         matrix = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        objects = "Object arrays" in str(error) or "allow_pickle" in str(error)
+        objects = any(word in str(error) for word in ("Object arrays", "Python objects", "allow_pickle"))
         why = "it holds Python objects (a pickle), which are never loaded" if objects else str(error)
         raise InputError(f"{shown} can't be read as an array of numbers: {why}") from error
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or 0 in matrix.shape:
@@ -178,13 +181,18 @@ def _of_lists(column: Any, first_row: int, path: Path) -> NDArray[np.float32]:
     present = column.is_valid().to_numpy(zero_copy_only=False)
     rows = np.full((len(column), width), np.nan, dtype=np.float32)
     values = column.drop_null().flatten().to_numpy(zero_copy_only=False)
-    rows[present] = values.astype(np.float32).reshape(-1, width)
+    rows[present] = _narrowed(values).reshape(-1, width)
     return rows
 
 
 def _of_columns(batch: Any) -> NDArray[np.float32]:
-    columns = [column.to_numpy(zero_copy_only=False).astype(np.float32) for column in batch.columns]
-    return np.stack(columns, axis=1)
+    return np.stack([_narrowed(column.to_numpy(zero_copy_only=False)) for column in batch.columns], axis=1)
+
+
+def _narrowed(values: NDArray[Any]) -> NDArray[np.float32]:
+    """As float32; what is too large for it becomes infinite, and is refused when it is read."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 def _ragged(path: Path, row: int, length: int, other: int) -> str:

@@ -8,6 +8,7 @@ orientation is respected.
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 import warnings
@@ -32,8 +33,9 @@ MAX_PIXELS = 100_000_000
 RENDITION = 4 * GREY_SIZE
 """Longest side, in pixels, to which an image is brought before it becomes a grey square for features."""
 
-# Larger images are refused below, with a reason, before anything of them is decoded.
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+# What Pillow finds odd in a file it would print while a pool is built; what matters becomes a reason below.
+warnings.filterwarnings("ignore", module=r"PIL\.")
+logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
 # What decoders raise for files that they can't make sense of.
 _BROKEN = (
@@ -49,6 +51,7 @@ _BROKEN = (
     MemoryError,
     struct.error,
     zlib.error,
+    Image.DecompressionBombError,
 )
 
 
@@ -81,13 +84,7 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
                 raise UnreadableImageError(
                     f"it has {width:,} × {height:,} pixels, and at most {MAX_PIXELS:,} are decoded"
                 )
-            if image.mode in ("RGB", "L", "CMYK", "YCbCr"):
-                # Before conversion, so that large JPEGs are decoded at an eighth, a quarter or half their
-                # size.
-                image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-            shown = _plain(image)
-            shown.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-            return _upright(shown, image)
+            return _upright(_plain(_reduced(image, size)), image)
     except InputError:
         raise
     except _BROKEN as error:
@@ -102,32 +99,45 @@ def grey_of(image: Image.Image) -> NDArray[np.float32]:
     return np.asarray(grey, dtype=np.float32) / np.float32(255)
 
 
+def _reduced(image: Image.Image, size: int) -> Image.Image:
+    """`image` in a mode that can be resized, its longest side at most `size`.
+
+    Nothing but the decoder sees the whole image where that can be helped, and not even that for large JPEGs,
+    which are decoded at an eighth, a quarter or half their size.
+    """
+    if image.mode == "1":
+        image = image.convert("L")
+    elif image.mode in ("P", "PA"):
+        image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+    elif image.mode.startswith("I"):
+        image = image.convert("I")
+    numbers = image.mode in ("I", "F")
+    image.thumbnail(
+        (size, size), Image.Resampling.BOX if numbers else Image.Resampling.LANCZOS, reducing_gap=2.0
+    )
+    return image
+
+
 def _plain(image: Image.Image) -> Image.Image:
-    """`image` in mode RGB or L."""
-    mode = image.mode
-    if mode in ("RGB", "L"):
-        image.load()
-        return image.copy()
-    if mode == "1":
-        return image.convert("L")
-    if mode.startswith(("I", "F")):
+    """A copy of `image` in mode RGB or L."""
+    if image.mode in ("I", "F"):
         return _stretched(image)
     if image.has_transparency_data:
         colours = image.convert("RGBA")
-        paper = Image.new("RGBA", colours.size, "white")
-        return Image.alpha_composite(paper, colours).convert("RGB")
-    return image.convert("RGB")
+        return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
+    return image.copy() if image.mode in ("RGB", "L") else image.convert("RGB")
 
 
 def _stretched(image: Image.Image) -> Image.Image:
     """Values of any range as 0 … 255, from the darkest to the brightest; what is not finite is black."""
-    values = np.asarray(image, dtype=np.float32)
+    values = np.asarray(image, dtype=np.float64)
     finite = np.isfinite(values)
-    low, high = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
+    low, high = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 0.0)
     if high == low:
         low, high = 0.0, max(high, 1.0)
-    values = np.where(finite, (values - low) / (high - low), 0)
-    return Image.fromarray(np.rint(255 * np.clip(values, 0, 1)).astype(np.uint8))
+    shown = np.zeros(values.shape)
+    shown[finite] = (values[finite] - low) / (high - low)
+    return Image.fromarray(np.rint(255 * np.clip(shown, 0, 1)).astype(np.uint8))
 
 
 def _upright(shown: Image.Image, original: Image.Image) -> Image.Image:

@@ -13,6 +13,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -47,7 +48,7 @@ class Listing:
     truth: NDArray[np.int16]
     held_out: Items
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that name exactly these files, classes and held-out items."""
         digest = hashlib.blake2b(digest_size=8)

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from core.errors import InputError
+from core.features import compute, n_features
+from core.sources import KINDS, Arrays, Cifar10, Digits, Enlarged, Folder, Source, open_source
+
+N = 24
+
+
+def photos(root: Path) -> Path:
+    """Images of two classes in a folder."""
+    rng = np.random.default_rng(0)
+    for i in range(N):
+        file = root / "photos" / ("ant" if i % 2 else "bee") / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)).save(file)
+    return root / "photos"
+
+
+def embeddings(root: Path) -> Path:
+    """A row for each of them."""
+    np.save(root / "x.npy", np.random.default_rng(1).normal(size=(N, 7)))
+    return root / "x.npy"
+
+
+def batches(root: Path) -> Path:
+    """A small CIFAR-10."""
+    rng = np.random.default_rng(2)
+    for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+        batch = rng.integers(0, 256, (4, 3073), dtype=np.uint8)
+        batch[:, 0] %= 2
+        batch.tofile(root / name)
+    (root / "batches.meta.txt").write_text("airplane\nautomobile\n")
+    return root
+
+
+MAKERS: dict[str, Callable[[Path], Source]] = {
+    "digits": lambda _: Digits(50, seed=3),
+    "folder": lambda root: Folder(photos(root)),
+    "cifar10": lambda root: Cifar10(batches(root)),
+    "arrays": lambda root: Arrays(embeddings(root), photos(root)),
+    "enlarged": lambda root: Enlarged(Folder(photos(root)), 3),
+}
+
+
+@pytest.fixture(params=list(MAKERS))
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
+    """One source of each kind."""
+    return MAKERS[request.param](tmp_path)
+
+
+def test_every_kind_is_under_contract() -> None:
+    """A kind that is registered in core.sources is tested here."""
+    assert {kind for kind, made in KINDS.items() if made.__module__.startswith("core.")} == set(MAKERS)
+
+
+def test_a_spec_survives_json_and_gives_the_same_source(source: Source, tmp_path: Path) -> None:
+    """Reopened, with or without what it saved, a source has the same items, truth and held-out ids."""
+    spec = json.loads(json.dumps(source.spec()))
+    assert spec["kind"] == source.kind
+    saved = tmp_path / "pool"
+    saved.mkdir()
+    source.save(saved)
+    items = np.arange(0, len(source), 5)
+    for folder in (saved, None):
+        again = open_source(spec, folder)
+        assert type(again) is type(source)
+        assert len(again) == len(source)
+        assert again.title == source.title
+        assert again.classes == source.classes
+        assert again.spec() == source.spec()
+        assert (again.truth(items) == source.truth(items)).all()
+        assert (again.held_out() == source.held_out()).all()
+        assert (compute(again, items)[0] == compute(source, items)[0]).all()
+        assert [again.name(int(item)) for item in items] == [source.name(int(item)) for item in items]
+
+
+def test_pictures_are_bounded_and_always_the_same(source: Source) -> None:
+    """Mode RGB or L, longest side within the size asked for, the same pixels each time."""
+    for size in (7, 32, 200):
+        for item in (0, len(source) // 2, len(source) - 1):
+            picture = source.image(item, size)
+            assert picture.mode in ("RGB", "L")
+            assert 1 <= max(picture.size) <= size
+            assert picture.tobytes() == source.image(item, size).tobytes()
+
+
+def test_grey_squares_are_what_features_take(source: Source) -> None:
+    """float32 in 0 … 1, of shape (n, 32, 32), each row independent of its batch."""
+    items = np.array([len(source) - 1, 0, 3, 0])
+    grey, problems = source.grey(items)
+    assert (grey.dtype, grey.shape) == (np.float32, (4, 32, 32))
+    assert grey.min() >= 0
+    assert grey.max() <= 1
+    assert problems == []
+    for row, item in zip(grey, items, strict=True):
+        assert (source.grey(np.array([item]))[0][0] == row).all()
+    assert source.grey(np.empty(0, dtype=np.int64))[0].shape == (0, 32, 32)
+
+
+def test_truth_and_held_out_items_fit_together(source: Source) -> None:
+    """Truth is int16 within the classes; held-out ids are ascending, known, and not all there are."""
+    truth = source.truth(np.arange(len(source)))
+    assert truth.dtype == np.int16
+    assert truth.min() >= -1
+    assert truth.max() < len(source.classes)
+    held_out = source.held_out()
+    assert held_out.dtype == np.int64
+    assert (np.diff(held_out) > 0).all()
+    assert 0 < len(held_out) < len(source)
+    assert (source.truth(held_out) >= 0).all()
+
+
+def test_features_are_unit_rows_and_threads_change_nothing(source: Source) -> None:
+    """Whatever the threads and batches, the same items have the same features, to the last bit."""
+    items = np.arange(len(source))
+    X, ids, problems = compute(source, items)
+    assert (X.dtype, X.shape) == (np.float32, (len(source), n_features(source)))
+    assert (ids == items).all()
+    assert problems == []
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, atol=1e-5)
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda part: compute(source, part)[0], np.array_split(items, 7)))
+    assert (np.concatenate(parts) == X).all()
+
+
+def test_an_item_outside_is_refused(source: Source) -> None:
+    """Every way to ask for an id that does not exist gives the same sentence."""
+    n = len(source)
+    for ask in (
+        lambda item: source.image(item, 32),
+        lambda item: source.grey(np.array([item])),
+        lambda item: source.truth(np.array([item])),
+        lambda item: compute(source, np.array([item])),
+    ):
+        for item in (-1, n):
+            with pytest.raises(InputError, match=f"from 0 to {n - 1} in .*, got {item}"):
+                ask(item)
+
+
+def test_unknown_or_incomplete_specs_are_refused() -> None:
+    """A spec of another program's kind, or one that lacks a part, is one sentence."""
+    with pytest.raises(InputError, match=r"must be one of .*digits.*, got 'documents'"):
+        open_source({"kind": "documents"})
+    with pytest.raises(InputError, match="folder source lacks 'path'"):
+        open_source({"kind": "folder"})

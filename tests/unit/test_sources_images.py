@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from core.sources.images import MAX_PIXELS, UnreadableImageError, grey_of, read_image
+
+# pytest shows every warning; the module itself silences those of Pillow.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+
+
+def encoded(image: Image.Image, form: str = "PNG", **options: object) -> io.BytesIO:
+    """The image as a file in memory."""
+    file = io.BytesIO()
+    image.save(file, form, **options)
+    file.seek(0)
+    return file
+
+
+def halves(mode: str, left: object, right: object) -> Image.Image:
+    """An image of 40 × 20 pixels, one colour on the left, another on the right."""
+    image = Image.new(mode, (40, 20), left)
+    image.paste(right, (20, 0, 40, 20))
+    return image
+
+
+def sixteen_bits(low: int, high: int) -> Image.Image:
+    """The same in sixteen bits."""
+    return Image.fromarray(np.repeat([[low, high]], 20, axis=0).repeat(20, axis=1).astype(np.uint16))
+
+
+@pytest.mark.parametrize(
+    ("image", "form"),
+    [
+        (halves("RGB", "black", "white"), "PNG"),
+        (halves("L", 0, 255), "PNG"),
+        (halves("1", 0, 1), "PNG"),
+        (halves("P", 0, 1), "PNG"),
+        (halves("CMYK", (0, 0, 0, 255), (0, 0, 0, 0)), "JPEG"),
+        (halves("CMYK", (0, 0, 0, 255), (0, 0, 0, 0)), "TIFF"),
+        (halves("LAB", (0, 128, 128), (255, 128, 128)), "TIFF"),
+        (halves("RGBA", (0, 0, 0, 255), (9, 9, 9, 0)), "PNG"),
+        (halves("LA", (0, 255), (9, 0)), "PNG"),
+        (halves("I", 0, 60_000), "TIFF"),
+        (halves("F", -1.5, 7.25), "TIFF"),
+        (sixteen_bits(300, 4095), "PNG"),
+        (sixteen_bits(0, 65_535), "TIFF"),
+        (halves("RGB", "black", "white"), "WEBP"),
+        (halves("RGB", "black", "white"), "BMP"),
+        (halves("L", 0, 255), "PPM"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.mode,
+)
+def test_every_mode_is_shown_as_it_looks(image: Image.Image, form: str) -> None:
+    """Dark on the left and light on the right stays so, whatever the file's mode; transparent is white."""
+    if image.mode == "P":
+        image.putpalette([0, 0, 0, 255, 255, 255])
+    options = {"lossless": True} if form == "WEBP" else {}
+    shown = read_image(encoded(image, form, **options), 64)
+    assert shown.mode in ("RGB", "L")
+    assert shown.size == (40, 20)
+    grey = np.asarray(shown.convert("L"))
+    assert grey[:, :18].max() <= 30
+    assert grey[:, 22:].min() >= 225
+
+
+@pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP", "TIFF"])
+def test_the_first_frame_of_an_animation_is_shown(form: str) -> None:
+    """What follows the first frame is left out."""
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("white", "black", "black")]
+    shown = read_image(encoded(frames[0], form, save_all=True, append_images=frames[1:]), 64)
+    assert np.asarray(shown.convert("L")).min() > 240
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_cameras_orientation_is_respected(orientation: int, form: str) -> None:
+    """However the camera was held, the bright corner is shown at the top left of an upright picture."""
+    upright = np.zeros((24, 48), dtype=np.uint8)
+    upright[:12, :12] = 255
+    as_stored: dict[int, Callable[[np.ndarray], np.ndarray]] = {
+        1: lambda a: a,
+        2: lambda a: a[:, ::-1],
+        3: lambda a: a[::-1, ::-1],
+        4: lambda a: a[::-1],
+        5: lambda a: a.T,
+        6: lambda a: np.rot90(a),
+        7: lambda a: a[::-1, ::-1].T,
+        8: lambda a: np.rot90(a, -1),
+    }
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored = Image.fromarray(np.ascontiguousarray(as_stored[orientation](upright))).convert("RGB")
+    shown = read_image(encoded(stored, form, exif=exif), 48)
+    assert shown.size == (48, 24)
+    grey = np.asarray(shown.convert("L"), dtype=float)
+    assert grey[2:10, 2:10].mean() > 200
+    assert grey[14:, 14:].mean() < 50
+
+
+def test_big_images_are_shown_small_and_small_ones_as_they_are() -> None:
+    """The longest side is bounded, the shape kept, and nothing is ever blown up."""
+    assert read_image(encoded(Image.new("RGB", (3000, 1000)), "JPEG"), 300).size == (300, 100)
+    assert read_image(encoded(Image.new("I;16", (900, 300))), 300).size == (300, 100)
+    assert read_image(encoded(Image.new("P", (300, 900))), 300).size == (100, 300)
+    assert read_image(encoded(Image.new("RGB", (7, 3))), 300).size == (7, 3)
+    assert read_image(encoded(Image.new("L", (1, 1))), 300).size == (1, 1)
+    assert read_image(encoded(Image.new("L", (5000, 1))), 100).size == (100, 1)
+
+
+def test_a_decompression_bomb_is_refused_before_it_is_decoded() -> None:
+    """A small file that claims an enormous image is refused, and the limit is told."""
+    side = int(MAX_PIXELS**0.5)
+    whole = encoded(Image.new("1", (8, 8))).getvalue()
+    for claimed in (side + 100, 60_000):
+        header = b"IHDR" + claimed.to_bytes(4, "big") * 2 + whole[24:29]
+        bomb = whole[:12] + header + zlib.crc32(header).to_bytes(4, "big") + whole[33:]
+        with pytest.raises(UnreadableImageError, match=rf"pixels.*{MAX_PIXELS:,}|{MAX_PIXELS:,} pixels"):
+            read_image(io.BytesIO(bomb), 64)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "GIF", "TIFF", "WEBP", "BMP"])
+def test_a_truncated_file_is_refused_with_a_reason(form: str) -> None:
+    """Half an image is not shown as a whole one."""
+    noise = Image.effect_noise((64, 64), 80).convert("RGB")
+    whole = encoded(noise, form).getvalue()
+    with pytest.raises(UnreadableImageError, match=r"damaged or incomplete|no image"):
+        read_image(io.BytesIO(whole[: len(whole) // 2]), 64)
+
+
+def test_what_is_no_image_is_refused_with_a_reason(tmp_path: Path) -> None:
+    """Text, nothing, a folder, a missing file and a program's input each have their own reason."""
+    (tmp_path / "text.jpg").write_text("hello")
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "drawing.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\nshowpage\n")
+    reasons = {
+        "text.jpg": "no image of a kind",
+        "empty.png": "the file is empty",
+        "folder.png": "it is a folder",
+        "missing.png": "no such file",
+        "drawing.jpg": "no image of a kind",
+    }
+    for name, reason in reasons.items():
+        with pytest.raises(UnreadableImageError, match=reason):
+            read_image(tmp_path / name, 64)
+
+
+def test_damaged_bytes_never_raise_anything_else() -> None:
+    """Images with random bytes overwritten are either shown or refused, whatever their decoder thinks."""
+    rng = np.random.default_rng(0)
+    picture = Image.effect_noise((24, 24), 60)
+    whole = [
+        encoded(picture.convert(mode), form).getvalue()
+        for mode, form in [("RGB", "JPEG"), ("P", "GIF"), ("RGB", "PNG"), ("CMYK", "TIFF"), ("RGB", "WEBP")]
+    ]
+    reasons = []
+    for _ in range(60):
+        for original in whole:
+            raw = bytearray(original)
+            for place in rng.integers(0, min(len(raw), 400), 3):
+                raw[place] = rng.integers(256)
+            try:
+                assert max(read_image(io.BytesIO(bytes(raw)), 32).size) <= 32
+            except UnreadableImageError as error:
+                reasons.append(str(error))
+    assert len(reasons) > 10
+    assert all(reasons)
+
+
+def test_features_see_the_whole_picture_in_grey() -> None:
+    """Any shape becomes a 32 × 32 square of 0 … 1 that keeps both halves."""
+    for size in ((40, 20), (1, 1), (500, 30), (32, 32)):
+        picture = Image.new("RGB", size, "black")
+        picture.paste("white", (size[0] // 2, 0, size[0], size[1]))
+        grey = grey_of(picture)
+        assert grey.shape == (32, 32)
+        assert grey.dtype == np.float32
+        if size[0] > 1:
+            assert grey[:, :14].max() < 0.1
+            assert grey[:, 18:].min() > 0.9
