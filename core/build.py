@@ -123,12 +123,23 @@ def build(
     with disk_trouble(pool):
         lock = lock_for_building(pool)
     try:
+        source = _continuing(source, pool)
         publisher = _begin(source, pool, dtype)
         if not publisher.manifest.complete:
             _fill(source, pool, publisher, progress, threads or _cores(), stop or threading.Event())
         return Pool.open(pool)
     finally:
         lock.release()
+
+
+def _continuing(source: Source, pool: Path) -> Source:
+    """`source` with what the pool was begun from first, where it is the same source grown."""
+    if not (pool / MANIFEST).exists():
+        return source
+    manifest = Manifest.read(pool)
+    return source.continuing(
+        manifest.source, pool / manifest.source_folder if manifest.source_folder else None
+    )
 
 
 def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:

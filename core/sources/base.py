@@ -79,11 +79,12 @@ class Source(ABC):
     def save(self, folder: Path) -> None:  # noqa: B027 (most sources are wholly in their spec)
         """Write what is too long for the spec into `folder`; files there are replaced atomically."""
 
-    def continuing(self, earlier: Source) -> Source:  # noqa: ARG002
-        """The same items with those of `earlier` first, in their order, where this is that source grown.
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:  # noqa: ARG002
+        """The same items with those of an earlier source first, in their order, where this is that one grown.
 
-        A pool that was interrupted, or that is built again when there is more, asks for this. Sources whose
-        order does not depend on what else there is are their own continuation.
+        The earlier source is told by its spec, and by the folder that it was saved in. A pool that is built
+        again when there is more asks for this. Sources whose order does not depend on what else there is are
+        their own continuation.
         """
         return self
 

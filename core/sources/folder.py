@@ -125,13 +125,13 @@ class Folder(Source):
         """Keep the list of files, so that files which come or go later change no item's number."""
         listing.save(self.files, folder / LIST_FILE)
 
-    def continuing(self, earlier: Source) -> Source:
-        """See `Source.continuing`: files that `earlier` did not have come after those that it had."""
-        if not isinstance(earlier, Folder) or earlier.path != self.path or earlier.by_path or self.by_path:
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
+        """See `Source.continuing`: files that were not there earlier come after those that were."""
+        known = {"kind": self.kind, "path": str(self.path), "use_classes": self.use_classes, "by_path": False}
+        if self.by_path or folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self
-        return type(self)(
-            self.path, use_classes=self.use_classes, files=listing.continued(earlier.files, self.files)
-        )
+        files = listing.continued(self.from_spec(spec, folder).files, self.files)
+        return type(self)(self.path, use_classes=self.use_classes, files=files)
 
     def name(self, item: int) -> str:
         """The path relative to the folder, with slashes."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from core.build import build
 from core.errors import InputError
 from core.features import compute
 from core.sources import Folder, open_source
@@ -243,9 +244,10 @@ def test_a_grown_folder_continues_an_earlier_one(tmp_path: Path) -> None:
     """New files come after the old ones, of which none changes its number, its class or its side."""
     put(tmp_path, *[f"{kind}/{i}.png" for kind in "ab" for i in range(20)])
     earlier = Folder(tmp_path)
+    earlier.save(tmp_path)
     put(tmp_path, *[f"{kind}/new{i}.png" for kind in "abc" for i in range(9)])
     (tmp_path / earlier.name(0)).unlink()
-    grown = Folder(tmp_path).continuing(earlier)
+    grown = Folder(tmp_path).continuing(earlier.spec(), tmp_path)
     assert isinstance(grown, Folder)
     assert names(grown)[:40] == names(earlier)
     assert len(grown) == 67
@@ -257,6 +259,21 @@ def test_a_grown_folder_continues_an_earlier_one(tmp_path: Path) -> None:
         assert grown.truth(np.array([item])).tolist() == [known]
     grown.save(tmp_path)
     assert open_source(grown.spec(), tmp_path).spec() == grown.spec()
+
+
+def test_a_pool_grows_with_its_folder(tmp_path: Path) -> None:
+    """Built again after files came and went, a pool keeps its rows and appends those of the new files."""
+    photos, pool = tmp_path / "photos", tmp_path / "pool"
+    put(photos, *[f"{kind}/{i}.png" for kind in "ab" for i in range(20)])
+    before = build(Folder(photos), pool)
+    put(photos, *[f"{kind}/new{i}.png" for kind in "ab" for i in range(9)], colour="blue")
+    after = build(Folder(photos), pool)
+    assert len(after) == len(before) + 18
+    assert (after.ids[: len(before)] == before.ids).all()
+    assert (after.rows(np.arange(len(before))) == before.rows(np.arange(len(before)))).all()
+    assert all("new" in after.source.name(int(item)) for item in after.ids[len(before) :])
+    (photos / after.source.name(int(after.ids[3]))).unlink()
+    assert (build(Folder(photos), pool).ids == after.ids).all()
 
 
 def test_a_missing_or_empty_folder_is_one_clear_sentence(tmp_path: Path) -> None:
