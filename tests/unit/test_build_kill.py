@@ -180,6 +180,19 @@ def test_a_fault_at_every_write(
     assert n_writes > 30
 
 
+def test_killed_and_then_grown(tmp_path: Path) -> None:
+    """What a dead builder left is no hindrance to growing instead of resuming."""
+    for n_writes in range(20, 32):
+        path = tmp_path / str(n_writes)
+        with pytest.MonkeyPatch.context() as faulty, pytest.raises(Crashed):
+            Fault(faulty, "torn", n_writes)
+            small_pool(path, BEFORE)
+        whole = small_pool(path, SAVED)
+        assert whole.complete
+        whole.check(deep=True)
+        assert not list(path.rglob("*.tmp"))
+
+
 def test_nothing_is_named_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a manifest appears, all that it names is synced, folders too; and then at once its own name."""
     path = tmp_path / "p"
