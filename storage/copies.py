@@ -33,13 +33,13 @@ def backup(path: str | Path, file: str | Path, *, overwrite: bool = False) -> Pa
         `missing`, `not-a-database`, `exists`, `corrupt` (the copy failed its check), `full`, `read-only`.
     """
     path, file = Path(path), Path(file)
-    sqlite.check_header(path)
+    sqlite.check_owner(path)
     _check_target(file, overwrite)
-    partial = _partial(file)
+    partial = partial_name(file)
     try:
         _copy(path, partial)
         _check_sound(partial, path)
-        _publish(partial, file, overwrite)
+        publish(partial, file, overwrite)
     finally:
         partial.unlink(missing_ok=True)
     return file
@@ -58,17 +58,17 @@ def restore(file: str | Path, path: str | Path, *, overwrite: bool = False) -> P
         as it was before.
     """
     file, path = Path(file), Path(path)
-    sqlite.check_header(file)
+    sqlite.check_owner(file)
     if not path.parent.is_dir():
         raise StorageError(f"the folder {path.parent} does not exist", "missing")
     _check_target(path, overwrite)
-    partial = _partial(path)
+    partial = partial_name(path)
     try:
         _copy(file, partial)
         _check_sound(partial, file)
         _check_version(partial, file)
         aside = _set_aside(path)
-        _publish(partial, path, overwrite=False)
+        publish(partial, path, overwrite=False)
     finally:
         partial.unlink(missing_ok=True)
     return aside
@@ -85,29 +85,25 @@ def _check_target(file: Path, overwrite: bool) -> None:
         raise StorageError(f"the folder {file.parent} is read-only", "read-only")
 
 
-def _partial(file: Path) -> Path:
+def partial_name(file: Path) -> Path:
+    """A name of its own beside `file`, for what is going to be it."""
     return file.with_name(f".{file.name}.{secrets.token_hex(4)}.partial")
 
 
 def _copy(source: Path, target: Path) -> None:
+    damaged = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     try:
-        with closing(sqlite.connect(source, read_only=True)) as live:
-            if not live.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
-                raise StorageError(f"{source} is empty: it holds no label database", "not-a-database")
-            with closing(sqlite.connect(target, read_only=False)) as copy:
-                try:
-                    live.backup(copy)
-                    # One file that is complete by itself, wherever it is carried.
-                    copy.execute("PRAGMA journal_mode=DELETE")
-                except sqlite3.Error as error:
-                    # A full disk is the copy's, a damaged page the source's.
-                    damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-                        sqlite3.SQLITE_CORRUPT,
-                        sqlite3.SQLITE_NOTADB,
-                    )
-                    raise sqlite.explain(error, source if damaged else target) from error
+        with (
+            closing(sqlite.connect(source, read_only=True)) as live,
+            closing(sqlite.connect(target, read_only=False)) as copy,
+        ):
+            live.backup(copy)
+            # One file that is complete by itself, wherever it is carried.
+            copy.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
-        raise sqlite.explain(error, source) from error
+        # A damaged page is the source's fault, a full disk the copy's.
+        guilty = source if getattr(error, "sqlite_errorcode", 0) & 0xFF in damaged else target
+        raise sqlite.explain(error, guilty) from error
 
 
 def _check_sound(copy: Path, source: Path) -> None:
@@ -160,7 +156,14 @@ def _close_journal(path: Path) -> None:
         # Damaged is no obstacle: that is why it is being replaced.
 
 
-def _publish(partial: Path, file: Path, overwrite: bool) -> None:
+def publish(partial: Path, file: Path, overwrite: bool) -> None:
+    """Give a complete file its name, at once and lastingly.
+
+    Raises
+    ------
+    StorageError
+        `exists`, unless `overwrite`.
+    """
     with partial.open("rb") as copy:
         os.fsync(copy.fileno())
     if overwrite:

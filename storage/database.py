@@ -14,8 +14,7 @@ from typing import Self
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from storage import migrate, sqlite
-from storage.copies import backup
+from storage import copies, migrate, sqlite
 from storage.errors import StorageError
 
 
@@ -53,7 +52,7 @@ class Database:
         path : str or Path
             The file.
         create : bool
-            Make it where there is none, or where an earlier creation was interrupted.
+            Make it where there is none; an interrupted creation leaves none.
         read_only : bool
             Only read: nothing is created, migrated or written, and a server may have the file open meanwhile.
         backup_before_migration : bool
@@ -68,26 +67,44 @@ class Database:
             `locked` or `full`. The file is as it was before.
         """
         path = Path(path)
-        if path.exists():
-            sqlite.check_header(path)
-        elif not create or read_only or not path.parent.is_dir():
-            raise sqlite.unopenable(path)
-        if path.exists() and path.stat().st_size:
-            # Even opening for writing changes a file, so first make sure whose it is.
-            database = cls(path, read_only=True, busy_timeout=busy_timeout)
-            with _closing_on_error(database):
-                database._check_version(database.schema_version, create=create and not read_only)
-                if read_only:
-                    database._check_readable(database.schema_version or "")
-                    return database
-            database.close()
-        elif not create or read_only:
-            raise StorageError(f"{path} is empty: it holds no label database", "not-a-database")
+        if not path.exists():
+            if not create or read_only or not path.parent.is_dir():
+                raise sqlite.unopenable(path)
+            cls._create(path, busy_timeout)
+        sqlite.check_owner(path)
+        # Even opening for writing changes a file, so first make sure whose it is.
+        database = cls(path, read_only=True, busy_timeout=busy_timeout)
+        with _closing_on_error(database):
+            database._check_version(database.schema_version, may_migrate=not read_only)
+        if read_only:
+            return database
+        database.close()
         sqlite.check_writable(path)
         database = cls(path, read_only=False, busy_timeout=busy_timeout)
         with _closing_on_error(database):
-            database._settle_schema(create=create, keep_copy=backup_before_migration)
+            if database.schema_version != migrate.SCHEMA_VERSION:
+                database._migrate(keep_copy=backup_before_migration)
+            with database.write():  # says now, not at the first answer, that the file is read-only or locked
+                pass
         return database
+
+    @classmethod
+    def _create(cls, path: Path, busy_timeout: float) -> None:
+        """Make the database under another name first, so that `path` is whole from its first moment on."""
+        sqlite.check_writable(path)
+        partial = copies.partial_name(path)
+        try:
+            with cls(partial, read_only=False, busy_timeout=busy_timeout) as database:
+                database._migrate(keep_copy=False)
+                with database._explained(), database._engine.connect() as connection:
+                    sqlite.fold_journal(connection)
+            copies.publish(partial, path, overwrite=False)
+        except StorageError as error:
+            if error.kind != "exists":  # somebody else was faster
+                raise
+        finally:
+            for left in (partial, *sqlite.companions(partial)):
+                left.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close every connection; the last one to close folds the write-ahead log into the file."""
@@ -152,45 +169,35 @@ class Database:
         except sqlite3.Error as error:
             raise sqlite.explain(error, self.path, self._busy_timeout) from error
 
-    def _settle_schema(self, *, create: bool, keep_copy: bool) -> None:
-        if self.schema_version != migrate.SCHEMA_VERSION:
-            self._migrate(create=create, keep_copy=keep_copy)
-        with self.write():  # says now, not at the first answer, that the file is read-only or locked
-            pass
-
-    def _check_version(self, version: str | None, *, create: bool) -> None:
+    def _check_version(self, version: str | None, *, may_migrate: bool) -> None:
         newest = migrate.SCHEMA_VERSION
-        if version is None and not create:
+        if version is None:
             raise StorageError(f"{self.path} is empty: it holds no label database", "not-a-database")
         if version == "":
             raise StorageError(f"{self.path} is the database of another program", "not-a-database")
-        if version is not None and version > newest:
+        if version > newest:
             raise StorageError(
                 f"{self.path} was written by a newer version of marginalia (schema {version}, this one knows "
                 f"{newest}); update marginalia to open it",
                 "newer",
             )
-
-    def _check_readable(self, version: str) -> None:
-        newest = migrate.SCHEMA_VERSION
-        if version < newest:
+        if version < newest and not may_migrate:
             raise StorageError(
                 f"{self.path} was written by an older version of marginalia (schema {version}, this one "
                 f"needs {newest}); open it once for labeling to bring it up to date",
                 "older",
             )
 
-    def _migrate(self, *, create: bool, keep_copy: bool) -> None:
+    def _migrate(self, *, keep_copy: bool) -> None:
         with self._explained(), self._engine.connect() as connection:
             connection.execution_options(**{sqlite.WRITE: True})
             sqlite.before_migration(connection)
             with connection.begin():
                 # Another process may have been first; from here on it waits for us.
                 version = migrate.version_of(connection)
-                self._check_version(version, create=create)
                 if version != migrate.SCHEMA_VERSION:
-                    if version is not None and keep_copy:
-                        self.backup_made = backup(self.path, self._name_of_copy(version))
+                    if keep_copy:
+                        self.backup_made = copies.backup(self.path, self._name_of_copy(version or ""))
                     migrate.upgrade(connection)
                     sqlite.after_migration(connection, self.path)
             connection.invalidate()  # its foreign keys are off

@@ -158,7 +158,7 @@ def _named(lines: Iterable[dict[str, Any]], name_of: Callable[[int], str]) -> It
 
 
 def _write_csv(lines: Iterator[dict[str, Any]], out: TextIO) -> int:
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out)  # its line ends, those of RFC 4180, also make it quote every line end in a cell
     number = 0
     for number, line in enumerate(lines, start=1):
         if number == 1:

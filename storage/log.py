@@ -15,7 +15,7 @@ from storage.append import append
 from storage.database import Database
 from storage.errors import StorageError
 from storage.fold import LabelState
-from storage.models import Answer, Concept, Selection, Session
+from storage.models import MAX_NAME, Answer, Concept, Selection, Session
 from storage.records import (
     AnswerRecord,
     AppendResult,
@@ -61,10 +61,10 @@ class LabelLog:
         Raises
         ------
         StorageError
-            `invalid`, for an empty annotator or an unknown concept.
+            `invalid` for an annotator without a name, `missing` for an unknown concept.
         """
-        if not annotator.strip():
-            raise StorageError("an annotator needs a name", "invalid")
+        if not 0 < len(annotator.strip()) <= MAX_NAME:
+            raise StorageError(f"an annotator needs a name of at most {MAX_NAME} characters", "invalid")
         record = SessionRecord(
             id=id or new_id(),
             concept_id=concept_id,

@@ -19,7 +19,6 @@ from storage.errors import StorageError
 
 APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: whose database this is
 WRITE = "marginalia_write"  # the execution option of a connection that is going to write
-_MAGIC = b"SQLite format 3\x00"
 
 
 def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
@@ -104,26 +103,31 @@ def unopenable(path: Path) -> StorageError:
     return StorageError(f"{path} cannot be opened", "other")
 
 
-def check_header(path: Path) -> None:
-    """Refuse a file that is no SQLite database, or another program's, before any library touches it.
+def check_owner(path: Path) -> None:
+    """Refuse a file that is no SQLite database, or another program's.
+
+    SQLite itself reads the file: on POSIX, closing a file that one has opened oneself gives up every lock
+    that the process holds on it, and with them the database of a server in this process.
 
     Raises
     ------
     StorageError
-        `not-a-database`. An empty file passes: it is what an interrupted creation leaves.
+        `missing`, `not-a-database`, `corrupt`, `locked`.
     """
+    if not path.is_file():
+        raise unopenable(path)
+    if not path.stat().st_size:
+        raise StorageError(f"{path} is empty: it holds no label database", "not-a-database")
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
-    except OSError as error:
-        raise unopenable(path) from error
-    if not header:
-        return
-    if not header.startswith(_MAGIC):
-        raise StorageError(f"{path} is not a label database: it is no SQLite file", "not-a-database")
-    application = int.from_bytes(header[68:72], "big")
+        with closing(connect(path, read_only=True)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
     if application not in (0, APPLICATION_ID):
         raise StorageError(f"{path} is the database of another program", "not-a-database")
+    if not tables:
+        raise StorageError(f"{path} is empty: it holds no label database", "not-a-database")
 
 
 def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite3.Connection:
@@ -133,6 +137,7 @@ def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite
     """
     options = "mode=rwc"
     if read_only:
+        _roll_back(path)
         options = "mode=ro"
         log = _beside(path, "-wal")
         if not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
@@ -147,6 +152,13 @@ def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite
         # The pool hands a connection from thread to thread, but never to two at once.
         check_same_thread=False,
     )
+
+
+def _roll_back(path: Path) -> None:
+    """Finish what a program killed while it changed the journal's mode began; only a writer may do that."""
+    if _beside(path, "-journal").exists() and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        with closing(connect(path, read_only=False)) as connection:
+            connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
 
 
 def companions(path: Path) -> tuple[Path, ...]:
@@ -183,6 +195,21 @@ def check_writable(path: Path) -> None:
             f"the folder {path.parent} is read-only; the database needs to write its journal beside itself",
             "read-only",
         )
+
+
+def fold_journal(connection: Connection) -> None:
+    """Move all of the write-ahead log into the file, so that it is complete by itself.
+
+    Raises
+    ------
+    sqlite3.Error
+        If the disk is full; the log is still there then.
+    """
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise sqlite3.OperationalError("the write-ahead log is in use")
 
 
 def before_migration(connection: Connection) -> None:

@@ -93,11 +93,12 @@ def test_other_files_are_not_touched(tmp_path: Path) -> None:
     assert {file: file.read_bytes() for file in before} == before
 
 
-def test_an_interrupted_creation_is_completed(tmp_path: Path) -> None:
-    """An empty file, which is what a kill in the middle of creating leaves, is no obstacle to creating."""
-    (tmp_path / "labels.db").touch()
-    with Database.open(tmp_path / "labels.db", create=True) as database:
-        assert database.schema_version == migrate.SCHEMA_VERSION
+def test_a_creation_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database is there whole or not at all."""
+    monkeypatch.setattr(migrate, "upgrade", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Database.open(tmp_path / "labels.db", create=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_truncated_file_is_called_damaged(path: Path) -> None:
@@ -106,6 +107,29 @@ def test_a_truncated_file_is_called_damaged(path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2])
     with refused("corrupt", str(path), "backup"), Database.open(path) as database:
         reopened(database).says("yes", 6)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_half_done_transaction_of_a_killed_program_is_rolled_back(
+    path: Path, tmp_path: Path, read_only: bool
+) -> None:
+    """Also one in the old journal mode, in which a restored database begins."""
+    killed = tmp_path / "killed.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.execute("PRAGMA cache_size=2")
+        connection.execute("BEGIN")
+        for number in range(300):
+            connection.execute(
+                "INSERT INTO concepts SELECT ?, ?, hex(zeroblob(400)), '', NULL, 1, NULL, 0",
+                (number + 100, f"c{number}"),
+            )
+        for suffix in ("", "-journal"):
+            shutil.copy(f"{path}{suffix}", f"{killed}{suffix}")
+        connection.execute("ROLLBACK")
+    with Database.open(killed, read_only=read_only) as database:
+        assert database.count_rows()["concepts"] == 1
+    assert not killed.with_name("killed.db-journal").exists()
 
 
 def test_a_newer_database_is_refused_and_left_alone(path: Path) -> None:

@@ -60,10 +60,16 @@ def test_a_second_answer_of_the_same_person_replaces_the_first() -> None:
 def test_undo_brings_back_what_was_said_before() -> None:
     """Undoing a correction leaves the answer that it corrected; undoing that too leaves nothing."""
     state = LabelState(1).fold([answer(1, "yes"), answer(2, "no", corrects="answer-1")])
+    assert len(state.answered_items()) == len(state.labels()) == 1
     state.apply(answer(3, "undo", undoes="answer-2"))
     assert state.status(1) == "yes"
     state.apply(answer(4, "undo", undoes="answer-1"))
-    assert (state.status(1), state.counts.answered, len(state.answered_items())) == (None, 0, 0)
+    assert (state.status(1), state.counts.answered, len(state.answered_items()), len(state.labels())) == (
+        None,
+        0,
+        0,
+        0,
+    )
 
 
 def test_unsure_and_skip_are_answered_but_do_not_train() -> None:

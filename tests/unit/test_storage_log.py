@@ -43,8 +43,11 @@ def test_an_answer_sent_again_is_acknowledged_and_stored_once(ada: Annotator) ->
     record = ada.record("yes", 5)
     ada.send(record)
     again = ada.send(record, replace(record, browser_time=1, time_taken_ms=None))
+    twice = ada.record("no", 6)
+    result = ada.send(twice, twice)
+    assert ([a.id for a in result.accepted], result.known, result.refused) == ([twice.id], (), ())
     assert (again.acknowledged, again.refused) == ((record.id, record.id), ())
-    assert len(list(ada.log.answers_after(ada.session.concept_id))) == 1
+    assert len(list(ada.log.answers_after(ada.session.concept_id))) == 2
 
 
 @pytest.mark.parametrize(
@@ -125,6 +128,16 @@ def test_undo_and_correction_stay_with_their_item_and_person(ada: Annotator, dat
     assert refusal(bob, bob.record("no", 5, corrects=mine.id)) == "not-yours"
     assert refusal(ada, ada.record("undo", 6, undoes=mine.id)) == "wrong-item"
     assert refusal(ada, ada.record("no", 6, corrects=mine.id)) == "wrong-item"
+
+
+def test_a_correction_may_come_in_a_later_session(ada: Annotator, database: Database) -> None:
+    """Tomorrow one may correct, but not undo, what one answered today."""
+    mine = ada.says("yes", 5, selection_id=ada.is_shown(5).id)
+    tomorrow = Annotator(ada.log, ada.log.start_session(ada.session.concept_id, "Ada", "h-hash"))
+    assert refusal(tomorrow, tomorrow.record("undo", 5, undoes=mine.id)) == "not-yours"
+    assert refusal(tomorrow, tomorrow.record("no", 5, selection_id=mine.selection_id)) == "not-yours"
+    tomorrow.says("no", 5, corrects=mine.id, selection_id=mine.selection_id)
+    assert ada.log.state(ada.session.concept_id).votes(5) == {"Ada": "no"}
 
 
 def test_an_answer_is_undone_once(ada: Annotator) -> None:

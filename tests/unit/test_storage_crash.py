@@ -1,0 +1,168 @@
+"""Writers that are killed, and writers at the same time: nothing lost, nothing twice, nothing half."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import sqlite3
+import threading
+import time
+from collections import Counter
+from contextlib import closing
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from storage import AnswerRecord, Database, LabelLog, LabelState
+from tests.storage_kit import Annotator, make_concept, sit_down
+
+KILLS = 24
+
+
+def processes() -> multiprocessing.context.ForkServerContext:
+    """Real processes that start fast: each is forked from a server that has storage imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.storage_kit"])
+    return context
+
+
+def batch_of(ada: Annotator, number: int, name: str = "batch") -> list[AnswerRecord]:
+    """The batch of that number, always the same: an answer, its correction, and an undone one."""
+    ids = [f"{name}-{number:06d}-{k}" for k in range(4)]
+    return [
+        ada.record("yes", 2 * number, id=ids[0]),
+        ada.record("no", 2 * number, id=ids[1], corrects=ids[0]),
+        ada.record("skip", 2 * number + 1, id=ids[2]),
+        ada.record("undo", 2 * number + 1, id=ids[3], undoes=ids[2]),
+    ]
+
+
+def write_until_killed(path: Path, session_id: str, first: int, acknowledge: Connection) -> None:
+    """Store batch after batch and say of each that it is stored, once it is."""
+    with Database.open(path) as database:
+        log = LabelLog(database)
+        session = log.session(session_id)
+        assert session is not None
+        ada = Annotator(log, session)
+        for number in range(first, first + 100_000):
+            result = ada.send(*batch_of(ada, number))
+            assert len(result.acknowledged) == 4
+            acknowledge.send(number)
+
+
+@pytest.mark.slow
+def test_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+    """SIGKILL at 24 random moments: every acknowledged batch is there, whole, and once, although the browser
+    sends again what it has no word of; and the file is sound each time.
+    """
+    path = tmp_path / "labels.db"
+    with Database.open(path, create=True) as database:
+        ada = sit_down(database, make_concept(database))
+    random_moment = random.Random(20)
+    acknowledged = 0
+    for kill in range(KILLS):
+        ours, theirs = processes().Pipe(duplex=False)
+        writer = processes().Process(
+            target=write_until_killed, args=(path, ada.session.id, acknowledged, theirs)
+        )
+        writer.start()
+        theirs.close()
+        if kill % 4:  # else it may die while opening, recovering and migrating
+            assert ours.poll(60)
+        time.sleep(random_moment.uniform(0, 0.08))
+        writer.kill()
+        writer.join()
+        while True:
+            try:
+                acknowledged = ours.recv()
+            except EOFError:
+                break
+        with Database.open(path, read_only=True) as database:
+            stored = list(LabelLog(database).answers_after(ada.session.concept_id))
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        last = len(stored) // 4 - 1
+        assert [a.id for a in stored] == [a.id for n in range(last + 1) for a in batch_of(ada, n)]
+        assert last - acknowledged in (0, 1) or not stored
+    assert acknowledged > KILLS
+    with Database.open(path) as database:
+        state = LabelLog(database).state(ada.session.concept_id)
+    assert state.counts.no == state.counts.answered == last + 1
+
+
+def write_batches(path: Path, session_id: str, name: str, batches: int) -> None:
+    """Store batches from two threads, sending each twice."""
+    with Database.open(path, busy_timeout=60) as database:
+        log = LabelLog(database)
+        session = log.session(session_id)
+        assert session is not None
+        ada = Annotator(log, session)
+        threads = [
+            threading.Thread(
+                target=lambda k=k: [
+                    ada.send(*batch_of(ada, n, f"{name}-{k}")) for n in range(batches) for _ in range(2)
+                ]
+            )
+            for k in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def test_writers_at_the_same_time_take_turns(tmp_path: Path) -> None:
+    """Two processes with two threads each: all their batches are stored once and whole, and a reader that
+    follows the log meanwhile never misses a row.
+    """
+    path, batches = tmp_path / "labels.db", 25
+    with Database.open(path, create=True) as database:
+        concept = make_concept(database)
+        people = [sit_down(database, concept, name) for name in ("Ada", "Bob")]
+        writers = [
+            processes().Process(
+                target=write_batches, args=(path, who.session.id, who.session.annotator, batches)
+            )
+            for who in people
+        ]
+        for writer in writers:
+            writer.start()
+        log, live, seen = LabelLog(database), LabelState(concept.id), []
+        while any(writer.is_alive() for writer in writers):
+            new = list(log.answers_after(concept.id, live.seq))
+            seen += new
+            live.fold(new)
+        assert [writer.exitcode for writer in writers] == [0, 0]
+        seen += list(log.answers_after(concept.id, live.seq))
+        log.catch_up(live)
+        expected = Counter(
+            a.id
+            for who in people
+            for k in range(2)
+            for n in range(batches)
+            for a in batch_of(who, n, f"{who.session.annotator}-{k}")
+        )
+        assert Counter(a.id for a in seen) == expected
+        assert [a.seq for a in seen] == list(range(1, len(expected) + 1))
+        for start in range(0, len(seen), 4):
+            assert len({a.id.rsplit("-", 1)[0] for a in seen[start : start + 4]}) == 1
+        again = log.state(concept.id)
+        assert (again.counts, again.seq) == (live.counts, live.seq)
+
+
+def test_kill_while_creating_leaves_all_or_nothing(tmp_path: Path) -> None:
+    """A database whose creation was killed is whole, or not there and created by the next attempt."""
+    random_moment = random.Random(21)
+    for number in range(KILLS):
+        path = tmp_path / str(number) / "labels.db"
+        path.parent.mkdir()
+        opener = processes().Process(target=Database.open, args=(path,), kwargs={"create": True})
+        opener.start()
+        while opener.is_alive() and not any(path.parent.iterdir()):
+            time.sleep(0.001)
+        time.sleep(random_moment.uniform(0, 0.04))
+        opener.kill()
+        opener.join()
+        with Database.open(path, create=not path.exists()) as database:
+            assert make_concept(database).id == 1
