@@ -54,7 +54,7 @@ def bench_build(
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of BLAS.")
 @click.option(
     "--strategies",
-    help="Names with commas between; h-hash:tables names a structure.  [default: all there are]",
+    help="Names with commas between; h-hash:orders names a structure.  [default: all there are]",
 )
 @click.option(
     "--labels", type=click.IntRange(1), default=5, show_default=True, help="Labels a class that each SVM has."

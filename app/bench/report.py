@@ -35,7 +35,7 @@ def show_selection(rows: Sequence[dict[str, Any]], setting: Setting) -> None:
     head = ("strategy", "median ms", "p95 ms", "of a scan", "scored", "rank", "random's", "|wᵀx|")
     table = [head] + [
         (
-            row["strategy"] + (f" ({row['structure']})" if row["structure"] else ""),
+            row["strategy"].partition(":")[0] + (f" ({row['structure']})" if row["structure"] else ""),
             f"{row['median_ms']:.2f}",
             f"{row['p95_ms']:.2f}",
             _share(row["ratio_to_exhaustive"]),

@@ -20,13 +20,13 @@ from core.errors import InputError
 from core.experiment.planes import Plane, one_vs_all
 from core.experiment.rank import margins_of, median_rank_of_best, rank_of
 from core.pool import Pool
+from core.search import STRUCTURES
 from core.selection import make_strategy, strategy_class, strategy_names
 from core.selection.hashed import HashedSearch
 from core.svm import ClassWeight
 
 REFERENCE = "exhaustive"
 BLAS_SCAN = "blas-scan"
-STRUCTURES = ("orders", "tables")
 
 Answer = tuple[int, int]
 """The selected item's id, and how many items were scored."""
@@ -76,8 +76,8 @@ def measure_selection(
     pool : Pool
         Its truth must be known.
     names : sequence of str or None
-        Strategies; ``h-hash:tables`` names a search structure. All, with all structures, by default. The
-        exhaustive scan and a bare BLAS product always take part.
+        Strategies; ``h-hash:orders`` names a search structure other than the usual one. All, with all
+        structures, by default. The exhaustive scan and a bare BLAS product always take part.
     setting : Setting
         How the hyperplanes are trained.
     queries : int
@@ -128,12 +128,14 @@ def _names(names: Sequence[str] | None) -> list[str]:
         strategy, _, structure = name.partition(":")
         hashed = issubclass(strategy_class(strategy), HashedSearch)
         if structure and not (hashed and structure in STRUCTURES):
-            raise InputError(f"a hashing strategy can be followed by :orders or :tables, got {name!r}")
+            allowed = " or :".join(STRUCTURES)
+            raise InputError(f"a hashing strategy can be followed by :{allowed}, got {name!r}")
     return list(dict.fromkeys([REFERENCE, *names]))
 
 
 def _contender(name: str, pool: Pool, seed: int) -> Contender:
     plain, _, structure = name.partition(":")
+    usual = getattr(make_strategy(plain), "structure", None)
     strategy = make_strategy(plain, random_state=seed, **({"structure": structure} if structure else {}))
     click.echo(f"Fitting {name} …", nl=False)
     start = perf_counter()
@@ -145,7 +147,8 @@ def _contender(name: str, pool: Pool, seed: int) -> Contender:
         found = strategy.select(plane.hyperplane, exclude=plane.labeled, seed=seed)
         return int(found.ids[0]), found.scored
 
-    return Contender(plain, select, getattr(strategy, "structure", None), seconds)
+    used = getattr(strategy, "structure", None)
+    return Contender(plain if used == usual else name, select, used, seconds)
 
 
 def _blas_scan(pool: Pool, plane: Plane) -> Answer:

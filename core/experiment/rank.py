@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.geometry import Hyperplane
-from core.selection.base import PoolRows
+from core.selection import PoolRows
 
 
 def margins_of(X: NDArray[np.float32], hyperplane: Hyperplane) -> NDArray[np.float64]:
@@ -48,4 +48,6 @@ def median_rank_of_best(n_scored: float, n_items: int) -> float:
 
     Each of them is one of the r nearest with probability r / n_items, so none is with (1 − r / n_items)ⁿ.
     """
+    if n_scored >= n_items:
+        return 0.0
     return float(n_items * (1 - 0.5 ** (1 / max(n_scored, 1))))

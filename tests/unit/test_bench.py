@@ -42,20 +42,29 @@ def test_select_writes_a_row_for_each_strategy(pool, tmp_path):
     """`bench select` gives a row a strategy with the promised keys, both full scans always among them."""
     file = tmp_path / "select.json"
     result = run(
-        "select", "--pool", pool.path, "--json", file, "--queries", 4, "--strategies", "random,h-hash:tables"
+        "select",
+        "--pool",
+        pool.path,
+        "--json",
+        file,
+        "--queries",
+        4,
+        "--strategies",
+        "random,h-hash:tables,h-hash:orders",
     )
     assert result.exit_code == 0, result.output
     rows = {row["strategy"]: row for row in json.loads(file.read_text())}
-    assert set(rows) == {"exhaustive", "random", "h-hash", "blas-scan"}
+    assert set(rows) == {"exhaustive", "random", "h-hash", "h-hash:orders", "blas-scan"}
     for name, row in rows.items():
         assert set(row) >= SELECT_KEYS
         assert row["items"] == len(pool)
         assert row["queries"] == 4
         assert row["threads"] == 1
         assert 0 <= row["median_ms"] <= row["p95_ms"]
-        assert name in result.output
+        assert name.partition(":")[0] in result.output
     assert rows["exhaustive"]["ratio_to_exhaustive"] == 1
     assert rows["h-hash"]["structure"] == "tables"
+    assert rows["h-hash:orders"]["structure"] == "orders"
 
 
 def test_full_scans_have_rank_0(pool, tmp_path):
@@ -68,15 +77,16 @@ def test_full_scans_have_rank_0(pool, tmp_path):
 
 
 def test_select_by_default_takes_every_strategy(pool, tmp_path):
-    """Without --strategies all of them take part, hashing with both of its structures."""
+    """Without --strategies all of them take part, hashing with both structures, under names of their own."""
     file = tmp_path / "select.json"
     result = run("select", "--pool", pool.path, "--json", file, "--queries", 2)
     assert result.exit_code == 0, result.output
-    rows = {(row["strategy"], row["structure"]) for row in json.loads(file.read_text())}
-    hashed = {
-        (name, structure) for name in ("h-hash", "eh-hash", "bh-hash") for structure in ("orders", "tables")
-    }
-    assert rows == hashed | {(name, None) for name in ("random", "subsample", "exhaustive", "blas-scan")}
+    rows = json.loads(file.read_text())
+    hashing = ("h-hash", "eh-hash", "bh-hash")
+    hashed = {(name, structure) for name in hashing for structure in ("orders", "tables")}
+    others = {(name, None) for name in ("random", "subsample", "exhaustive", "blas-scan")}
+    assert {(row["strategy"].partition(":")[0], row["structure"]) for row in rows} == hashed | others
+    assert len({row["strategy"] for row in rows}) == len(rows) == 10
 
 
 @pytest.mark.parametrize("name", ["nearest", "h-hash:trees", "random:tables"])
