@@ -20,7 +20,7 @@ it hard: nearly all of them are support vectors. It is solved in three steps:
    steps 1 and 2 to the sides. (Where several sides are optimal, as with one image labeled under two ids,
    the last bits may depend on the kind of machine.)
 
-The kernels run on one thread with the GIL released. `warm_up` compiles them into Numba's cache.
+The kernels run on one thread with the GIL released.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ Index = int | np.intp
 TOLERANCE = 1e-9
 """How far yᵢ(wᵀxᵢ + b) may lie on the wrong side of 1 where αᵢ is 0 or Cᵢ, and from 1 where it is free.
 
-Where ΣCᵢ exceeds 10⁵, the rounding of Σαᵢaᵢ allows no more than 10⁻¹⁴ΣCᵢ.
+Where ΣCᵢ‖aᵢ‖² exceeds 2·10⁵ (for unit rows, ΣCᵢ exceeds 10⁵), the rounding of the margins allows no more
+than 5·10⁻¹⁵ΣCᵢ‖aᵢ‖².
 """
 
 DEFAULT_C = 10.0
@@ -59,6 +60,7 @@ _RIDGE = 1e-10
 _PASSES = 500
 _PASS_TOLERANCE = 1e-4
 _ENTERING = 8
+_STEPS_A_LABEL = 20
 _LANES = 16
 
 
@@ -159,16 +161,13 @@ def solve(
     alpha = np.zeros(n)
     _sides(A, squares, upper, alpha, _PASSES, _PASS_TOLERANCE)
     _thin_out(alpha, upper, A.shape[1])
-    tolerance = max(TOLERANCE, 1e-14 * upper.sum())
-    if not _pivots(A, squares, upper, alpha, tolerance, 100 * (n + 100)):
-        raise InputError(f"C = {C} is too large: no hyperplane can be computed reliably for these {n} labels")
+    tolerance = max(TOLERANCE, 5e-15 * float(upper @ squares))
+    steps = _STEPS_A_LABEL * (n + 100)
+    if not _pivots(A, squares, upper, alpha, tolerance, steps):
+        raise InputError(
+            f"C = {C} is too large for these {n} labels: no hyperplane was found in {steps:,} steps"
+        )
     return Solution(_numbers(A, upper, alpha)[: d + 1], alpha)
-
-
-def warm_up() -> None:
-    """Compile the kernels, or load them from Numba's cache."""
-    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
-    train(X, np.arange(40) % 3 == 0, np.arange(40))
 
 
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:

@@ -185,6 +185,13 @@ def test_extreme_c(C):
         assert abs(duality_gap(X, y, solve(X, y, C=C), C, None)) <= 1e-9
 
 
+def test_long_rows():
+    """Rows need not be of unit norm."""
+    X = 1000 * np.random.default_rng(0).standard_normal((200, 30)).astype(np.float32)
+    y = answers(X, noise=0.3)
+    assert abs(duality_gap(X, y, solve(X, y, C=1.0), 1.0, None)) <= 1e-9
+
+
 def test_separable_labels_keep_their_margin():
     """With a large C no separable label comes nearer than the margin."""
     X = rows(60, 10)
@@ -208,6 +215,15 @@ def test_balanced_weighs_yes_and_no_alike():
         for a, b in ((X, y), (X2, y2))
     ]
     assert abs(even[1] - even[0]) < 0.5 * abs(plain[1] - plain[0])
+
+
+def test_giving_up_is_said(monkeypatch):
+    """A hyperplane that is not found within the allowed steps is refused, never returned half done."""
+    X = rows(60, 10)
+    monkeypatch.setattr(svm, "_PASSES", 0)
+    monkeypatch.setattr(svm, "_STEPS_A_LABEL", 0)
+    with pytest.raises(InputError, match="C = 10.0 is too large for these 60 labels: no hyperplane"):
+        solve(X, answers(X), C=10.0)
 
 
 @pytest.mark.parametrize(
