@@ -48,14 +48,28 @@ CHOICES = {
     "folder": ImageChoice(
         "A folder of images",
         "{folder}",
-        (Field("folder", "Folder", "/data/herbarium", f"{_HERE} Subfolders are searched too; their names become classes."),),
+        (
+            Field(
+                "folder",
+                "Folder",
+                "/data/herbarium",
+                f"{_HERE} Subfolders are searched too; their names become classes.",
+            ),
+        ),
         can_be_enlarged=True,
     ),
     "digits": ImageChoice("Digits, drawn on demand", "digits:{items}", question="Is this a 7?"),
     "cifar10": ImageChoice(
         "CIFAR-10, binary version",
         "cifar10:{path}",
-        (Field("path", "Archive or folder", "/data/cifar-10-binary.tar.gz", f"{_HERE} The official binary version."),),
+        (
+            Field(
+                "path",
+                "Archive or folder",
+                "/data/cifar-10-binary.tar.gz",
+                f"{_HERE} The official binary version.",
+            ),
+        ),
         question="Is it an airplane?",
         can_be_enlarged=True,
     ),
@@ -63,8 +77,15 @@ CHOICES = {
         "Embeddings of my own",
         "arrays:{features},{images}",
         (
-            Field("features", "Features", "/data/embeddings.npy", f"{_HERE} .npy or Parquet, one row an image."),
-            Field("images", "Images", "/data/images", f"{_HERE} A folder, or a list of files in the rows' order."),
+            Field(
+                "features", "Features", "/data/embeddings.npy", f"{_HERE} .npy or Parquet, one row an image."
+            ),
+            Field(
+                "images",
+                "Images",
+                "/data/images",
+                f"{_HERE} A folder, or a list of files in the rows' order.",
+            ),
         ),
     ),
     "pool": ImageChoice(

@@ -47,7 +47,9 @@ def _renderer() -> ComponentRenderer:
     import streamlit as st
 
     read: Callable[[str], str] = lambda name: (FOLDER / name).read_text("utf-8")  # noqa: E731
-    return st.components.v2.component("marginalia_card", html=read("card.html"), css=read("card.css"), js=script())
+    return st.components.v2.component(
+        "marginalia_card", html=read("card.html"), css=read("card.css"), js=script()
+    )
 
 
 def _nothing() -> None:

@@ -183,7 +183,7 @@ class Card {
     if (item) return this.frame.querySelector("img") ? "" : `${item.alt} can't be shown. Skip it to go on.`;
     if (!waiting) return "";
     if (waiting.exhausted) return `Every item has an answer to “${concept.question}”`;
-    if (!waiting.total) return "The first images are being prepared…";
+    if (!waiting.done) return "The first images are being prepared…";
     const whole = (value) => value.toLocaleString("en-US");
     return `The first images are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
   }
@@ -292,7 +292,10 @@ class Card {
 
   // What waits to be saved
 
-  /** Hand the whole queue over; it is sent again until every answer in it is acknowledged or refused. */
+  /**
+   * Hand the whole queue over, again and again until every answer in it is acknowledged or refused. What is left
+   * over from other sessions may belong to a database that is not served now: it is kept, and tried a few times.
+   */
   send() {
     clearTimeout(this.retryTimer);
     if (!this.queue.size) return;
@@ -300,7 +303,7 @@ class Card {
     const pause = RETRIES[Math.min(this.failures, RETRIES.length - 1)];
     this.retryTimer = setTimeout(() => {
       this.failures += 1;
-      if (this.queue.own.length) this.send();
+      if (this.queue.own.length || this.failures < RETRIES.length) this.send();
     }, pause);
     this.showSaving();
   }
@@ -318,7 +321,6 @@ class Card {
     clearTimeout(this.lateTimer);
     const calm = this.refusal ?? this.data.message ?? "";
     if (!waiting.length) {
-      clearTimeout(this.retryTimer);
       say(this.status, calm);
       return;
     }

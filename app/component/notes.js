@@ -143,7 +143,7 @@ function makeRow(row, list) {
   const value = element("span", { className: "value" });
   const aside = element("span", { className: "aside" });
   const course = drawn("path", { class: "course" });
-  const dot = drawn("circle", { class: "dot", r: 4, cx: -9, cy: 0 });
+  const dot = drawn("circle", { class: "dot", r: 4 });
   const size = { width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}` };
   const chart = drawn("svg", { class: "chart", "aria-hidden": "true", ...size }, course, dot);
   const figure = element("dd", {}, element("span", {}, value, element("span", { className: "unit" }, row.unit)), chart);
@@ -188,6 +188,7 @@ function trace(values, scale) {
 
 function moveDot(dot, values, scale) {
   const last = values.length && values.at(-1) != null ? points(values, scale).at(-1) : null;
-  dot.setAttribute("cx", last ? last[0].toFixed(1) : -9);
+  dot.setAttribute("cx", last ? last[0].toFixed(1) : 0);
   dot.setAttribute("cy", last ? last[1].toFixed(1) : 0);
+  dot.setAttribute("visibility", last ? "visible" : "hidden");
 }

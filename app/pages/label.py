@@ -164,7 +164,9 @@ def settings(project: Project, session: LabelingSession) -> None:
 def add_examples(session: LabelingSession) -> None:
     """Images that show what is meant."""
     with st.form("examples", clear_on_submit=True, border=False):
-        files = st.file_uploader("Example images", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True)
+        files = st.file_uploader(
+            "Example images", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
+        )
         shows = st.segmented_control("They show a", ["no", "yes"], default="yes", required=True)
         if st.form_submit_button("Add examples", width="stretch") and files:
             try:

@@ -44,7 +44,9 @@ def show_projects(workspace: Workspace) -> None:
     """A card each."""
     summaries = workspace.projects()
     if not summaries:
-        st.html('<p class="m-empty">No projects yet. Make one from a folder of images, or from the digits.</p>')
+        st.html(
+            '<p class="m-empty">No projects yet. Make one from a folder of images, or from the digits.</p>'
+        )
     for place, summary in enumerate(summaries):
         show_project(summary, foremost=place == 0)
 
@@ -87,7 +89,9 @@ def new_project(workspace: Workspace) -> None:
     choice = st.selectbox("Images", list(CHOICES), format_func=lambda name: CHOICES[name].label)
     offered = CHOICES[choice]
     paths = {
-        field.name: st.text_input(field.label, placeholder=field.placeholder, help=field.hint, key=f"path-{field.name}")
+        field.name: st.text_input(
+            field.label, placeholder=field.placeholder, help=field.hint, key=f"path-{field.name}"
+        )
         for field in offered.fields
     }
     items = 0
@@ -108,7 +112,9 @@ def new_project(workspace: Workspace) -> None:
             st.error(str(error))
         else:
             st.switch_page("label.py", query_params={"project": key})
-    st.caption("Labeling starts with the first 20,000 items, after a few seconds, and goes on while the pool grows.")
+    st.caption(
+        "Labeling starts with the first 20,000 items, after a few seconds, and goes on while the pool grows."
+    )
 
 
 def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
@@ -122,7 +128,11 @@ def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
         times = 1
         if can_be_enlarged:
             times = st.number_input(
-                "Enlarge", 1, 1000, 1, help="How many times larger the pool becomes, with shifted and flipped copies."
+                "Enlarge",
+                1,
+                1000,
+                1,
+                help="How many times larger the pool becomes, with shifted and flipped copies.",
             )
     return int(times), guideline, positive.strip()
 

@@ -1,0 +1,75 @@
+"""A person at the labeling page."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
+
+WATCH_PRESSES = """
+    window.presses = [];
+    const note = (what) => {
+        const host = document.querySelector('[data-testid=stBidiComponentIsolated]');
+        const card = host?.shadowRoot.querySelector('.card');
+        if (card) window.presses.push([what, card.dataset.paintedItem, card.dataset.answerable]);
+    };
+    document.addEventListener('keydown', (event) => note(event.key), true);
+"""
+"""Notes, at every key press and before the card sees it, which item is painted and whether it may be answered."""
+
+
+class Labeling:
+    """The labeling page in one tab."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        page.add_init_script(WATCH_PRESSES)
+        page.goto(url)
+        self.card = page.locator(".card")
+        self.wait()
+
+    @property
+    def session(self) -> str:
+        return parse_qs(urlsplit(self.page.url).query)["session"][0]
+
+    @property
+    def item(self) -> int:
+        """The item whose image is painted."""
+        return int(self.card.get_attribute("data-painted-item") or -1)
+
+    @property
+    def selection(self) -> str:
+        return self.card.get_attribute("data-painted-selection") or ""
+
+    @property
+    def image(self) -> Locator:
+        return self.page.locator(".frame img")
+
+    def wait(self) -> None:
+        """Until an image may be answered and everything is saved."""
+        expect(self.card).to_have_attribute("data-answerable", "true", timeout=30_000)
+        self.wait_until_saved()
+
+    def wait_until_saved(self) -> None:
+        expect(self.card).to_have_attribute("data-saving", "0", timeout=30_000)
+
+    def press(self, key: str) -> None:
+        """Press a key, and wait for what comes next."""
+        self.page.keyboard.press(key)
+        self.wait()
+
+    def click(self, answer: str) -> None:
+        """Click a button, and wait for what comes next."""
+        self.page.locator(f".card [data-answer={answer}]").click()
+        self.wait()
+
+    def painted(self) -> Image.Image:
+        """What the screen shows in the frame."""
+        return Image.open(io.BytesIO(self.image.screenshot())).convert("L")
+
+    def presses(self) -> list[list[Any]]:
+        """What was painted at each key press: key, item, whether it could be answered."""
+        return self.page.evaluate("window.presses")

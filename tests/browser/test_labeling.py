@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from core.pool import Pool
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server
+
+
+def test_every_answer_is_stored_on_the_item_whose_pixels_were_painted(
+    server: Server, labeling: Labeling
+) -> None:
+    """Sixty answers by keyboard and mouse; the screen shows the source's own rendering of the id stored."""
+    source = Pool.open(server.data / "digits" / "pool").source
+    keys = {"y": "yes", "n": "no", "s": "skip", "m": "unsure", "ArrowLeft": "no", "ArrowRight": "yes"}
+    given = []
+    for turn in range(60):
+        item = labeling.item
+        if turn % 3 == 0:
+            assert likeness(labeling.painted(), source.image(item, 200)) > 0.95
+        key, answer = list(keys.items())[turn % len(keys)]
+        if turn % 5 == 0:
+            labeling.click(answer)
+        else:
+            labeling.press(key)
+        given.append((item, answer))
+    stored = server.answers(labeling.session)
+    assert [(row["item"], row["answer"]) for row in stored] == given
+    assert all(row["item"] == row["shown"] for row in stored)
+
+
+def test_a_burst_answers_each_painted_item_once(server: Server, labeling: Labeling) -> None:
+    """Twenty presses 20 ms apart: an answer for each press that met a painted image, none for the others."""
+    for _ in range(20):
+        labeling.page.keyboard.press("n")
+        labeling.page.wait_for_timeout(20)
+    labeling.wait()
+    met = [int(item) for _, item, answerable in labeling.presses() if answerable == "true"]
+    stored = server.answers(labeling.session)
+    assert [row["item"] for row in stored] == met
+    assert len({row["selection_id"] for row in stored}) == len(stored) >= 1
+    assert all(row["item"] == row["shown"] for row in stored)
+
+
+def test_a_held_key_answers_once(server: Server, labeling: Labeling) -> None:
+    """What the keyboard repeats is no answer."""
+    for _ in range(30):
+        labeling.page.keyboard.down("y")
+        labeling.page.wait_for_timeout(10)
+    labeling.page.keyboard.up("y")
+    labeling.wait()
+    assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
+
+
+def test_a_held_enter_on_a_button_answers_once(server: Server, labeling: Labeling) -> None:
+    """Nor is Enter, held on a button that has the focus."""
+    labeling.page.locator("[data-answer=no]").focus()
+    for _ in range(30):
+        labeling.page.keyboard.down("Enter")
+        labeling.page.wait_for_timeout(10)
+    labeling.page.keyboard.up("Enter")
+    labeling.wait()
+    assert [row["answer"] for row in server.answers(labeling.session)] == ["no"]
+
+
+def test_a_double_click_answers_once(server: Server, labeling: Labeling) -> None:
+    """The second click of a double click does not fall on the next image."""
+    labeling.page.locator("[data-answer=yes]").dblclick(delay=60)
+    labeling.wait()
+    assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
+
+
+def test_undo_takes_back_the_last_answer_and_shows_its_item_again(server: Server, labeling: Labeling) -> None:
+    """The undone item is painted again, and its next answer counts."""
+    labeling.press("n")
+    mistaken = labeling.item
+    labeling.press("y")
+    labeling.press("u")
+    assert labeling.item == mistaken
+    labeling.press("n")
+    stored = server.answers(labeling.session)
+    assert [row["answer"] for row in stored] == ["no", "yes", "undo", "no"]
+    assert stored[2]["undoes"] == stored[1]["id"]
+    assert stored[3]["item"] == mistaken
+
+
+def test_an_answer_can_be_corrected_by_mouse_and_by_keyboard(server: Server, labeling: Labeling) -> None:
+    """A click on a thumbnail offers the other answers; what is in view stays."""
+    labeling.press("n")
+    labeling.press("n")
+    in_view = labeling.selection
+    labeling.page.locator(".thumb").nth(-2).click()
+    labeling.page.locator("[data-correct=yes]").click()
+    labeling.wait()
+    labeling.page.locator(".thumb").last.focus()
+    labeling.page.keyboard.press("Enter")
+    labeling.page.keyboard.press("s")
+    labeling.wait()
+    stored = server.answers(labeling.session)
+    assert [row["answer"] for row in stored] == ["no", "no", "yes", "skip"]
+    assert [row["corrects"] for row in stored] == [None, None, stored[0]["id"], stored[1]["id"]]
+    assert [row["item"] for row in stored[2:]] == [row["item"] for row in stored[:2]]
+    assert labeling.selection == in_view
+    expect(labeling.page.locator(".thumb").last).to_have_attribute("data-given", "skip")
+
+
+def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling: Labeling) -> None:
+    """A question with a y, an n and an s in it is only a question."""
+    labeling.page.get_by_role("button", name="Settings").click()
+    labeling.page.get_by_label("Another question over these images").press_sequentially("Any sunny day?")
+    labeling.page.keyboard.press("Escape")
+    labeling.press("y")
+    assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
+
+
+@pytest.mark.parametrize("key", ["Control+y", "Alt+n", "Meta+s", "q"])
+def test_other_keys_answer_nothing(server: Server, labeling: Labeling, key: str) -> None:
+    """Shortcuts of the browser and other letters are not ours."""
+    labeling.page.keyboard.press(key)
+    labeling.page.wait_for_timeout(100)
+    labeling.press("y")
+    assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
+
+
+def test_the_strategy_can_be_changed_and_the_keys_go_on(server: Server, labeling: Labeling) -> None:
+    """The picker gives the keyboard back to the card; the notes name the new strategy."""
+    labeling.press("y")
+    labeling.press("n")
+    before = labeling.selection
+    labeling.page.get_by_role("combobox", name="Query strategy").click()
+    labeling.page.get_by_role("option", name="Exhaustive").click()
+    expect(labeling.card).not_to_have_attribute("data-painted-selection", before)
+    expect(labeling.page.locator(".chosen")).to_contain_text("Exhaustive")
+    labeling.wait()
+    labeling.press("y")
+    assert [row["answer"] for row in server.answers(labeling.session)] == ["yes", "no", "yes"]
+
+
+def test_a_question_is_text_and_never_markup(server: Server, labeling: Labeling) -> None:
+    """Whatever somebody calls a concept, nothing of it is run."""
+    nasty = "Is it <img src=x onerror=\"document.title='run'\"> or **bold**?"
+    labeling.page.get_by_role("button", name="Settings").click()
+    labeling.page.get_by_label("Another question over these images").fill(nasty)
+    labeling.page.get_by_role("button", name="Add and label").click()
+    expect(labeling.page.locator(".question")).to_have_text(nasty)
+    labeling.wait()
+    labeling.page.goto(f"{server.url}/projects")
+    expect(labeling.page.get_by_role("heading", name="Projects")).to_be_visible()
+    assert labeling.page.title() != "run"
+
+
+def likeness(painted: Image.Image, drawn: Image.Image) -> float:
+    """Correlation of two images at 32 × 32 grey values."""
+    a, b = (
+        np.asarray(i.convert("L").resize((32, 32), Image.Resampling.BOX), float).ravel()
+        for i in (painted, drawn)
+    )
+    return float(np.corrcoef(a, b)[0, 1])

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server
+
+
+@pytest.fixture
+def start_page(server: Server, context: BrowserContext) -> Page:
+    page = context.new_page()
+    page.goto(f"{server.url}/projects")
+    expect(page.get_by_role("heading", name="New project")).to_be_visible()
+    return page
+
+
+def test_the_first_address_shows_the_demo(server: Server, context: BrowserContext) -> None:
+    """Whoever opens the bare address can label at once."""
+    labeling = Labeling(context.new_page(), server.url)
+    assert "project=digits" in labeling.page.url
+
+
+def test_a_project_leads_to_its_labeling_page(start_page: Page) -> None:
+    """The list's button opens the project."""
+    start_page.locator(".st-key-open-digits button").click()
+    expect(start_page.locator(".question")).to_have_text("Is this a 7?")
+
+
+def test_a_folder_becomes_a_project_that_can_be_labeled(start_page: Page, tmp_path: Path) -> None:
+    """From the form to the first image."""
+    folder = tmp_path / "squares"
+    folder.mkdir()
+    for i in range(150):
+        Image.new("RGB", (40, 30), (i, 255 - i, (7 * i) % 256)).save(folder / f"{i:03}.png")
+    start_page.get_by_role("textbox", name="Folder").fill(str(folder))
+    start_page.get_by_role("textbox", name="Question").fill("Is it green?")
+    start_page.get_by_role("button", name="Create and label").click()
+    expect(start_page.locator(".question")).to_have_text("Is it green?", timeout=30_000)
+    expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
+
+
+@pytest.mark.parametrize(
+    ("folder", "question", "sentence"),
+    [
+        ("/no/such/folder", "Is it a leaf?", "/no/such/folder"),
+        ("", "Is it a leaf?", "Folder is empty"),
+        ("/tmp", "", "A project needs a question"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_the_form(
+    start_page: Page, folder: str, question: str, sentence: str
+) -> None:
+    """One sentence, and no project."""
+    start_page.get_by_role("textbox", name="Folder").fill(folder)
+    start_page.get_by_role("textbox", name="Question").fill(question)
+    start_page.get_by_role("button", name="Create and label").click()
+    expect(start_page.get_by_role("alert")).to_contain_text(sentence)
