@@ -164,9 +164,7 @@ def solve(
     tolerance = max(TOLERANCE, 5e-15 * float(upper @ squares))
     steps = _STEPS_A_LABEL * (n + 100)
     if not _pivots(A, squares, upper, alpha, tolerance, steps):
-        raise InputError(
-            f"C = {C} is too large for these {n} labels: no hyperplane was found in {steps:,} steps"
-        )
+        raise InputError(f"C = {C} is too large for {n} labels: no hyperplane was found in {steps:,} steps")
     return Solution(_numbers(A, upper, alpha)[: d + 1], alpha)
 
 

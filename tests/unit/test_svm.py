@@ -222,7 +222,7 @@ def test_giving_up_is_said(monkeypatch):
     X = rows(60, 10)
     monkeypatch.setattr(svm, "_PASSES", 0)
     monkeypatch.setattr(svm, "_STEPS_A_LABEL", 0)
-    with pytest.raises(InputError, match="C = 10.0 is too large for these 60 labels: no hyperplane"):
+    with pytest.raises(InputError, match="is too large for 60 labels: no hyperplane was found in 0 steps"):
         solve(X, answers(X), C=10.0)
 
 
