@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from app.pictures import data_url
-from app.project import label_of
+from app.strategies import label_of
 from core.errors import InputError
 from storage import Refusal, SelectionRecord
 

@@ -28,9 +28,8 @@ def read_example(raw: bytes, project: Project) -> tuple[bytes, NDArray[np.float3
     InputError
         If it is no image that can be read, or if the pool's features are embeddings of the user's own.
     """
-    from core.sources.images import read_image
-
     from core.features import of_image
+    from core.sources.images import read_image
 
     pool = project.pool
     if pool is not None and pool.source.n_features is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from app.project import LABELS_FILE, ProjectFile
+from app.project_file import LABELS_FILE, ProjectFile, lock_project
 from core.errors import InputError
 from core.pool import Pool
 from storage import Concepts, Database, backup, export, restore
@@ -63,8 +63,6 @@ def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
 
 def restore_labels(file: Path, project: Path, *, overwrite: bool) -> None:
     """Put a backup's labels into a project that nobody serves."""
-    from app.project import lock_project
-
     ProjectFile.read(project)
     with lock_project(project):
         aside = restore(file, project / LABELS_FILE, overwrite=overwrite)

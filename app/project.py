@@ -1,114 +1,24 @@
-"""A project: one folder with a pool, its concepts, its label database and its indexes."""
+"""A project that is being served: its pool, concepts, label database, indexes and sessions."""
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import threading
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from filelock import FileLock, Timeout
 
 from app.builder import Builder
 from app.indexes import Indexes
 from app.pictures import Pictures
+from app.project_file import INDEX_FOLDER, LABELS_FILE, ProjectFile, lock_project
+from app.service import LabelingSession, LiveConcept
+from app.strategies import StrategyInfo, label_of
 from core.build import Progress
 from core.errors import InputError
 from core.pool import Pool
 from core.selection import STRATEGIES
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
 from storage import ConceptRecord, Concepts, Database, LabelLog
-
-if TYPE_CHECKING:
-    from app.service import LabelingSession, LiveConcept
-
-PROJECT_FILE = "project.json"
-LABELS_FILE = "labels.db"
-POOL_FOLDER = "pool"
-INDEX_FOLDER = "indexes"
-LOCK_FILE = "serve.lock"
-FORMAT = 1
-
-LABELS = {
-    "random": "Random",
-    "subsample": "Subsample",
-    "exhaustive": "Exhaustive",
-    "h-hash": "H-Hash",
-    "eh-hash": "EH-Hash",
-    "bh-hash": "BH-Hash",
-    "example": "Like the examples",
-}
-"""Strategies as the page names them."""
-
-
-def label_of(strategy: str) -> str:
-    """The strategy's name as the page shows it."""
-    return LABELS.get(strategy, strategy.replace("-", " ").capitalize())
-
-
-@dataclass(frozen=True)
-class ProjectFile:
-    """What a project's folder says of itself.
-
-    Parameters
-    ----------
-    pool : str
-        The pool's folder, relative to the project where it lies inside.
-    source : str
-        The SOURCE word to build the pool from; empty where the pool was there before the project.
-    relative_to : str
-        The folder that relative paths in `source` mean.
-    format : int
-        Version of this file.
-    """
-
-    pool: str
-    source: str
-    relative_to: str
-    format: int = FORMAT
-
-    @classmethod
-    def read(cls, folder: Path) -> ProjectFile:
-        """The project file in `folder`.
-
-        Raises
-        ------
-        InputError
-            If there is none, if it is damaged, or of a newer version.
-        """
-        path = folder / PROJECT_FILE
-        if not path.is_file():
-            raise InputError(f"There is no project at {folder}: {PROJECT_FILE} is missing")
-        try:
-            said = json.loads(path.read_text("utf-8"))
-            read = cls(**said)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"The project file {path} is damaged: {error}") from None
-        if read.format > FORMAT:
-            raise InputError(
-                f"The project {folder} has format {read.format}, this version of Marginalia reads {FORMAT}"
-            )
-        return read
-
-    def write(self, folder: Path) -> None:
-        """Write this into `folder`."""
-        (folder / PROJECT_FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
-
-    def pool_path(self, folder: Path) -> Path:
-        """Where the pool of the project in `folder` lies."""
-        return folder / self.pool
-
-
-@dataclass(frozen=True)
-class StrategyInfo:
-    """A query strategy as the picker shows it; not `ready` while its index is being built."""
-
-    name: str
-    label: str
-    ready: bool
 
 
 class Project:
@@ -128,36 +38,31 @@ class Project:
     """
 
     def __init__(self, folder: Path) -> None:
-        from app.service import LabelingSession, LiveConcept
-
         self.folder = folder
         self.key = folder.name
         self.file = ProjectFile.read(folder)
-        self._lock_file = lock_project(folder)
-        try:
-            self.database = Database.open(folder / LABELS_FILE)
+        with ExitStack() as opened:
+            lock = lock_project(folder)
+            opened.callback(lock.release)
+            self.database = opened.enter_context(Database.open(folder / LABELS_FILE))
             self.log = LabelLog(self.database)
             self.concept_store = Concepts(self.database)
             self.builder = self._make_builder()
+            if self.builder:
+                opened.callback(self.builder.stop)
             self.indexes = Indexes(self._open_pool, folder / INDEX_FOLDER)
             self.indexes.start()
-        except BaseException:
-            self._lock_file.release()
-            raise
+            opened.callback(self.indexes.close)
+            self._opened = opened.pop_all()
         self.shown: dict[str, int] = {}
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
         self._sessions: dict[str, LabelingSession] = {}
-        self._session_type, self._concept_type = LabelingSession, LiveConcept
         self._lock = threading.RLock()
 
     def close(self) -> None:
         """Stop what runs in the background and let another process have the project."""
-        self.indexes.close()
-        if self.builder:
-            self.builder.stop()
-        self.database.close()
-        self._lock_file.release()
+        self._opened.close()
 
     @property
     def pool_path(self) -> Path:
@@ -213,7 +118,7 @@ class Project:
         with self._lock:
             if concept_id not in self._live_concepts:
                 record = self.concept_store.get(concept_id)
-                self._live_concepts[concept_id] = self._concept_type(self, record)
+                self._live_concepts[concept_id] = LiveConcept(self, record)
             return self._live_concepts[concept_id]
 
     def session(
@@ -227,9 +132,9 @@ class Project:
             if record is None or (concept_id is not None and record.concept_id != concept_id):
                 chosen = concept_id if concept_id is not None else self.concept_store.all()[0].id
                 record = self.log.start_session(
-                    chosen, annotator, self._session_type.DEFAULT, seed=secrets.randbelow(2**31)
+                    chosen, annotator, LabelingSession.DEFAULT, seed=secrets.randbelow(2**31)
                 )
-            session = self._session_type(self, record)
+            session = LabelingSession(self, record)
             self._sessions[record.id] = session
             return session
 
@@ -270,24 +175,3 @@ def create_concept(
         c=DEFAULT_C,
         class_weight=DEFAULT_CLASS_WEIGHT,
     )
-
-
-def is_project(folder: Path) -> bool:
-    """Whether `folder` holds a project."""
-    return (folder / PROJECT_FILE).is_file()
-
-
-def lock_project(folder: Path) -> FileLock:
-    """The lock that whoever serves the project holds; an InputError where another process has it."""
-    lock = FileLock(folder / LOCK_FILE)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise InputError(
-            f"The project {folder} is already being served by another process: stop that one first"
-        ) from None
-    except OSError as error:
-        raise InputError(
-            f"The project {folder} cannot be locked for serving: {os.strerror(error.errno or 0)}"
-        ) from None
-    return lock

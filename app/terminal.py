@@ -24,25 +24,6 @@ def bytes_in_words(n: float) -> str:
     return f"{n:,.3g} GB"
 
 
-def seconds_in_words(seconds: float) -> str:
-    """Seconds as a person says them: 1 min 18 s."""
-    whole = max(0, round(seconds))
-    hours, rest = divmod(whole, 3600)
-    minutes, last = divmod(rest, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {last} s" if minutes else f"{last} s"
-
-
-def progress_in_words(progress: Progress) -> str:
-    """One line: how far, how fast, how long still."""
-    words = f"{progress.done:,} of {progress.total:,} items"
-    if progress.state == "building" and progress.per_second:
-        left = seconds_in_words(progress.seconds_left or 0)
-        words += f", {progress.per_second:,.0f} images/s, about {left} left"
-    return words
-
-
 def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -> None:
     """Build or resume the pool `out`, with a progress bar; Ctrl-C and SIGTERM stop it cleanly."""
     stop = threading.Event()

@@ -12,9 +12,10 @@ from typing import Any
 import click
 import numpy as np
 
-from app.project import LABELS_FILE, ProjectFile
+from app.project_file import LABELS_FILE, ProjectFile
 from app.training import SKIPPED_TOO, Trained, choose, excluded_items, train_concept
 from core.errors import InputError
+from core.experiment.rank import rank_of
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
 from storage import AnswerRecord, ConceptRecord, Concepts, Database, LabelLog, LabelState, SelectionRecord
@@ -193,9 +194,7 @@ def _rank(replay: Replay, then: Pool, findings: Findings) -> int:
     margin = float(abs(hyperplane.scores(then.rows_of(np.array([record.item])))[0]))
     if record.margin is None or not np.isclose(margin, record.margin, rtol=1e-9, atol=1e-12):
         findings.problems.append(f"Round {record.round}: |wᵀx| is {margin:.9g}, the log has {record.margin}")
-    margins = np.abs(then.scores(hyperplane))
-    free = ~np.isin(then.ids, replay.exclude)
-    return int(np.count_nonzero(margins[free] < margin - 1e-6))
+    return rank_of(then, hyperplane, record.item, exclude=replay.exclude)
 
 
 def _summary(findings: Findings) -> dict[str, Any]:

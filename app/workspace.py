@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from app.project import LABELS_FILE, POOL_FOLDER, Project, ProjectFile, create_concept, is_project
+from app.project import Project, create_concept
+from app.project_file import LABELS_FILE, POOL_FOLDER, ProjectFile, is_project
 from core.build import Progress
 from core.errors import InputError
 from core.pool import Pool

@@ -34,7 +34,7 @@ def stored(project: Project) -> list[tuple[int, str]]:
 
 
 def test_items_come_at_random_until_there_is_a_yes_and_a_no(session):
-    """Before the first yes and the first no there is no hyperplane; from then on there is one at every round."""
+    """Before the first yes and the first no there is no hyperplane; from then on there is one."""
     card = session.card()
     assert card["notes"]["why"] == "random-start"
     assert card["notes"]["margin"] is None
@@ -119,6 +119,8 @@ def test_the_strategy_can_be_changed_in_mid_session(session, name):
     session.project.indexes.want(name)
     while session.project.indexes.get(name) is None:
         threading.Event().wait(0.01)
+    other = "random" if name != "random" else "exhaustive"
+    session.set_strategy(other)
     card = session.set_strategy(name)
     assert card["notes"]["strategy"] == name
     assert label(session, 3)["notes"]["strategy"] == name

@@ -1,0 +1,30 @@
+"""Query strategies as the page names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LABELS = {
+    "random": "Random",
+    "subsample": "Subsample",
+    "exhaustive": "Exhaustive",
+    "h-hash": "H-Hash",
+    "eh-hash": "EH-Hash",
+    "bh-hash": "BH-Hash",
+    "example": "Like the examples",
+}
+"""Strategies as the page names them."""
+
+
+def label_of(strategy: str) -> str:
+    """The strategy's name as the page shows it."""
+    return LABELS.get(strategy, strategy.replace("-", " ").capitalize())
+
+
+@dataclass(frozen=True)
+class StrategyInfo:
+    """A query strategy as the picker shows it; not `ready` while its index is being built."""
+
+    name: str
+    label: str
+    ready: bool
