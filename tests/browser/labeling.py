@@ -18,7 +18,7 @@ WATCH_PRESSES = """
     };
     document.addEventListener('keydown', (event) => note(event.key), true);
 """
-"""Notes, at every key press and before the card sees it, which item is painted and whether it may be answered."""
+"""Notes at every key press, before the card sees it, which item is painted and whether it may be answered."""
 
 
 class Labeling:
@@ -67,8 +67,12 @@ class Labeling:
         self.wait()
 
     def painted(self) -> Image.Image:
+        """What the screen shows in the frame, in grey."""
+        return self.painted_in_colour().convert("L")
+
+    def painted_in_colour(self) -> Image.Image:
         """What the screen shows in the frame."""
-        return Image.open(io.BytesIO(self.image.screenshot())).convert("L")
+        return Image.open(io.BytesIO(self.image.screenshot())).convert("RGB")
 
     def presses(self) -> list[list[Any]]:
         """What was painted at each key press: key, item, whether it could be answered."""

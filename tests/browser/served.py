@@ -12,7 +12,7 @@ import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 PATIENCE = 180
 """Seconds until a server must answer: the first start of a machine compiles the kernels."""
@@ -34,22 +34,36 @@ class Server:
     port: int
     process: subprocess.Popen[bytes] | None = None
 
+    key: ClassVar[str] = "digits"
+    """The project's folder in `data`."""
+
+    def command(self) -> list[str]:
+        """Arguments of ``marginalia``."""
+        where = ["--port", str(self.port), "--data", str(self.data)]
+        return ["demo", "--items", str(self.items), "--headless", *where]
+
+    def is_ready(self) -> bool:
+        """Whether it answers and its pool is complete."""
+        return self.answers_health() and self._pool_is_complete()
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it and wait until it answers and the demo's pool is complete."""
-        log = (self.data.parent / f"server-{self.port}.log").open("ab")
-        arguments = ["demo", "--items", str(self.items), "--headless", "--port", str(self.port)]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", *arguments, "--data", str(self.data)],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self._wait(self._answers, "did not answer")
-        self._wait(self._pool_is_complete, "did not build the pool")
+        """Start it and wait until it is ready."""
+        command = [sys.executable, "-m", "app.cli", *self.command()]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        until = time.monotonic() + PATIENCE
+        while not self.is_ready():
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise AssertionError(
+                    f"The server did not become ready:\n{self.log.read_text('utf-8', 'replace')}"
+                )
+            time.sleep(0.1)
 
     def kill(self) -> None:
         """Kill −9, the builder's process included."""
@@ -77,10 +91,19 @@ class Server:
             return [dict(row) for row in connection.execute(query, (session,))]
 
     @property
-    def database(self) -> Path:
-        return self.data / "digits" / "labels.db"
+    def log(self) -> Path:
+        return self.data.parent / f"server-{self.port}.log"
 
-    def _answers(self) -> bool:
+    @property
+    def pool(self) -> Path:
+        return self.data / self.key / "pool"
+
+    @property
+    def database(self) -> Path:
+        return self.data / self.key / "labels.db"
+
+    def answers_health(self) -> bool:
+        """Whether it answers at /healthz."""
         try:
             with urllib.request.urlopen(f"{self.url}/healthz", timeout=2) as answer:
                 return answer.status == 200
@@ -92,15 +115,6 @@ class Server:
         from core.pool import Pool
 
         try:
-            return Pool.open(self.data / "digits" / "pool").complete
+            return Pool.open(self.pool).complete
         except InputError:
             return False
-
-    def _wait(self, ready: Any, problem: str) -> None:
-        until = time.monotonic() + PATIENCE
-        while not ready():
-            assert self.process is not None
-            if self.process.poll() is not None or time.monotonic() > until:
-                said = (self.data.parent / f"server-{self.port}.log").read_text("utf-8", "replace")
-                raise AssertionError(f"The server {problem}:\n{said}")
-            time.sleep(0.1)

@@ -14,7 +14,7 @@ def test_every_answer_is_stored_on_the_item_whose_pixels_were_painted(
     server: Server, labeling: Labeling
 ) -> None:
     """Sixty answers by keyboard and mouse; the screen shows the source's own rendering of the id stored."""
-    source = Pool.open(server.data / "digits" / "pool").source
+    source = Pool.open(server.pool).source
     keys = {"y": "yes", "n": "no", "s": "skip", "m": "unsure", "ArrowLeft": "no", "ArrowRight": "yes"}
     given = []
     for turn in range(60):
