@@ -223,6 +223,7 @@ def test_a_growth_of_nothing_but_unreadable_items(tmp_path: Path) -> None:
 OTHERS: dict[str, tuple[Callable[[], FakeSource], str]] = {
     "seed": (lambda: fake(seed=1), "item 0 is now another"),
     "seed and longer": (lambda: fake(300, seed=1), "item 0 is now another"),
+    "features": (lambda: fake(300, lean=1.0), "item 0 is now another"),
     "shorter": (lambda: fake(150), "150 items instead of 200"),
     "dimension": (lambda: fake(300, n_features=9), "9 features an item instead of 8"),
     "gist": (lambda: fake(300, n_features=None), "384 features an item instead of 8"),
