@@ -19,9 +19,10 @@ class Codes:
 
     Parameters
     ----------
-    packed : array of shape (n, ceil(n_functions * bits / 8)), uint8
+    packed : array of shape (n, n_bytes), uint8, C-contiguous
         Function f's bits are number `f * bits` and up of a row; bit i of a row is bit `i % 8` (the least
-        significant first) of byte `i // 8`; unused bits are zero.
+        significant first) of byte `i // 8`. Unused bits are zero. Rows are whole 64-bit words, so that
+        codes can be compared a word at a time.
     n_functions : int
     bits : 1 or 2
         Bits a function; two for H-Hash, whose pair of bits only counts as a whole.
@@ -32,20 +33,30 @@ class Codes:
     bits: int = 1
 
     def __post_init__(self) -> None:
-        n_bytes = -(-self.n_functions * self.bits // 8)
-        if self.packed.ndim != 2 or self.packed.shape[1] != n_bytes or self.packed.dtype != np.uint8:
+        n_bytes = bytes_a_row(self.n_functions, self.bits)
+        good = self.packed.dtype == np.uint8 and self.packed.shape == (len(self.packed), n_bytes)
+        if not good or not self.packed.flags.c_contiguous:
             raise InputError(
-                f"codes of {self.n_functions} functions of {self.bits} bits need uint8 of shape "
+                f"codes of {self.n_functions} functions of {self.bits} bits need contiguous uint8 of shape "
                 f"(n, {n_bytes}), got {self.packed.dtype} of shape {self.packed.shape}"
             )
 
     @classmethod
     def from_bits(cls, bits: NDArray[np.bool_], per_function: int = 1) -> Codes:
         """Pack an array of bits of shape (n, n_functions * per_function)."""
-        return cls(np.packbits(bits, axis=1, bitorder="little"), bits.shape[1] // per_function, per_function)
+        n_functions = bits.shape[1] // per_function
+        packed = np.zeros((len(bits), bytes_a_row(n_functions, per_function)), dtype=np.uint8)
+        filled = np.packbits(bits, axis=1, bitorder="little")
+        packed[:, : filled.shape[1]] = filled
+        return cls(packed, n_functions, per_function)
 
     def __len__(self) -> int:
         return len(self.packed)
+
+    @property
+    def words(self) -> NDArray[np.uint64]:
+        """The same bits, 64 at a time, of shape (n, n_bytes / 8)."""
+        return self.packed.view("<u8")
 
     def unpacked(self) -> NDArray[np.uint8]:
         """The bits as zeros and ones, of shape (n, n_functions * bits)."""
@@ -59,3 +70,8 @@ class Codes:
                 f"{later.n_functions} functions of {later.bits} bits"
             )
         return Codes(np.concatenate([self.packed, later.packed]), self.n_functions, self.bits)
+
+
+def bytes_a_row(n_functions: int, bits: int) -> int:
+    """How long a packed code is."""
+    return -(-n_functions * bits // 64) * 8

@@ -31,6 +31,7 @@ from scipy.special import gammaln, hyp2f1
 Probabilities = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(400)
+_NEARLY_1 = np.cos(1e-4)
 
 
 def pair_agrees(theta: ArrayLike) -> Probabilities:
@@ -49,31 +50,37 @@ def dense_agrees(theta: ArrayLike) -> Probabilities:
 
 
 def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
-    """EH-Hash with U a sum of `rank` products of Gaussian vectors, to about 10 digits."""
+    """EH-Hash with U a sum of `rank` products of Gaussian vectors.
+
+    Nine decimals are right; within 10⁻⁴ of parallel, where the truth is below 5 · 10⁻⁵, it gives 0.
+    """
     angles = np.asarray(theta, dtype=np.float64)
     if rank == 1:
         return product_agrees(angles)
-    rho = np.cos(angles)[..., None]
-    # R = sin φ takes the density's pole at |R| = 1 away when rank is 2.
-    phi = _NODES * (np.pi / 2)
-    R = np.sin(phi)
-    density = _correlation_density(R, rho, rank) * np.cos(phi)
-    mean = (np.arccos(rho * R) * density * _WEIGHTS).sum(axis=-1) * (np.pi / 2)
-    parallel = np.isclose(np.abs(rho[..., 0]), 1)
-    return np.asarray(np.where(parallel, 0.0, mean / np.pi))
+    rho = np.clip(np.cos(angles), -_NEARLY_1, _NEARLY_1)[..., None]
+    # Fisher's z, R = tanh z, is about normal of deviation 1/√rank, and has tails like exp(−(rank − 1)|z|).
+    half_width = 15 / np.sqrt(rank) + 30 / (rank - 1)
+    z = np.arctanh(rho) + half_width * _NODES
+    values = np.arccos(rho * np.tanh(z)) * _density_of_z(z, rho, rank)
+    mean = (values * _WEIGHTS).sum(axis=-1) * half_width
+    return np.asarray(np.where(np.abs(rho[..., 0]) < _NEARLY_1, mean / np.pi, 0.0))
 
 
-def _correlation_density(
-    R: NDArray[np.float64], rho: NDArray[np.float64], samples: int
-) -> NDArray[np.float64]:
-    """Fisher's density of the correlation of `samples` Gaussian pairs, not centred (of one more, centred)."""
+def _density_of_z(z: NDArray[np.float64], rho: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
+    """The density of arctanh R, R the correlation of `samples` Gaussian pairs, not centred.
+
+    It is Fisher's density for one centred pair more.
+    """
     n = samples + 1
-    scale = np.log(n - 2) + gammaln(n - 1) - 0.5 * np.log(2 * np.pi) - gammaln(n - 0.5)
-    with np.errstate(divide="ignore"):
-        log = (
-            scale
-            + (n - 1) / 2 * np.log1p(-(rho**2))
-            + (n - 4) / 2 * np.log1p(-(R**2))
-            - (n - 1.5) * np.log1p(-rho * R)
-        )
-    return np.asarray(np.exp(log) * hyp2f1(0.5, 0.5, n - 0.5, (1 + rho * R) / 2))
+    R = np.tanh(z)
+    log_1_minus_R2 = 2 * (np.log(2) - np.abs(z) - np.log1p(np.exp(-2 * np.abs(z))))
+    log_density = (
+        np.log(n - 2)
+        + gammaln(n - 1)
+        - 0.5 * np.log(2 * np.pi)
+        - gammaln(n - 0.5)
+        + (n - 1) / 2 * np.log1p(-(rho**2))
+        + (n - 4) / 2 * log_1_minus_R2
+        - (n - 1.5) * np.log1p(-rho * R)
+    )
+    return np.asarray(np.exp(log_density + log_1_minus_R2) * hyp2f1(0.5, 0.5, n - 0.5, (1 + rho * R) / 2))

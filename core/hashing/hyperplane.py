@@ -60,7 +60,7 @@ class HyperplaneHasher(ABC):
         *,
         n_functions: int = 300,
         centred: bool = True,
-        scale: float = 0.5,
+        scale: float = 1.0,
         n_directions: int | None = None,
         random_state: int = 0,
     ) -> None:
@@ -200,7 +200,7 @@ class EHHash(HyperplaneHasher):
         query_samples: int | None = None,
         n_functions: int = 300,
         centred: bool = True,
-        scale: float = 0.5,
+        scale: float = 1.0,
         n_directions: int | None = None,
         random_state: int = 0,
     ) -> None:
@@ -279,6 +279,8 @@ class EHHash(HyperplaneHasher):
         i, j = self.entries_
         if self.query_samples is None:
             return combined(w[i] * w[j], self.dense_)
+        if not w.any():
+            return np.zeros(self.n_functions, dtype=np.float32)
         rng = np.random.default_rng([self.random_state, int(hyperplane.digest, 16)])
         entries, values = _sampled(w, self.query_samples, rng)
         return combined(values, self.dense_[entries])
@@ -319,7 +321,7 @@ class BHHash(EHHash):
         *,
         n_functions: int = 300,
         centred: bool = True,
-        scale: float = 0.5,
+        scale: float = 1.0,
         n_directions: int | None = None,
         random_state: int = 0,
     ) -> None:

@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from core.hashing.base import Codes
+from core.hashing.base import Codes, bytes_a_row
 from core.hashing.hyperplane import BLOCK_ROWS, HyperplaneHasher
 
 Block = np.ndarray[tuple[int, int], np.dtype[np.float32]]
@@ -37,8 +37,7 @@ def hash_rows(
     advanced : callable
         Told how many rows are done; what it raises ends the work.
     """
-    n_bytes = -(-hasher.n_functions * hasher.bits // 8)
-    packed = np.empty((n_rows, n_bytes), dtype=np.uint8)
+    packed = np.empty((n_rows, bytes_a_row(hasher.n_functions, hasher.bits)), dtype=np.uint8)
     done = 0
     even = _even_blocks(X for _, X in blocks)
     with ThreadPoolExecutor(os.cpu_count()) as threads:

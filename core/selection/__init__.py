@@ -1,5 +1,6 @@
 """Query strategies: which items to label next."""
 
+from core.selection.arrays import ArrayPool
 from core.selection.base import (
     Choice,
     PoolExhausted,
@@ -13,6 +14,7 @@ from core.selection.registry import STRATEGIES, make_strategy, strategy_class, s
 
 __all__ = [
     "STRATEGIES",
+    "ArrayPool",
     "Choice",
     "PoolExhausted",
     "PoolRows",

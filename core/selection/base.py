@@ -172,6 +172,8 @@ class QueryStrategy(ABC):
         """Prepare for queries over every row of `pool`."""
         if not len(pool):
             raise InputError(f"{self.name} needs a pool with at least one item, got an empty one")
+        if self.random_state < 0:
+            raise InputError(f"random_state must be at least 0, got {self.random_state}")
         self._cover(pool)
         self.prepare(pool, progress)
         return self
@@ -233,7 +235,7 @@ class QueryStrategy(ABC):
         if hyperplane is not None and len(hyperplane.normal) != self.pool_.n_features:
             given, own = len(hyperplane.normal), self.pool_.n_features
             raise InputError(f"the hyperplane has {given} features, the pool's rows have {own}")
-        choice = self.choose(Query(hyperplane, n, _sorted_ids(exclude), seed, memory))
+        choice = self.choose(Query(hyperplane, n, _sorted_ids(exclude), seed % 2**63, memory))
         if not len(choice.ids):
             raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")
         return Selection(

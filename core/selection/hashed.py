@@ -21,6 +21,7 @@ from core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher
 from core.hashing.hyperplane import BLOCK_ROWS
 from core.hashing.pool import hash_rows
 from core.search import STRUCTURES, SearchStructure
+from core.search.ranking import Measure, check_measure, likest
 from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
 from core.selection.nearest import nearest_first
 from core.selection.reader import PoolRows, Rows
@@ -37,6 +38,10 @@ class HashedSearch(QueryStrategy):
         How candidates are found, see `core.search.tables` and `core.search.orders`.
     n_functions : int
         k, the number of hash functions; 300 in the paper.
+    n_compared : int
+        How many rows the structure proposes; of these, the `n_candidates` whose whole codes are most like the
+        hyperplane's are scored (see `core.search.ranking`). With 0 it proposes `n_candidates`, as in the
+        paper.
     n_candidates : int
         How many items to score, N^ρ in the paper and 500 there; at least ten for each item wanted are.
         Where so many are excluded that fewer than half of this number remain, more are looked up.
@@ -51,14 +56,17 @@ class HashedSearch(QueryStrategy):
     """
 
     hasher_: HyperplaneHasher
+    measure: Measure = "disagreements"
+
     codes_: Codes
     structure_: SearchStructure
 
     def __init__(
         self,
         *,
-        structure: Literal["tables", "orders"] = "orders",
+        structure: Literal["tables", "orders"] = "tables",
         n_functions: int = 300,
+        n_compared: int = 5_000,
         n_candidates: int = 500,
         megabytes: int = 200,
         centred: bool = True,
@@ -69,6 +77,7 @@ class HashedSearch(QueryStrategy):
         super().__init__(random_state=random_state)
         self.structure = structure
         self.n_functions = n_functions
+        self.n_compared = n_compared
         self.n_candidates = n_candidates
         self.megabytes = megabytes
         self.centred = centred
@@ -121,6 +130,9 @@ class HashedSearch(QueryStrategy):
     def _check(self) -> None:
         if self.structure not in STRUCTURES:
             raise InputError(f"structure must be one of {', '.join(STRUCTURES)}, got {self.structure!r}")
+        check_measure(self.measure, self.new_hasher().bits)
+        if self.n_compared < 0:
+            raise InputError(f"n_compared must be at least 0, got {self.n_compared}")
         if self.n_candidates < 1 or self.megabytes < 1:
             raise InputError(
                 f"n_candidates and megabytes must be at least 1, got {self.n_candidates} and {self.megabytes}"
@@ -142,28 +154,63 @@ class HashedSearch(QueryStrategy):
         self.hasher_ = hasher
         self.codes_ = codes
         self.structure_ = STRUCTURES[self.structure].build(
-            codes, n_candidates=self.n_candidates, n_bytes=self.megabytes * 10**6, seed=self.random_state
+            codes,
+            n_candidates=max(self.n_compared, self.n_candidates),
+            n_bytes=self.megabytes * 10**6,
+            seed=self.random_state,
         )
 
     def _candidates(self, query: Query) -> Rows:
         code = self.hasher_.hash_hyperplane(query.plane())
         wanted = max(self.n_candidates, 10 * query.n)
-        asked = wanted
+        asked = max(self.n_compared, wanted)
         while True:
             rows = self.structure_.candidates(code, asked, query.seed)
             allowed = rows[query.allowed(self.pool_.ids[rows])]
             if len(allowed) >= max(query.n, wanted // 2) or asked >= self.n_items:
-                return allowed[:wanted]
+                return likest(self.codes_, code, allowed, wanted, self.measure)
             asked *= 4
 
 
 class HHashSearch(HashedSearch):
     """Candidates by H-Hash: two bits a function, agreement of whole pairs (`core.hashing.HHash`).
 
-    Parameters are those of `HashedSearch`.
+    Parameters
+    ----------
+    measure : "disagreements" or "difference"
+        Which codes are most like the hyperplane's, see `core.search.ranking`.
+
+    Others are those of `HashedSearch`.
     """
 
     name = "h-hash"
+
+    def __init__(
+        self,
+        *,
+        measure: Measure = "difference",
+        structure: Literal["tables", "orders"] = "tables",
+        n_functions: int = 300,
+        n_compared: int = 5_000,
+        n_candidates: int = 500,
+        megabytes: int = 200,
+        centred: bool = True,
+        scale: float = 1.0,
+        n_directions: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            structure=structure,
+            n_functions=n_functions,
+            n_compared=n_compared,
+            n_candidates=n_candidates,
+            megabytes=megabytes,
+            centred=centred,
+            scale=scale,
+            n_directions=n_directions,
+            random_state=random_state,
+        )
+        self.measure = measure
 
     def new_hasher(self) -> HHash:
         """See `HashedSearch.new_hasher`."""
@@ -202,8 +249,9 @@ class EHHashSearch(HashedSearch):
         *,
         rank: int | Literal["dense", "auto"] = "auto",
         query_samples: int | None = None,
-        structure: Literal["tables", "orders"] = "orders",
+        structure: Literal["tables", "orders"] = "tables",
         n_functions: int = 300,
+        n_compared: int = 5_000,
         n_candidates: int = 500,
         megabytes: int = 200,
         centred: bool = True,
@@ -214,6 +262,7 @@ class EHHashSearch(HashedSearch):
         super().__init__(
             structure=structure,
             n_functions=n_functions,
+            n_compared=n_compared,
             n_candidates=n_candidates,
             megabytes=megabytes,
             centred=centred,

@@ -31,7 +31,7 @@ class Subsample(QueryStrategy):
 
     name = "subsample"
 
-    def __init__(self, *, n_scored: int = 10_000, run_length: int = 16, random_state: int = 0) -> None:
+    def __init__(self, *, n_scored: int = 10_000, run_length: int = 4, random_state: int = 0) -> None:
         super().__init__(random_state=random_state)
         self.n_scored = n_scored
         self.run_length = run_length

@@ -1,0 +1,54 @@
+"""A pool in memory: for trying a query strategy on arrays, without a source and a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.geometry import Hyperplane, unit_rows
+from core.selection.reader import Ids, Rows
+
+
+class ArrayPool:
+    """Rows in memory, with all that a query strategy needs of a pool.
+
+    Parameters
+    ----------
+    X : array of shape (N, n_features)
+        Made unit rows.
+    ids : array of shape (N,), int64, ascending
+        By default 0 … N − 1.
+    """
+
+    def __init__(self, X: ArrayLike, ids: ArrayLike | None = None) -> None:
+        self._X = unit_rows(X)
+        self.ids: Ids = np.arange(len(self._X)) if ids is None else np.asarray(ids, dtype=np.int64)
+        self.n_features = self._X.shape[1]
+        self.dtype = self._X.dtype
+
+    def __len__(self) -> int:
+        return len(self._X)
+
+    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
+        """wᵀx + b of every row in float32."""
+        scores: NDArray[np.float32] = self._X @ hyperplane.normal.astype(np.float32)
+        return scores + np.float32(hyperplane.bias)
+
+    def rows(self, rows: Rows) -> NDArray[np.float32]:
+        """The features of these rows."""
+        return self._X[rows]
+
+    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """All rows from `start_row` on, as one block."""
+        if start_row < len(self):
+            yield start_row, self._X[start_row:]
+
+    def prefix(self, n_rows: int) -> ArrayPool:
+        """The pool of the first `n_rows` rows."""
+        shorter = copy(self)
+        shorter._X = self._X[:n_rows]
+        shorter.ids = self.ids[:n_rows]
+        return shorter

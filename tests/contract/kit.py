@@ -1,0 +1,80 @@
+"""What the contract suite is run on: every strategy, small enough to be quick, and pools to put it to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.geometry import Hyperplane
+from core.selection import STRATEGIES, ArrayPool, Choice, Query, QueryStrategy, make_strategy
+
+SMALL = {"n_functions": 60, "n_compared": 60, "n_candidates": 20, "megabytes": 1}
+PAPER = {**SMALL, "n_compared": 0}
+
+VARIANTS: dict[str, tuple[str, dict]] = {
+    "random": ("random", {}),
+    "subsample": ("subsample", {"n_scored": 30}),
+    "subsample, all of a pool": ("subsample", {}),
+    "exhaustive": ("exhaustive", {}),
+    "h-hash": ("h-hash", {}),
+    "h-hash, tables": ("h-hash", SMALL),
+    "h-hash, orders": ("h-hash", {**SMALL, "structure": "orders"}),
+    "h-hash, tables, as in the paper": ("h-hash", {**PAPER, "measure": "disagreements"}),
+    "h-hash, orders, as in the paper": ("h-hash", {**PAPER, "structure": "orders"}),
+    "h-hash, not centred": ("h-hash", {**SMALL, "centred": False}),
+    "eh-hash": ("eh-hash", {}),
+    "eh-hash, tables, dense": ("eh-hash", {**SMALL, "rank": "dense"}),
+    "eh-hash, orders, rank 2": ("eh-hash", {**SMALL, "rank": 2, "structure": "orders"}),
+    "eh-hash, sampled query": ("eh-hash", {**PAPER, "rank": "dense", "query_samples": 40}),
+    "eh-hash, few directions": ("eh-hash", {**SMALL, "n_directions": 2}),
+    "bh-hash": ("bh-hash", {}),
+    "bh-hash, tables": ("bh-hash", SMALL),
+    "bh-hash, orders": ("bh-hash", {**PAPER, "structure": "orders"}),
+}
+assert {name for name, _ in VARIANTS.values()} == set(STRATEGIES)
+
+
+class LowestIdFirst(QueryStrategy):
+    """The least that a researcher has to write."""
+
+    name = "lowest-id"
+
+    def choose(self, query: Query) -> Choice:
+        rows = np.flatnonzero(query.allowed(self.pool_.ids))[: query.n]
+        return Choice(self.pool_.ids[rows], self.reader_.margins(rows, query.plane()), scored=len(rows))
+
+
+ALL = [*VARIANTS, "a researcher's own"]
+
+
+def make(variant: str, random_state: int = 0) -> QueryStrategy:
+    """A strategy of the suite, not fitted."""
+    if variant not in VARIANTS:
+        return LowestIdFirst(random_state=random_state)
+    name, params = VARIANTS[variant]
+    return make_strategy(name, random_state=random_state, **params)
+
+
+def nearest(variant: str) -> bool:
+    """Whether the strategy's answer is ordered by distance."""
+    return variant not in ("random", "a researcher's own")
+
+
+def gaussian_pool(n: int, d: int = 8, *, seed: int = 0, lean: float = 1.0) -> ArrayPool:
+    """Unit rows about a common direction, as GIST rows are; ids with gaps, as where items are held out."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X[:, 0] += lean * np.sqrt(d)
+    return ArrayPool(X, ids=5 + 3 * np.arange(n))
+
+
+def hyperplanes(n: int, d: int = 8, *, seed: int = 100) -> list[Hyperplane]:
+    """Some that cut through such a pool and some that pass beside it."""
+    rng = np.random.default_rng(seed)
+    return [Hyperplane(rng.standard_normal(d), 0.7 * rng.standard_normal()) for _ in range(n)]
+
+
+def brute_force(pool: ArrayPool, hyperplane: Hyperplane, exclude: set[int]) -> list[tuple[float, int]]:
+    """(|wᵀx + b|, id) of every item that is not excluded, the nearest first; the definition, in float64."""
+    margins = [abs(hyperplane.scores(x[None])[0]) for x in pool.rows(np.arange(len(pool)))]
+    pairs = zip(margins, pool.ids.tolist(), strict=True)
+    return sorted((margin, item) for margin, item in pairs if item not in exclude)

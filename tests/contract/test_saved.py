@@ -1,0 +1,135 @@
+"""What every query strategy promises about being saved, and what becomes of a damaged index."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from core.build import build
+from core.errors import InputError
+from core.selection import make_strategy, strategy_class
+from tests.contract.kit import ALL, gaussian_pool, hyperplanes, make
+from tests.fakes import FakeSource
+from tests.pools import small_parts
+
+every_strategy = pytest.mark.parametrize("variant", ALL)
+PLANES = hyperplanes(6)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    return gaussian_pool(300)
+
+
+@pytest.fixture
+def saved(pool, tmp_path):
+    """An index with many arrays, saved."""
+    make("h-hash, tables").fit(pool).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def answers(strategy):
+    found = [strategy.select(plane, 3, seed=seed) for seed, plane in enumerate(PLANES)]
+    return [(one.ids.tolist(), one.margins.tolist(), one.scored, one.items) for one in found]
+
+
+@every_strategy
+def test_saved_and_loaded_gives_the_same_answers(pool, tmp_path, variant):
+    """A loaded index has the parameters and answers of the saved one, and its arrays stay on disk."""
+    strategy = make(variant, random_state=3).fit(pool)
+    strategy.save(tmp_path / "index")
+    loaded = type(strategy).load(tmp_path / "index", pool)
+    assert loaded.params() == strategy.params()
+    assert answers(loaded) == answers(strategy)
+    assert all(isinstance(array, np.memmap) for array in loaded.arrays().values() if array.size > 1000)
+
+
+@every_strategy
+def test_a_saved_index_takes_up_a_pool_that_has_grown_since(pool, tmp_path, variant):
+    """It covers the rows that it covered, and grows like the one that was saved."""
+    young = make(variant).fit(pool.prefix(200))
+    young.save(tmp_path / "index")
+    loaded = type(young).load(tmp_path / "index", pool)
+    assert loaded.n_items == 200
+    assert answers(loaded) == answers(young)
+    assert answers(loaded.extended(pool)) == answers(make(variant).fit(pool))
+
+
+def test_saving_again_replaces_what_was_there(pool, saved):
+    """The folder always holds one whole index and nothing else."""
+    other = make("h-hash, tables", random_state=9).fit(pool)
+    other.save(saved)
+    assert answers(strategy_class("h-hash").load(saved, pool)) == answers(other)
+    assert [path.name for path in saved.parent.iterdir()] == ["index"]
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "lengthen", "remove"])
+def test_every_damaged_file_is_noticed_and_named(pool, saved, damage):
+    """Not one byte of an index may be other than it was written."""
+    whole = saved.with_name("whole")
+    saved.rename(whole)
+    for name in sorted(path.name for path in whole.iterdir()):
+        shutil.copytree(whole, saved)
+        path = saved / name
+        content = bytearray(path.read_bytes())
+        if damage == "flip":
+            content[len(content) // 2] ^= 1
+        path.write_bytes(content[:-1] if damage == "truncate" else content + (b"\n" * (damage == "lengthen")))
+        if damage == "remove":
+            path.unlink()
+        if (damage, name) != ("lengthen", "index.json"):  # a blank line more means nothing in JSON
+            with pytest.raises(InputError, match=f"{name}.*build the index again"):
+                strategy_class("h-hash").load(saved, pool)
+        shutil.rmtree(saved)
+
+
+@pytest.mark.parametrize("manifest", ["", "{}", "[]", "null", "not JSON", '{"format": "x"}', "\x00\xff"])
+def test_a_manifest_of_nonsense_is_noticed(pool, saved, manifest):
+    """Whatever stands in index.json, the answer is one sentence."""
+    (saved / "index.json").write_text(manifest, encoding="latin-1")
+    with pytest.raises(InputError, match=r"index\.json is damaged: build the index again"):
+        strategy_class("h-hash").load(saved, pool)
+
+
+def test_an_index_from_a_newer_version_is_refused(pool, saved):
+    """It says that it is newer, not that it is damaged."""
+    manifest = json.loads((saved / "index.json").read_text())
+    manifest["format"] = 99
+    (saved / "index.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="format 99, and 1 is the newest known"):
+        strategy_class("h-hash").load(saved, pool)
+
+
+def test_an_index_of_something_else_is_refused(pool, saved, tmp_path):
+    """An index goes with its strategy and its pool."""
+    with pytest.raises(InputError, match="holds an index for h-hash, not for bh-hash"):
+        strategy_class("bh-hash").load(saved, pool)
+    with pytest.raises(InputError, match="covers 300 rows, and the pool has only 299"):
+        strategy_class("h-hash").load(saved, pool.prefix(299))
+    with pytest.raises(InputError, match="was made for another pool"):
+        strategy_class("h-hash").load(saved, gaussian_pool(300, seed=1))
+    with pytest.raises(InputError, match="there is no index"):
+        strategy_class("h-hash").load(tmp_path / "nowhere", pool)
+
+
+@pytest.mark.parametrize("name", ["random", "subsample", "exhaustive", "h-hash", "eh-hash", "bh-hash"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_pool_on_disk_is_served_like_one_in_memory(monkeypatch, tmp_path, name, dtype):
+    """Segments of any length, mapped, of either number format: margins are those of the stored rows."""
+    small_parts(monkeypatch)
+    pool = build(FakeSource(230, 6, held_out=range(0, 230, 7)), tmp_path / "pool", dtype=dtype)
+    strategy = make_strategy(name).fit(pool.prefix(120)).extended(pool)
+    strategy.save(tmp_path / "index")
+    for index in (strategy, type(strategy).load(tmp_path / "index", pool)):
+        for plane in hyperplanes(5, d=6):
+            found = index.select(plane, 4, exclude=pool.ids[:50])
+            assert not np.isin(found.ids, pool.ids[:50]).any()
+            assert np.allclose(
+                found.margins, np.abs(plane.scores(pool.rows_of(found.ids))), rtol=0, atol=1e-12
+            )
+            if name != "random":
+                best = np.abs(plane.scores(pool.rows(np.arange(50, len(pool))))).min()
+                assert found.margins[0] == pytest.approx(best, abs=1e-12)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+import core.selection.registry
+from core.errors import InputError
+from core.selection import STRATEGIES, make_strategy, strategy_names
+from tests.contract.kit import LowestIdFirst, gaussian_pool, hyperplanes
+
+
+@pytest.fixture
+def plugins(monkeypatch):
+    """Another package's strategies: a good one, one that is missing, one that is none."""
+    group = core.selection.registry.ENTRY_POINTS
+    entries = [
+        EntryPoint("lowest-id", "tests.contract.kit:LowestIdFirst", group),
+        EntryPoint("absent", "nowhere.to.be:Found", group),
+        EntryPoint("a-function", "tests.contract.kit:make", group),
+    ]
+
+    def entry_points(*, group, name=None):
+        return [entry for entry in entries if entry.group == group and name in (None, entry.name)]
+
+    monkeypatch.setattr(core.selection.registry, "entry_points", entry_points)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_is_made_by_its_name(name):
+    """Every strategy calls itself what it is called, and tells its parameters."""
+    strategy = make_strategy(name, random_state=4)
+    assert strategy.name == name
+    assert make_strategy(name, **strategy.params()).params() == strategy.params()
+
+
+def test_an_unknown_name_is_refused_with_the_names_there_are(plugins):
+    """The message lists what is allowed, other packages' strategies included."""
+    with pytest.raises(InputError, match=r"one of random, subsample, exhaustive, .*lowest-id, got 'psychic'"):
+        make_strategy("psychic")
+    assert strategy_names()[:3] == ["random", "subsample", "exhaustive"]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_an_unknown_parameter_is_refused_with_those_there_are(name):
+    """The message lists the strategy's parameters."""
+    with pytest.raises(InputError, match=f"{name} has the parameters .*random_state; got colour"):
+        make_strategy(name, colour="red")
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"structure": "heap"}, "structure must be one of tables, orders, got 'heap'"),
+        ({"n_functions": 0}, "n_functions must be at least 1, got 0"),
+        ({"n_candidates": 0}, "n_candidates and megabytes must be at least 1, got 0 and 200"),
+        ({"n_compared": -1}, "n_compared must be at least 0, got -1"),
+        ({"scale": 0.0}, "scale must be positive, got 0.0"),
+        ({"n_directions": 0}, "n_directions must be at least 1 or None, got 0"),
+        ({"measure": "length"}, "measure must be one of disagreements, difference here, got 'length'"),
+    ],
+)
+def test_a_parameter_out_of_range_is_refused(params, message):
+    """It is named, with the value given and what is allowed."""
+    with pytest.raises(InputError, match=message):
+        make_strategy("h-hash", **params).fit(gaussian_pool(20))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"rank": 0}, "rank must be .* at least 1, got 0"),
+        ({"rank": "thick"}, "rank must be .* at least 1, got 'thick'"),
+        ({"rank": 2, "query_samples": 10}, "query_samples needs rank='dense', got rank=2 in 9 dimensions"),
+        ({"rank": "dense", "query_samples": 0}, "query_samples must be at least 1 or None, got 0"),
+        ({"rank": "dense", "n_functions": 10**6}, "45000000 numbers, at most"),
+    ],
+)
+def test_a_parameter_of_eh_hash_out_of_range_is_refused(params, message):
+    """As above."""
+    with pytest.raises(InputError, match=message):
+        make_strategy("eh-hash", **params).fit(gaussian_pool(20))
+
+
+def test_another_package_adds_a_strategy_by_an_entry_point(plugins):
+    """One class and one line of packaging."""
+    strategy = make_strategy("lowest-id").fit(gaussian_pool(20))
+    assert isinstance(strategy, LowestIdFirst)
+    assert strategy.select(hyperplanes(1)[0], exclude=[5]).ids.tolist() == [8]
+
+
+def test_a_strategy_of_another_package_that_cannot_be_used_is_refused(plugins):
+    """The message names the strategy and where it should be."""
+    with pytest.raises(InputError, match=r"strategy absent of nowhere\.to\.be:Found cannot be loaded"):
+        make_strategy("absent")
+    with pytest.raises(InputError, match=r"strategy a-function of .* is not a QueryStrategy"):
+        make_strategy("a-function")
