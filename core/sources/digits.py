@@ -78,6 +78,12 @@ class Digits(Source):
             )
         return cls(spec["n_pool"], seed=spec["seed"], n_held_out=spec["n_held_out"])
 
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:  # noqa: ARG002
+        """See `Source.continuing`: whatever grows keeps the held-out items that it began with."""
+        if spec.get("kind") != self.kind or spec.get("seed") != self.seed:
+            return self
+        return type(self)(self.n_pool, seed=self.seed, n_held_out=spec["n_held_out"])
+
     def name(self, item: int) -> str:
         """Such as "digit 123"."""
         return f"digit {item}"

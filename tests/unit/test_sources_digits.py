@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
+from core.build import build
 from core.errors import InputError
 from core.features import compute
 from core.sources import Digits, open_source
@@ -129,3 +131,12 @@ def test_a_digit_is_needed() -> None:
     """A pool of no digits is refused."""
     with pytest.raises(InputError, match="at least 1 item, got 0"):
         Digits(0)
+
+
+def test_a_pool_of_digits_can_grow(tmp_path: Path) -> None:
+    """More digits join at the end; the held-out ones stay those that it began with."""
+    small = build(Digits(700), tmp_path / "pool")
+    grown = build(Digits(900), tmp_path / "pool")
+    assert len(grown) == 900
+    assert np.array_equal(grown.ids[:700], small.ids)
+    assert np.array_equal(grown.held_out.ids, small.held_out.ids)
