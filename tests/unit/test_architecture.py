@@ -26,7 +26,7 @@ def imports(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("package", FORBIDDEN)
 def test_imports_point_down(package):
-    """core and storage know neither each other, nor the app, nor Streamlit."""
+    """Core and storage know neither each other, nor the app, nor Streamlit."""
     files = list((ROOT / package).rglob("*.py"))
     assert files
     wrong = {str(f.relative_to(ROOT)): bad for f in files if (bad := imports(f) & FORBIDDEN[package])}
