@@ -91,9 +91,10 @@ export class Notes {
 
   show({ notes, history, round, item }) {
     ROWS.forEach((row, i) => {
-      const { whole: place, value, aside, course } = this.#rows[i];
+      const { whole: place, value, unit, aside, course } = this.#rows[i];
       place.hidden = row.absent?.(notes) ?? false;
       say(value, write(row, notes));
+      unit.hidden = notes[row.name] == null;
       say(aside, row.aside(notes));
       course.setAttribute("d", trace(history[row.name] ?? [], row.scale));
       moveDot(course.nextSibling, history[row.name] ?? [], row.scale);
@@ -146,10 +147,11 @@ function makeRow(row, list) {
   const dot = drawn("circle", { class: "dot", r: 4 });
   const size = { width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}` };
   const chart = drawn("svg", { class: "chart", "aria-hidden": "true", ...size }, course, dot);
-  const figure = element("dd", {}, element("span", {}, value, element("span", { className: "unit" }, row.unit)), chart);
+  const unit = element("span", { className: "unit" }, row.unit);
+  const figure = element("dd", {}, element("span", {}, value, unit), chart);
   const place = element("div", {}, element("dt", {}, element("span", {}, ...nameOf(row)), aside), figure);
   list.append(place);
-  return { whole: place, value, aside, course };
+  return { whole: place, value, unit, aside, course };
 }
 
 function makeBrief(row, list) {
@@ -175,9 +177,9 @@ function points(values, scale) {
   if (!known.length) return [];
   const low = Math.min(...known);
   const span = Math.max(...known) - low;
-  const step = (WIDTH - 8) / Math.max(1, values.length - 1);
+  const step = Math.min(8, (WIDTH - 8) / Math.max(1, values.length - 1));
   const y = (height) => HEIGHT - 5 - (span > 1e-9 ? ((height - low) / span) * (HEIGHT - 10) : (HEIGHT - 10) / 2);
-  return heights.flatMap((height, i) => (height === null ? [] : [[i * step + 3, y(height)]]));
+  return heights.flatMap((height, i) => (height === null ? [] : [[WIDTH - 5 - (values.length - 1 - i) * step, y(height)]]));
 }
 
 function trace(values, scale) {

@@ -9,7 +9,6 @@ const CHOICES = [
   { answer: "unsure", word: "Unsure", key: "m" },
 ];
 const WORDS = Object.fromEntries(CHOICES.map(({ answer, word }) => [answer, word.toLowerCase()]));
-const GAP = 6;
 
 /** What the strip shows: the server's last answers, changed by those that still wait to be saved. */
 export function merged(strip, pending, pictures) {
@@ -59,9 +58,11 @@ export class Strip {
   /** Show as many as there is room for. */
   fit() {
     const wide = this.#place.clientWidth >= this.#place.clientHeight;
-    const size = parseFloat(getComputedStyle(this.#place).getPropertyValue("--thumb"));
+    const style = getComputedStyle(this.#place);
+    const size = parseFloat(style.getPropertyValue("--thumb"));
+    const gap = parseFloat(style.columnGap);
     const length = wide ? this.#place.clientWidth : this.#place.clientHeight;
-    const room = Math.max(0, Math.floor((length + GAP) / (size + GAP)));
+    const room = Math.max(0, Math.floor((length + gap) / (size + gap)));
     const shown = room ? this.#entries.slice(-room) : [];
     const present = new Map([...this.#place.querySelectorAll("button.thumb")].map((b) => [b.dataset.answerId, b]));
     const buttons = shown.map((entry) => fill(present.get(entry.answer_id) ?? makeThumb(entry), entry));
