@@ -90,7 +90,8 @@ def pick_strategy(project: Project, session: LabelingSession) -> None:
 
     def named(name: str) -> str:
         known = strategies[name]
-        return known.label if known.ready else f"{known.label} (being prepared)"
+        waited_for = name == session.strategy and not known.ready
+        return f"{known.label} (being prepared)" if waited_for else known.label
 
     def picked() -> None:
         session.set_strategy(st.session_state["strategy"])

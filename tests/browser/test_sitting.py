@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser
+
+from app.workspace import NewProject, Workspace
+from tests.browser.labeling import Labeling
+from tests.browser.served import free_port
+from tests.browser.sitting import ServedProject, Sitting, is_sound, run, truth_of
+
+
+def test_a_sitting_with_everything_that_can_happen(tmp_path: Path, browser: Browser) -> None:
+    """Bursts, held keys, undo, corrections, strategies, reload, kill -9: each answer is stored once, rightly."""
+    data = tmp_path / "projects"
+    with Workspace(data) as workspace:
+        workspace.create(NewProject("digits:1500", "Is this a 7?"), key=ServedProject.key)
+    server = ServedProject(data, items=0, port=free_port())
+    server.start()
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    labeling = Labeling(page, f"{server.url}/?project={server.key}")
+    found = run(Sitting(server, labeling, truth_of(server, "7")), answers=40)
+    server.stop()
+    assert is_sound(found), found
