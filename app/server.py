@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from app.workspace import Workspace
 
 MAIN = Path(__file__).parent / "pages" / "main.py"
-"""Beside the pages: with a folder named pages beside it, Streamlit would take them for pages of its own kind."""
+"""Lies among the pages: beside a folder of that name Streamlit would take them for pages of its own kind."""
 
 LARGEST_UPLOAD_MB = 20
 
@@ -129,7 +129,7 @@ def _port_problem(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"Port {port} on {host} is in use: stop the program that has it, or choose another with --port"
     if error.errno == errno.EACCES:
-        return f"Port {port} on {host} needs rights that this user does not have: choose one above 1023 with --port"
+        return f"Port {port} on {host} needs rights that you do not have: choose one above 1023 with --port"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{host} is no address of this machine: choose another with --host"
     return f"Port {port} on {host} cannot be listened on: {error.strerror}"

@@ -99,7 +99,7 @@ _VARIABLES = {
 
 
 def page_style() -> str:
-    """The style sheet of what surrounds the card, with the palette as CSS variables that the card inherits."""
+    """The style sheet of what surrounds the card; its variables, the palette, reach into the card too."""
     colours = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()}
     said = [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in colours.items()]
     said += [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in STRATEGY_COLOURS.items()]

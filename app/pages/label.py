@@ -1,4 +1,4 @@
-"""The labeling page: what changes with the session stands in a row above the card, which alone runs again at each answer."""
+"""The labeling page: pickers in a row, and the card, which alone is run again at each answer."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def still_preparing(project: Project, session: LabelingSession) -> bool:
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: Project, session: LabelingSession) -> None:
-    """How far the pool is; runs by itself, beside the card. When all is ready the page is run once, without it."""
+    """How far the pool is; runs by itself beside the card, and in the end runs the page once, without it."""
     if not still_preparing(project, session):
         st.rerun()
     progress = project.build_progress()
@@ -133,7 +133,7 @@ def show_card(project: Project, session: LabelingSession) -> None:
 
 
 def take(project: Project, session: LabelingSession, answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Store `answers` and return the card; what could not be stored stays in the browser, with the reason in sight."""
+    """Store `answers` and return the card; what can't be stored stays in the browser, the reason in sight."""
     settled: dict[str, Any] = {"acked": [], "refused": []}
     try:
         for name in {answer.get("session") for answer in answers} - {session.id}:

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from app.image_choices import CHOICES, source_word
+from core.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("choice", "paths", "options", "word"),
+    [
+        ("folder", {"folder": " /data/leaves "}, {}, "/data/leaves"),
+        ("folder", {"folder": "/data/leaves"}, {"times": 20}, "enlarged:20:/data/leaves"),
+        ("digits", {}, {"items": 50_000, "times": 3}, "digits:50000"),
+        ("cifar10", {"path": "/data/c.tar.gz"}, {}, "cifar10:/data/c.tar.gz"),
+        ("arrays", {"features": "/e.npy", "images": "/i"}, {}, "arrays:/e.npy,/i"),
+    ],
+)
+def test_the_form_speaks_the_command_lines_words(
+    choice: str, paths: dict[str, str], options: dict[str, int], word: str
+) -> None:
+    """What is chosen on the start page is a SOURCE word."""
+    assert source_word(choice, paths, **options) == word
+
+
+@pytest.mark.parametrize("choice", [name for name, offered in CHOICES.items() if offered.fields])
+def test_an_empty_field_is_named(choice: str) -> None:
+    """The sentence says which field, and what could stand there."""
+    field = CHOICES[choice].fields[0]
+    with pytest.raises(InputError, match=f"{field.label} is empty.*{field.placeholder}"):
+        source_word(choice, {field.name: "  "})

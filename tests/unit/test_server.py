@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import re
+import socket
+
+import pytest
+
+from app.component import answers_of, script
+from app.server import address, require_free_port, server_config
+from app.theme import DARK, LIGHT, STRATEGY_COLOURS, page_style
+from core.errors import InputError
+from core.selection import strategy_names
+
+
+def test_a_port_in_use_is_refused_in_one_sentence() -> None:
+    """Before anything is built or opened."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"Port {port} on 127.0.0.1 is in use.*--port"):
+            require_free_port("127.0.0.1", port)
+    require_free_port("127.0.0.1", port)
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    """192.0.2.1 is reserved for examples and never ours."""
+    with pytest.raises(InputError, match=r"192\.0\.2\.1 is no address of this machine"):
+        require_free_port("192.0.2.1", 8501)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("127.0.0.1", "http://127.0.0.1:80/"), ("0.0.0.0", "http://127.0.0.1:80/"), ("::1", "http://[::1]:80/")],
+)
+def test_the_address_can_be_opened_on_this_machine(host: str, url: str) -> None:
+    """All interfaces are no address to open."""
+    assert address(host, 80) == url
+
+
+def test_nothing_is_sent_to_strangers() -> None:
+    """No usage statistics, and only the address that was asked for."""
+    config = server_config("127.0.0.1", 8600)
+    assert config["server.address"] == "127.0.0.1"
+    assert config["browser.gatherUsageStats"] is False
+
+
+def test_streamlit_knows_every_option() -> None:
+    """A misspelt option would stop the server only when it starts."""
+    from streamlit import config as known
+
+    assert set(server_config("127.0.0.1", 8600)) <= set(known._config_options_template)
+
+
+def test_the_cards_modules_become_one() -> None:
+    """No import is left over, and one default export."""
+    joined = script()
+    assert not re.search(r"^import ", joined, re.MULTILINE)
+    assert re.findall(r"^export .*$", joined, re.MULTILINE) == ["export default function (component) {"]
+
+
+def test_every_strategy_has_a_colour_in_light_and_dark() -> None:
+    """What can be picked can be drawn."""
+    assert set(strategy_names()) <= set(STRATEGY_COLOURS)
+    assert set(LIGHT) == set(DARK)
+    style = page_style()
+    assert all(f"--m-{name}:" in style for name in STRATEGY_COLOURS)
+
+
+@pytest.mark.parametrize("state", [{}, {"pending": None}, {"pending": "x"}, {"pending": [1, "a"]}])
+def test_nonsense_from_a_browser_is_no_answer(state: dict[str, object]) -> None:
+    """Whatever is sent, only mappings come through to be checked further."""
+    assert answers_of(state) == []

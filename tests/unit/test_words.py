@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from app import words
+from core.progress import Progress
+
+
+def test_growth_says_how_far_how_fast_and_how_long() -> None:
+    """The sentence that the start page shows."""
+    progress = Progress(612_000, 1_000_000, per_second=4950.0, seconds_left=78.4)
+    assert words.growth(progress) == "612,000 of 1,000,000 items, 4,950 images/s, about 1 min 18 s left"
+
+
+def test_growth_promises_nothing_before_it_knows() -> None:
+    """No rate and no time are made up."""
+    assert words.growth(Progress(0, 2000)) == "0 of 2,000 items"
+
+
+def test_a_build_that_stopped_does_not_look_as_if_it_went_on() -> None:
+    """What nobody builds has no time left."""
+    stopped = Progress(500, 2000, per_second=100.0, seconds_left=15.0, state="stopped")
+    assert words.growth(stopped) == "500 of 2,000 items, stopped"
+    assert words.short_growth(stopped) == "The pool grows: 25 %, stopped"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.2, "1 s"), (59.4, "59 s"), (60, "1 min 0 s"), (3900, "1 h 5 min")]
+)
+def test_durations_are_said_as_people_say_them(seconds: float, said: str) -> None:
+    """Hours lose their seconds."""
+    assert words.duration(seconds) == said
+
+
+def test_the_share_of_an_empty_pool_is_nothing() -> None:
+    """No division by an unknown total, and never more than all."""
+    assert words.done_share(Progress(0, 0)) == 0
+    assert words.done_share(Progress(2100, 2000)) == 1
