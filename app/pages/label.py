@@ -32,7 +32,7 @@ def main() -> None:
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
         settings(project, session)
-        if still_preparing(project, session):
+        if project.build_progress() or unready(project, session):
             with st.container(key="growth"):
                 watch(project, session)
         st.space("stretch")
@@ -66,7 +66,13 @@ def chosen_session(project: Project) -> LabelingSession:
 
 def pick_concept(project: Project, session: LabelingSession) -> None:
     """The project's questions; another question is another session."""
-    concepts = {concept.id: concept.question for concept in project.concepts()}
+    concepts = {concept.id: concept for concept in project.concepts()}
+
+    def named(concept: int) -> str:
+        """The browser tells options apart by what they are called: alike questions need their names."""
+        question = concepts[concept].question
+        alike = sum(other.question == question for other in concepts.values())
+        return question if alike == 1 else f"{question} ({concepts[concept].name})"
 
     def picked() -> None:
         st.session_state["concept", project.key] = st.session_state["question"]
@@ -76,7 +82,7 @@ def pick_concept(project: Project, session: LabelingSession) -> None:
     st.selectbox(
         "Question",
         list(concepts),
-        format_func=concepts.__getitem__,
+        format_func=named,
         key="question",
         on_change=picked,
         label_visibility="collapsed",
@@ -86,12 +92,7 @@ def pick_concept(project: Project, session: LabelingSession) -> None:
 
 def pick_strategy(project: Project, session: LabelingSession) -> None:
     """Who chooses the next item; may change at any time."""
-    strategies = {strategy.name: strategy for strategy in project.strategies()}
-
-    def named(name: str) -> str:
-        known = strategies[name]
-        waited_for = name == session.strategy and not known.ready
-        return f"{known.label} (being prepared)" if waited_for else known.label
+    labels = {strategy.name: strategy.label for strategy in project.strategies()}
 
     def picked() -> None:
         session.set_strategy(st.session_state["strategy"])
@@ -99,8 +100,8 @@ def pick_strategy(project: Project, session: LabelingSession) -> None:
     st.session_state["strategy"] = session.strategy
     st.selectbox(
         "Query strategy",
-        list(strategies),
-        format_func=named,
+        list(labels),
+        format_func=labels.__getitem__,
         key="strategy",
         on_change=picked,
         label_visibility="collapsed",
@@ -108,20 +109,21 @@ def pick_strategy(project: Project, session: LabelingSession) -> None:
     )
 
 
-def still_preparing(project: Project, session: LabelingSession) -> bool:
-    """Whether the pool grows or the strategy's index is being built."""
-    growing = project.build_progress() is not None
-    return growing or not any(known.ready for known in project.strategies() if known.name == session.strategy)
+def unready(project: Project, session: LabelingSession) -> str | None:
+    """Label of the session's strategy while its index is being built."""
+    return next((s.label for s in project.strategies() if s.name == session.strategy and not s.ready), None)
 
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: Project, session: LabelingSession) -> None:
-    """How far the pool is; runs by itself beside the card, and in the end runs the page once, without it."""
-    if not still_preparing(project, session):
-        st.rerun()
-    progress = project.build_progress()
+    """How far pool and index are; runs by itself beside the card, and in the end runs the page once more."""
+    progress, label = project.build_progress(), unready(project, session)
     if progress is not None:
         st.progress(words.done_share(progress), text=words.short_growth(progress))
+    elif label is not None:
+        st.caption(f"{label} is being prepared")
+    else:
+        st.rerun()
 
 
 @st.fragment
