@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("question")
     parser.add_argument("--positive")
     parser.add_argument("--answers", type=int, default=200)
-    parser.add_argument("--screenshots", type=Path)
+    parser.add_argument("--screenshot", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "projects"
@@ -242,9 +242,14 @@ def main() -> None:
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             labeling = Labeling(page, f"{server.url}/?project={server.key}")
             first = time.monotonic() - started
-            found = run(Sitting(server, labeling, truth_of(server, asked.positive)), asked.answers)
-            if asked.screenshots:
-                page.screenshot(path=asked.screenshots)
+            try:
+                found = run(Sitting(server, labeling, truth_of(server, asked.positive)), asked.answers)
+            except Exception:
+                print(server.log.read_text("utf-8", "replace"), file=sys.stderr)
+                raise
+            finally:
+                if asked.screenshot:
+                    page.screenshot(path=asked.screenshot)
             browser.close()
         found["first_image_s"] = round(first, 1)
         found["items_in_the_end"] = len(Pool.open(server.pool))
