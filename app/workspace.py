@@ -252,10 +252,10 @@ class Workspace:
 
 
 def guess_class(question: str, classes: Sequence[str]) -> str | None:
-    """The class that a question names as its last word: "airplane" in "Is it an airplane?"."""
-    words = re.findall(r"[\w-]+", question.lower())
-    named = [name for name in classes if name.lower() in words[-1:]]
-    return named[0] if len(named) == 1 else None
+    """The class that a question ends in: "airplane" in "Is it an airplane?"; the longest where several do."""
+    asked = " " + " ".join(re.findall(r"[\w-]+", question.lower()))
+    named = [name for name in classes if asked.endswith(" " + " ".join(re.findall(r"[\w-]+", name.lower())))]
+    return max(named, key=len, default=None)
 
 
 def _status(yes: int, no: int, skipped: int, accuracy: float | None, *, growing: bool) -> str:

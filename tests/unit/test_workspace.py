@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from app.workspace import NewProject, Workspace, guess_class
+from core.errors import InputError
+from tests.projects import digits_pool, label, new_project, open_workspace
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("Is this a 7?", "7"),
+        ("Is it an airplane?", "airplane"),
+        ("Is it an African Elephant?", "African elephant"),
+        ("Is it an elephant?", "elephant"),
+        ("Is it a biplane?", None),
+        ("Is it 7 or 8 years old?", None),
+        ("", None),
+    ],
+)
+def test_a_question_names_its_class(question, named):
+    """The class at the question's end means yes; half a word is no class."""
+    assert guess_class(question, ["7", "airplane", "plane", "elephant", "African elephant"]) == named
+
+
+@pytest.mark.parametrize(
+    ("new", "word"),
+    [
+        (NewProject("digits:200", "  "), "question"),
+        (NewProject("", "Is it?"), "folder"),
+        (NewProject("digits:200", "Is it a 12?", "12"), "12"),
+        (NewProject("digits:200", "Is it a 7?", examples=(b"no image",)), "image"),
+        (NewProject("/nowhere/at/all", "Is it?"), "nowhere"),
+    ],
+)
+def test_a_project_that_cannot_be_made_leaves_nothing_behind(tmp_path, new, word):
+    """One sentence, and the folder is as empty as before."""
+    with open_workspace(tmp_path) as workspace:
+        with pytest.raises(InputError, match=word):
+            workspace.create(new)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_two_projects_with_the_same_question_have_their_own_folders(tmp_path):
+    """A name that is taken gets a number."""
+    with open_workspace(tmp_path) as workspace:
+        one, other = new_project(workspace), new_project(workspace)
+        assert one.key != other.key
+        assert {summary.key for summary in workspace.projects()} == {one.key, other.key}
+
+
+def test_the_list_tells_how_far_each_project_is(tmp_path):
+    """Counts and accuracy of labeled ones; a damaged one says so and hides none of the others."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        label(project.session(), 12)
+        broken = tmp_path / "broken"
+        broken.mkdir()
+        (broken / "project.json").write_text("{", "utf-8")
+        summaries = {summary.key: summary for summary in workspace.projects()}
+    assert "held-out" in summaries[project.key].status
+    assert summaries[project.key].has_labels
+    assert len(summaries[project.key].thumbnails) == 5
+    assert "damaged" in summaries["broken"].problem
+
+
+def test_a_server_of_one_project_shows_and_makes_no_other(tmp_path):
+    """Its neighbours can be neither read nor joined."""
+    with open_workspace(tmp_path) as workspace:
+        mine, other = new_project(workspace).key, new_project(workspace).key
+    with Workspace(tmp_path, only=mine) as workspace:
+        assert [summary.key for summary in workspace.projects()] == [mine]
+        with pytest.raises(InputError, match="no project"):
+            workspace.project(other)
+        with pytest.raises(InputError, match="one project"):
+            workspace.create(NewProject(str(digits_pool()), "Is it a 3?"))
+
+
+def test_examples_are_what_labeling_starts_with(tmp_path):
+    """With images of a seven as examples, the first items are like them instead of random."""
+    from app.pictures import encode
+    from core.pool import Pool
+
+    source = Pool.open(digits_pool()).source
+    sevens = [item for item in range(40) if source.truth([item])[0] == 7][:3]
+    examples = tuple(encode(source.image(item, 100))[0] for item in sevens)
+    with open_workspace(tmp_path) as workspace:
+        key = workspace.create(NewProject(str(digits_pool()), "Is it a 7?", examples=examples))
+        session = workspace.project(key).session()
+        card = session.card()
+        assert card["notes"]["why"] == "example"
+        assert card["notes"]["n_labels"] == 3
+        assert len(card["concept"]["examples"]) == 3
+        assert source.truth([card["item"]["id"]])[0] == 7
