@@ -7,7 +7,7 @@ small ES modules and handed to Streamlit as one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,21 @@ FOLDER = Path(__file__).parent
 MODULES = ("dom.js", "queue.js", "notes.js", "strip.js", "card.js")
 """In the order of their imports."""
 
+STYLES = ("card.css", "stage.css", "margin.css", "layouts.css")
+"""In the order in which one outranks the other."""
+
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
 
 def script() -> str:
     """The modules as one: imports between them fall away, the default export stays."""
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", (FOLDER / name).read_text("utf-8"))) for name in MODULES)
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read(name))) for name in MODULES)
+
+
+def style() -> str:
+    """The style sheets as one."""
+    return "\n".join(_read(name) for name in STYLES)
 
 
 def label_card(payload: Mapping[str, Any], *, key: str) -> None:
@@ -46,10 +54,11 @@ def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _renderer() -> ComponentRenderer:
     import streamlit as st
 
-    read: Callable[[str], str] = lambda name: (FOLDER / name).read_text("utf-8")  # noqa: E731
-    return st.components.v2.component(
-        "marginalia_card", html=read("card.html"), css=read("card.css"), js=script()
-    )
+    return st.components.v2.component("marginalia_card", html=_read("card.html"), css=style(), js=script())
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text("utf-8")
 
 
 def _nothing() -> None:

@@ -56,6 +56,9 @@ class Card {
     this.abort = new AbortController();
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
+    for (const kind of ["keydown", "click"]) {
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
+    }
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
     window.addEventListener("online", () => this.send(), { signal });
     this.observer = new ResizeObserver(() => this.fit());
@@ -87,7 +90,7 @@ class Card {
     this.showItem();
     this.showSaving();
     clearTimeout(this.pollTimer);
-    if (this.data.waiting && !this.data.waiting.exhausted) this.poll();
+    if (mayStillCome(this.data.waiting)) this.poll();
   }
 
   begin(project, session) {
@@ -137,7 +140,6 @@ class Card {
       this.refresh();
       return;
     }
-    if (this.item && !this.answered.has(this.item.selection)) releaseFocus();
     this.item = item;
     this.paintedAt = null;
     if (item?.src) this.load(item, this.data);
@@ -333,6 +335,11 @@ class Card {
   }
 }
 
+/** Whether an image will come without anybody's doing. */
+function mayStillCome(waiting) {
+  return waiting !== null && (!waiting.exhausted || waiting.done < waiting.total);
+}
+
 /** Whether a key press is meant for a field: letters for text, arrows for everything that is set by them. */
 function isField(event) {
   const target = event.composedPath()[0];
@@ -342,10 +349,22 @@ function isField(event) {
   return Boolean(input) && !["checkbox", "button", "submit", "file"].includes(input.type);
 }
 
-/** Give the keys back to the card after a choice in one of Streamlit's pickers. */
-function releaseFocus() {
-  const active = document.activeElement;
-  if (active?.closest("[data-testid=stSelectbox]") && active.getAttribute("aria-expanded") !== "true") active.blur();
+/** Whether an event may pick an option of one of Streamlit's pickers. */
+function mayChoose(event) {
+  return event.key === "Enter" || event.composedPath().some((part) => part.role === "option");
+}
+
+/** Give the keys back to the card as soon as the picker that has the focus is closed. */
+async function releaseFocus() {
+  for (let tries = 0; tries < 30; tries += 1) {
+    await painted();
+    const active = document.activeElement;
+    if (!active?.closest("[data-testid=stSelectbox]")) return;
+    if (active.getAttribute("aria-expanded") !== "true") {
+      active.blur();
+      return;
+    }
+  }
 }
 
 export default function (component) {

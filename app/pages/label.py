@@ -48,7 +48,8 @@ def chosen_project() -> Project:
     if key is None:
         st.switch_page("start.py")
     project = workspace.project(key)
-    st.session_state["project"] = st.query_params["project"] = key
+    st.session_state["project"] = key
+    put_into_address("project", key)
     return project
 
 
@@ -60,8 +61,14 @@ def chosen_session(project: Project) -> LabelingSession:
     session = project.session(wanted, concept)
     sessions[project.key, session.concept.record.id] = session.id
     sessions[project.key, None] = session.id
-    st.query_params["session"] = session.id
+    put_into_address("session", session.id)
     return session
+
+
+def put_into_address(name: str, value: str) -> None:
+    """Each write is a message to the browser, even if nothing changes."""
+    if st.query_params.get(name) != value:
+        st.query_params[name] = value
 
 
 def pick_concept(project: Project, session: LabelingSession) -> None:

@@ -139,6 +139,24 @@ def test_the_strategy_can_be_changed_and_the_keys_go_on(server: Server, labeling
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes", "no", "yes"]
 
 
+def test_a_strategy_may_be_picked_before_its_index_is_there(server: Server, labeling: Labeling) -> None:
+    """Until then another stands in and says so; the page goes on without an error when the index is ready."""
+    labeling.press("y")
+    labeling.press("n")
+    labeling.page.get_by_role("combobox", name="Query strategy").click()
+    before = labeling.selection
+    labeling.page.get_by_role("option", name="BH-Hash").click()
+    expect(labeling.card).not_to_have_attribute("data-painted-selection", before)
+    labeling.wait()
+    for turn in range(60):
+        labeling.press("y" if turn % 2 else "n")
+        if "BH-Hash" in labeling.page.locator(".chosen").inner_text():
+            break
+    expect(labeling.page.locator(".st-key-growth")).to_have_count(0)
+    expect(labeling.page.get_by_role("combobox", name="Query strategy")).to_have_value("BH-Hash")
+    expect(labeling.page.get_by_test_id("stException")).to_have_count(0)
+
+
 def test_a_question_is_text_and_never_markup(server: Server, labeling: Labeling) -> None:
     """Whatever somebody calls a concept, nothing of it is run."""
     nasty = "Is it <img src=x onerror=\"document.title='run'\"> or **bold**?"
