@@ -274,9 +274,12 @@ class QueryStrategy(ABC):
         covered = pool if header["rows"] == len(pool) else pool.prefix(header["rows"])
         if header["pool"] != _fingerprint(covered):
             raise InputError(f"{folder} was made for another pool: build the index again")
-        strategy = cls(**header["params"])
-        strategy._cover(covered)
-        strategy.restore(arrays)
+        try:
+            strategy = cls(**header["params"])
+            strategy._cover(covered)
+            strategy.restore(arrays)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{folder} was made by another version: build the index again") from error
         return strategy
 
     def _cover(self, pool: PoolRows) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from core.build import build
 from core.errors import InputError
-from core.selection import make_strategy, strategy_class
+from core.selection import files, make_strategy, strategy_class
 from tests.contract.kit import ALL, gaussian_pool, hyperplanes, make
 from tests.fakes import FakeSource
 from tests.pools import small_parts
@@ -100,6 +100,17 @@ def test_an_index_from_a_newer_version_is_refused(pool, saved):
     manifest["format"] = 99
     (saved / "index.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match="format 99, and 1 is the newest known"):
+        strategy_class("h-hash").load(saved, pool)
+
+
+def test_an_index_of_a_version_with_other_parameters_or_arrays_is_refused(pool, saved):
+    """What this version cannot restore, it says it cannot."""
+    header, arrays = files.read_index(saved)
+    files.write_index(saved, {**header, "params": {**header["params"], "colour": 1}}, arrays)
+    with pytest.raises(InputError, match="was made by another version: build the index again"):
+        strategy_class("h-hash").load(saved, pool)
+    files.write_index(saved, header, {"codes": arrays["codes"]})
+    with pytest.raises(InputError, match="was made by another version: build the index again"):
         strategy_class("h-hash").load(saved, pool)
 
 

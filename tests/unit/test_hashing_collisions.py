@@ -50,9 +50,10 @@ def setting(hasher, seed=0):
     X = rng.standard_normal((500, D)).astype(np.float32) + 2
     hasher.fit(X)
     mu, c = X.mean(axis=0, dtype=np.float64), hasher.augmentation_.constant
-    normal = rng.standard_normal(D)
-    plane = Hyperplane(normal, 0.05 * c - normal @ mu)
     P = np.eye(D) if hasher.n_directions is None else hasher.augmentation_.directions.astype(np.float64)
+    normal = rng.standard_normal(D)
+    # Nearly through the mean: points, whose last coordinate is c > 0, can then be at any angle.
+    plane = Hyperplane(normal, 0.03 * c * np.linalg.norm(P.T @ normal) - normal @ mu)
     q = np.append(P.T @ plane.normal, (plane.bias + plane.normal @ mu) / c)
     points = [mu + P @ vector_at(angle, q, rng, last=c)[:-1] for angle in ANGLES]
     return hasher, plane, np.array(points, dtype=np.float32)
