@@ -46,7 +46,7 @@ const ROWS = [
     unit: "ms",
     write: fixed(1),
     aside: (notes) => `${whole(notes.n_labels)} ${notes.n_labels === 1 ? "label" : "labels"}`,
-    scale: (value) => value,
+    scale: Math.log,
   },
   {
     name: "accuracy",
