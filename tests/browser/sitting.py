@@ -250,10 +250,10 @@ def main() -> None:
             finally:
                 if asked.screenshot:
                     page.screenshot(path=asked.screenshot)
+                server.stop()
             browser.close()
         found["first_image_s"] = round(first, 1)
         found["items_in_the_end"] = len(Pool.open(server.pool))
-        server.stop()
         verify = [sys.executable, "-m", "app.cli", "verify", str(data / server.key), "--json"]
         found["verify"] = json.loads(
             subprocess.run(verify, capture_output=True, text=True, check=False).stdout
