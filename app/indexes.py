@@ -156,7 +156,7 @@ class Indexes:
         try:
             self._folder.mkdir(exist_ok=True)
             fitted.save(self._folder / name)
-        except OSError as error:
+        except (InputError, OSError) as error:
             log.warning("The index %s could not be saved and will be built anew next time: %s", name, error)
 
     def _time_full_scan(self, pool: Pool) -> None:

@@ -107,12 +107,6 @@ class Project:
         """A new yes/no question over the same pool."""
         return create_concept(self.concept_store, question, name, guideline, positive_class)
 
-    def last_accuracy(self, concept_id: int) -> float | None:
-        """The newest held-out accuracy of the concept, 0 … 1; None where truth is unknown."""
-        newest = [self.log.last_selection(session.id) for session in self.log.sessions(concept_id)]
-        known = [selection for selection in newest if selection and selection.accuracy is not None]
-        return max(known, key=lambda selection: selection.seq).accuracy if known else None
-
     def live_concept(self, concept_id: int) -> LiveConcept:
         """The concept's state in this process, shared by its sessions."""
         with self._lock:

@@ -238,7 +238,7 @@ class Workspace:
         pool = project.pool
         progress = project.build_progress()
         subtitle = f"{pool.title}, {len(pool):,} items" if pool else "The pool is being built"
-        accuracy = project.last_accuracy(concept.id)
+        accuracy = project.log.latest_accuracy(concept.id)
         return ProjectSummary(
             key=key,
             title=concept.question,

@@ -150,6 +150,14 @@ class LabelLog:
         query = _selections().where(Selection.session_id == session_id).order_by(Selection.seq.desc())
         return [rows.selection(row) for row in reversed(self._all(query.limit(n)))]
 
+    def latest_accuracy(self, concept_id: int) -> float | None:
+        """The accuracy of the concept's newest selection that has one, 0 … 1."""
+        query = select(Selection.accuracy).where(
+            Selection.concept_id == concept_id, Selection.accuracy.is_not(None)
+        )
+        found = self._all(query.order_by(Selection.seq.desc()).limit(1))
+        return float(found[0][0]) if found else None
+
     def is_answered(self, selection_id: str) -> bool:
         """Whether an answer that was not undone refers to the selection."""
         undo = aliased(Answer)

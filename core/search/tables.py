@@ -4,10 +4,12 @@ A query looks at the bucket of its own key in each table (Section 3.1 of the pap
 Motwani 1999). A point that agrees with the query in one function with probability p is in its bucket with
 probability p^width, so wide keys sharpen any difference in p, and need more tables for as many candidates.
 
-**The rule.** At right angles, and on average hardly less, p is 1/4 for a pair of bits and 1/2 for one bit. A
-bucket of `width` functions is then expected to hold N·p^width rows, and ⌈n_candidates / (N·p^width)⌉ tables
-together the wanted number. The width is the largest for which so many tables fit into `n_bytes` (4 bytes a
-row and 4 a bucket in each table) and are at most `MOST_TABLES`.
+**The rule.** At right angles p is 1/4 for a pair of bits and 1/2 for one bit. If all points were there, a
+bucket of `width` functions would be expected to hold N·p^width rows, and ⌈n_candidates / (N·p^width)⌉
+tables together the wanted number. (They are not, so fewer are found: with the paper's SVMs typical points
+are at 50° to the hyperplane's normal once they are augmented, where p is 0.2 and the buckets hold a fifth
+to a half of that.) The width is the largest for which so many tables fit into `n_bytes` (4 bytes a row and
+4 a bucket in each table) and are at most `MOST_TABLES`.
 
 **When buckets hold too few**, the buckets whose key differs in one function are looked at next, and after
 them random rows make up the number: the caller always gets as many as it wants. When they hold too many,

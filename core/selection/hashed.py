@@ -5,8 +5,7 @@ permuted orders, compute wᵀx + b of those alone, take the nearest. The paper s
 
 The mean, the constant and the directions by which points are augmented are those of the pool's first
 `FIT_ROWS` rows. So they stay what they are when the pool grows: the codes of the old rows are kept, only
-the new rows are hashed, and tables and orders are made again from the codes, which takes seconds where
-hashing takes a minute.
+the new rows are hashed, and tables and orders are made again from the codes, the smaller part of the work.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class HashedSearch(QueryStrategy):
         How many items to score, N^ρ in the paper and 500 there; at least ten for each item wanted are.
         Where so many are excluded that fewer than half of this number remain, more are looked up.
     megabytes : int
-        How much memory the structure may take, beside the codes (75 bytes a row for H-Hash, 38 for the
+        How much memory the structure may take, beside the codes (80 bytes a row for H-Hash, 40 for the
         others).
     centred : bool
     scale : float

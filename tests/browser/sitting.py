@@ -84,7 +84,7 @@ class Sitting:
         self.expected.append((item, word))
 
     def burst(self, key: str = "n", presses: int = 20, gap_ms: int = 20) -> None:
-        """Presses faster than the machine: each that meets a painted image is an answer, the others are none."""
+        """Presses faster than the machine: those that meet a painted image are answers, others none."""
         before = len(self.labeling.presses())
         for _ in range(presses):
             self.labeling.page.keyboard.press(key)

@@ -11,7 +11,7 @@ from tests.browser.sitting import ServedProject, Sitting, is_sound, run, truth_o
 
 
 def test_a_sitting_with_everything_that_can_happen(tmp_path: Path, browser: Browser) -> None:
-    """Bursts, held keys, undo, corrections, strategies, reload, kill -9: each answer is stored once, rightly."""
+    """Bursts, undo, corrections, strategies, reload, kill -9: each answer is stored once, rightly."""
     data = tmp_path / "projects"
     with Workspace(data) as workspace:
         workspace.create(NewProject("digits:1500", "Is this a 7?"), key=ServedProject.key)

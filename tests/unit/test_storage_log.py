@@ -300,3 +300,12 @@ def test_logs_are_append_only(database: Database, ada: Annotator, log: str, stat
     with pytest.raises(StorageError, match="append-only"), database.write() as connection:
         connection.execute(text(statement.format(log=log)))
     assert database.count_rows()[log] == 1
+
+
+def test_the_latest_accuracy_is_that_of_the_newest_selection_that_has_one(ada: Annotator) -> None:
+    """None before there is any; one without truth does not hide an earlier one."""
+    concept = ada.session.concept_id
+    assert ada.log.latest_accuracy(concept) is None
+    for item, accuracy in [(1, 0.5), (2, 0.75), (3, None)]:
+        ada.is_shown(item, accuracy=accuracy)
+    assert ada.log.latest_accuracy(concept) == 0.75
