@@ -14,8 +14,6 @@ from tests.browser.served import Server, free_port
 NOT_RUN = "no Chromium can be had here: browser tests did NOT run"
 HERE = Path(__file__).parent
 
-pytest_plugins: list[str] = []
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     ours = [item for item in items if HERE in item.path.parents]
