@@ -182,7 +182,7 @@ class EHHash(HyperplaneHasher):
         What U is. "dense", as in the paper: a d × d matrix of independent Gaussians, O(d²) a function. An
         integer r: Σ_j u_j v_jᵀ with 2r independent Gaussian vectors, O(rd), and a little less telling (see
         `core.hashing.collision`; rank 4 keeps 88 % of the signal). "auto": dense where that costs no more
-        than rank 4, that is up to 15 dimensions.
+        than rank 4, that is up to 14 dimensions.
     query_samples : int or None
         For the dense form: how many entries of vec(wwᵀ) a query samples (Lemma 3.4), with probabilities in
         proportion to their squares, rescaled by v_i/(t·p_i), which the lemma as printed leaves out and

@@ -1,0 +1,83 @@
+"""Takes the README's pictures from the running demo::
+
+    python -m tests.browser.screenshots --data DIR [--items 1000000] [--answers 60]
+
+The demo's projects are in DIR, where they are made if they are not there; a truthful annotator labels some
+digits first. The pictures go to assets/.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests import chromium
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server, free_port
+from tests.browser.sitting import truth_of
+
+ASSETS = Path(__file__).parents[2] / "assets"
+
+SCREENS = {"desktop": (1440, 900, 1), "phone": (390, 844, 2)}
+"""Width and height in CSS pixels, device pixels each."""
+
+LEAST_SECONDS_A_LABEL = 0.2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--items", type=int, default=1_000_000)
+    parser.add_argument("--answers", type=int, default=60)
+    asked = parser.parse_args()
+    server = Server(asked.data, items=asked.items, port=free_port())
+    server.start()
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium.find(), args=["--no-sandbox"])
+            session = label(browser, server, asked.answers)
+            for screen in SCREENS:
+                for scheme in ("light", "dark"):
+                    shoot(browser, server, session, screen, scheme)
+            browser.close()
+    finally:
+        server.stop()
+
+
+def label(browser: Browser, server: Server, answers: int) -> str:
+    """Answer as the truth says, with a skip now and then; the session's id."""
+    labeling = Labeling(browser.new_page(), f"{server.url}/?project={server.key}")
+    truth = truth_of(server, "7")
+    for turn in range(answers):
+        labeling.press("s" if turn % 40 == 30 else "y" if truth(labeling.item) == "yes" else "n")
+        labeling.page.wait_for_timeout(1000 * LEAST_SECONDS_A_LABEL)
+    return labeling.session
+
+
+def shoot(browser: Browser, server: Server, session: str, screen: str, scheme: str) -> None:
+    """The labeling page and the start page on one screen, light or dark."""
+    width, height, scale = SCREENS[screen]
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        device_scale_factor=scale,
+        color_scheme="dark" if scheme == "dark" else "light",
+        has_touch=screen == "phone",
+    )
+    page = context.new_page()
+    Labeling(page, f"{server.url}/?project={server.key}&session={session}")
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(1500)
+    page.screenshot(path=ASSETS / f"label-{screen}-{scheme}.png")
+    page.goto(f"{server.url}/projects")
+    page.get_by_role("heading", name="Projects").wait_for()
+    page.wait_for_timeout(2500)
+    page.screenshot(path=ASSETS / f"start-{screen}-{scheme}.png")
+    context.close()
+
+
+if __name__ == "__main__":
+    main()
