@@ -26,17 +26,22 @@ class Builder:
         The SOURCE word of ``marginalia pool build``.
     relative_to : Path
         The folder that relative paths in `source` mean.
+    use_classes : bool
+        Whether class subfolders are taken for the truth.
     """
 
-    def __init__(self, pool: Path, source: str, relative_to: Path) -> None:
+    def __init__(self, pool: Path, source: str, relative_to: Path, *, use_classes: bool = True) -> None:
         self._pool = pool
         self._source = source
         self._relative_to = relative_to
+        self._use_classes = use_classes
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start building, or resume where an earlier builder ended."""
         command = [sys.executable, "-m", "app.cli", "pool", "build", self._source, "--out", str(self._pool)]
+        if not self._use_classes:
+            command.append("--no-classes")
         log = self._pool.parent / LOG_FILE
         with log.open("wb") as out:
             self._process = subprocess.Popen(

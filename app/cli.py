@@ -104,9 +104,10 @@ def pool() -> None:
     help="Folder of the pool; resumed if there.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
+@click.option("--no-classes", is_flag=True, help="Class subfolders are no truth: nothing is held out.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @sentences
-def build_pool(source: str, out: Path, threads: int | None, quiet: bool) -> None:
+def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool) -> None:
     r"""Build a pool from SOURCE, or go on with one that was interrupted.
 
     \b
@@ -120,7 +121,7 @@ def build_pool(source: str, out: Path, threads: int | None, quiet: bool) -> None
     from app.terminal import show_build
     from core.sources import source_from
 
-    show_build(source_from(source), out, threads=threads, quiet=quiet)
+    show_build(source_from(source, use_classes=not no_classes), out, threads=threads, quiet=quiet)
 
 
 @pool.command("info")

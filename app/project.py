@@ -141,7 +141,12 @@ class Project:
     def _make_builder(self) -> Builder | None:
         if not self.file.source:
             return None
-        builder = Builder(self.pool_path, self.file.source, Path(self.file.relative_to))
+        builder = Builder(
+            self.pool_path,
+            self.file.source,
+            Path(self.file.relative_to),
+            use_classes=self.file.use_classes,
+        )
         try:
             complete = Pool.open(self.pool_path).complete
         except InputError:

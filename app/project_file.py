@@ -31,6 +31,8 @@ class ProjectFile:
         The SOURCE word to build the pool from; empty where the pool was there before the project.
     relative_to : str
         The folder that relative paths in `source` mean.
+    use_classes : bool
+        Whether class subfolders are taken for the truth, a part of which is then held out.
     format : int
         Version of this file.
     """
@@ -38,6 +40,7 @@ class ProjectFile:
     pool: str
     source: str
     relative_to: str
+    use_classes: bool = True
     format: int = FORMAT
 
     @classmethod

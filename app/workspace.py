@@ -60,6 +60,8 @@ class NewProject:
         What annotators should know.
     examples : sequence of bytes
         Image files that show a yes.
+    use_classes : bool
+        Whether class subfolders are taken for the truth; a tenth of the images is then held out.
     """
 
     source_word: str
@@ -67,6 +69,7 @@ class NewProject:
     positive_class: str | None = None
     guideline: str = ""
     examples: Sequence[bytes] = field(default_factory=tuple)
+    use_classes: bool = True
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ class Workspace:
         word = new.source_word.strip()
         if not word:
             raise InputError("A project needs images: name a folder")
-        file, classes = self._describe(word)
+        file, classes = self._describe(word, use_classes=new.use_classes)
         positive = new.positive_class or guess_class(question, classes)
         if positive is not None and positive not in classes:
             raise InputError(f"The images have no class {positive!r}; they have {_some(classes)}")
@@ -212,14 +215,15 @@ class Workspace:
         self.project(DEMO)
         return DEMO
 
-    def _describe(self, word: str) -> tuple[ProjectFile, tuple[str, ...]]:
+    def _describe(self, word: str, *, use_classes: bool) -> tuple[ProjectFile, tuple[str, ...]]:
         """The project file for a SOURCE word or a pool's folder, and the classes known there."""
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():
             return ProjectFile(str(path.resolve()), "", str(Path.cwd())), Pool.open(path).classes
         if path.is_dir():
             word = str(path.resolve())
-        return ProjectFile(POOL_FOLDER, word, str(Path.cwd())), source_from(word).classes
+        source = source_from(word, use_classes=use_classes)
+        return ProjectFile(POOL_FOLDER, word, str(Path.cwd()), use_classes), source.classes
 
     def _free_key(self, question: str) -> str:
         stem = re.sub(r"[^a-z0-9]+", "-", question.lower()).strip("-")[:40] or "project"

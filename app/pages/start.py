@@ -101,13 +101,14 @@ def new_project(workspace: Workspace) -> None:
     files = st.file_uploader(
         "Examples of yes (optional)", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
     )
-    times, guideline, positive = more_options(offered.can_be_enlarged)
+    times, guideline, positive, use_classes = more_options(offered.can_be_enlarged)
     if st.button("Create and label", type="primary", width="stretch"):
         try:
             with st.spinner("Looking at the images…"):
                 word = source_word(choice, paths, items=items, times=times)
                 examples = tuple(file.getvalue() for file in files)
-                key = workspace.create(NewProject(word, question, positive or None, guideline, examples))
+                new = NewProject(word, question, positive or None, guideline, examples, use_classes)
+                key = workspace.create(new)
         except (InputError, StorageError) as error:
             st.error(str(error))
         else:
@@ -117,13 +118,19 @@ def new_project(workspace: Workspace) -> None:
     )
 
 
-def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
-    """How many times larger, guideline, class that means yes."""
+def more_options(can_be_enlarged: bool) -> tuple[int, str, str, bool]:
+    """How many times larger, guideline, class that means yes, whether subfolders are classes."""
     with st.expander("More"):
         guideline = st.text_area("Guideline (optional)", placeholder="What annotators should know", height=80)
         positive = st.text_input(
             "Class that means yes (optional)",
             help="Where the images come with classes: shows the accuracy on held-out images while you label.",
+        )
+        use_classes = st.checkbox(
+            "Subfolders are classes",
+            value=True,
+            help="The classes are then the truth, and a tenth of the images is held out to measure accuracy: "
+            "they are never shown for labeling. Untick it to label every image.",
         )
         times = 1
         if can_be_enlarged:
@@ -134,7 +141,7 @@ def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
                 1,
                 help="How many times larger the pool becomes, with shifted and flipped copies.",
             )
-    return int(times), guideline, positive.strip()
+    return int(times), guideline, positive.strip(), use_classes
 
 
 main()

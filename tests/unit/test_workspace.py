@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
+from PIL import Image
 
 from app.workspace import NewProject, Workspace, guess_class
 from core.errors import InputError
@@ -75,6 +78,23 @@ def test_a_server_of_one_project_shows_and_makes_no_other(tmp_path):
             workspace.project(other)
         with pytest.raises(InputError, match="one project"):
             workspace.create(NewProject(str(digits_pool()), "Is it a 3?"))
+
+
+def test_without_classes_every_image_can_be_labeled(tmp_path):
+    """Class subfolders hold a part of the images out, unless the user says that they are no classes."""
+    images = tmp_path / "images"
+    for i in range(40):
+        file = images / ("cats" if i % 2 else "dogs") / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.effect_noise((16, 16), 40 + i).save(file)
+    with open_workspace(tmp_path / "projects") as workspace:
+        for use_classes in (True, False):
+            key = workspace.create(NewProject(str(images), "Is it a cat?", use_classes=use_classes))
+            project = workspace.project(key)
+            while project.pool is None or not project.pool.complete:
+                threading.Event().wait(0.05)
+            assert (len(project.pool) == 40) is not use_classes
+            assert bool(project.pool.classes) is use_classes
 
 
 def test_examples_are_what_labeling_starts_with(tmp_path):
