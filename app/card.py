@@ -40,7 +40,7 @@ def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Re
         "strip": _strip(session),
         "acked": list(acked),
         "refused": [{"id": refusal.id, "reason": refusal.reason} for refusal in refused],
-        "message": session.project.problem(),
+        "message": session.trouble or session.project.problem(),
         "waiting": None if shown else _waiting(session),
     }
 

@@ -19,7 +19,16 @@ from app.card import card, example_urls
 from app.training import SKIPPED_TOO, Trained, accuracy, choose, excluded_items, train_concept, why_chosen
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
-from storage import AnswerRecord, ConceptRecord, LabelState, Refusal, SelectionRecord, SessionRecord, new_id
+from storage import (
+    AnswerRecord,
+    ConceptRecord,
+    LabelState,
+    Refusal,
+    SelectionRecord,
+    SessionRecord,
+    StorageError,
+    new_id,
+)
 
 if TYPE_CHECKING:
     from app.project import Project
@@ -103,6 +112,7 @@ class LabelingSession:
         )
         self.shown: SelectionRecord | None = None
         self.exhausted = False
+        self.trouble: str | None = None
         self._resume()
 
     def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -193,9 +203,20 @@ class LabelingSession:
         return ready if ready is not None else make_strategy("exhaustive").fit(pool)
 
     def _choose_next(self, trained: Trained | None) -> None:
+        """Choose what to show; where that can't be written down nothing is shown, and the card says why.
+
+        The answers before are on the disk by then, and the next card tries again.
+        """
+        self.shown, self.trouble = None, None
         pool = self.project.pool
         if pool is None or trained is None:
             return
+        try:
+            self._select(pool, trained)
+        except StorageError as error:
+            self.trouble = str(error)
+
+    def _select(self, pool: Pool, trained: Trained) -> None:
         leased = sorted(item for session, item in self.project.shown.items() if session != self.id)
         state = self.concept.catch_up()
         exclude = excluded_items(state, leased, include_skipped=self.include_skipped)
@@ -252,7 +273,10 @@ class LabelingSession:
             return
         number = self.history[-1].round + 1 if self.history else 1
         again = replace(before, id=new_id(), round=number, why="undo", session_id=self.id)
-        self._show(self.project.log.record_selection(again))
+        try:
+            self._show(self.project.log.record_selection(again))
+        except StorageError as error:
+            self.shown, self.trouble = None, str(error)
 
     def _show(self, selection: SelectionRecord) -> None:
         self.shown, self.exhausted = selection, False

@@ -9,6 +9,7 @@ from app.service import LabelingSession
 from app.workspace import Workspace
 from core.errors import InputError
 from core.selection import STRATEGIES
+from storage import StorageError
 from tests.projects import answer, label, new_project, open_workspace, truth_word
 
 
@@ -181,6 +182,29 @@ def test_an_exhausted_pool_says_so_and_skipped_items_come_again_when_asked_for(w
         seen.add(card["item"]["id"])
         card = session.submit([answer(card, "no")])
     assert seen == skipped
+
+
+def test_an_answer_is_acknowledged_although_the_next_selection_cannot_be_written(
+    project, session, monkeypatch
+):
+    """A disk that fills up between answer and selection loses nothing; work goes on when there is room."""
+    card = label(session, 3)
+    given = answer(card, "yes")
+    with monkeypatch.context() as full:
+        full.setattr(project.log, "record_selection", _refuse)
+        card = session.submit([given])
+        assert card["acked"] == [given["id"]]
+        assert card["item"] is None
+        assert "full" in card["message"]
+        assert session.card()["item"] is None
+    card = session.card()
+    assert card["item"]["id"] != given["item"]
+    assert card["message"] is None
+    assert stored(project)[-1] == (given["item"], "yes")
+
+
+def _refuse(record):
+    raise StorageError("the disk is full", "full")
 
 
 def test_labels_teach(session):
