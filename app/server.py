@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import signal
 import socket
 import webbrowser
 from collections.abc import AsyncIterator, Mapping
@@ -74,6 +75,7 @@ def serve(workspace: Workspace, *, host: str, port: int, headless: bool, path: s
         What stands behind the address; ``?project=KEY`` makes that project the first page.
     """
     global _landing
+    signal.signal(signal.SIGTERM, _leave)
     _landing = next(iter(parse_qs(path.partition("?")[2]).get("project", ())), None)
     url = address(host, port) + path
 
@@ -117,6 +119,11 @@ def address(host: str, port: int) -> str:
     """The page's address for a browser on this machine."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{name}:{port}/"
+
+
+def _leave(*_: object) -> None:
+    """End as after Ctrl+C: by leaving `serve`, so that whoever called it closes its projects and builders."""
+    raise KeyboardInterrupt
 
 
 async def _healthz(_: Request) -> Response:

@@ -37,7 +37,8 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
     with click.progressbar(length=expected.items, show_pos=True, item_show_func=lambda line: line) as bar:
 
         def show(progress: Progress) -> None:
-            bar.update(max(0, progress.done - bar.pos), f"{progress.per_second or 0:,.0f} images/s")
+            rate = f"{progress.per_second:,.0f} images/s" if progress.per_second else ""
+            bar.update(max(0, progress.done - bar.pos), rate)
 
         pool = build(source, out, threads=threads, stop=stop, progress=show)
     if not pool.complete:

@@ -23,6 +23,9 @@ WRITE_SECONDS = 1.0
 RATE_SECONDS = 15.0
 """The rate is taken over this long: steady enough to read, quick enough to follow a busy machine."""
 
+LEAST_RATE_SECONDS = 0.5
+"""No rate is told before this long after the first step: starting up is no measure of what follows."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -73,7 +76,7 @@ class Reporter:
         self._path = pool / PROGRESS
         self._callback = callback
         self._last = Progress(_through(manifest), manifest.items, rows=manifest.rows)
-        self._steps = deque([(time.monotonic(), self._last.done)])
+        self._steps: deque[tuple[float, int]] = deque()
         self._written = -WRITE_SECONDS
         self._tell(self._last)
 
@@ -84,7 +87,8 @@ class Reporter:
         while now - self._steps[0][0] > RATE_SECONDS and len(self._steps) > 2:
             self._steps.popleft()
         began, before = self._steps[0]
-        rate = (self._steps[-1][1] - before) / max(now - began, 1e-9)
+        known = now - began >= LEAST_RATE_SECONDS
+        rate = (self._steps[-1][1] - before) / (now - began) if known else None
         left = self._last.total - self._steps[-1][1]
         self._tell(
             replace(

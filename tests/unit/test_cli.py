@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from app.cli import main
+from core.progress import being_built
 from tests.projects import digits_pool, label, new_project, open_workspace
 
 README = Path(__file__).parents[2] / "README.md"
@@ -208,3 +210,30 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def test_a_server_that_is_told_to_stop_ends_its_builder_too(tmp_path):
+    """SIGTERM is as good as Ctrl+C: no process is left behind, and what was built is kept."""
+    command = ["demo", "--items", "500000", "--headless", "--port", free_port(), "--data", tmp_path]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *map(str, command)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    pool = tmp_path / "digits" / "pool"
+    try:
+        wait_for(lambda: being_built(pool))
+        server.terminate()
+        server.wait(timeout=30)
+        assert not being_built(pool)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def wait_for(condition, seconds=60):
+    """Until something is so; fails where it takes too long."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
