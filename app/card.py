@@ -94,7 +94,15 @@ def _notes(session: LabelingSession, shown: SelectionRecord | None) -> dict[str,
         "strategy": shown.strategy if shown else session.strategy,
         "strategy_label": label_of(shown.strategy if shown else session.strategy),
         "why": shown.why if shown else None,
+        "awaited": _awaited(session, shown),
     }
+
+
+def _awaited(session: LabelingSession, shown: SelectionRecord | None) -> str | None:
+    """The strategy whose index is being built while another one stands in for it."""
+    stands_in = shown is not None and shown.why == "strategy" and shown.strategy != session.strategy
+    is_ready = session.project.indexes.get(session.strategy) is not None
+    return label_of(session.strategy) if stands_in and not is_ready else None
 
 
 def _history(rounds: Sequence[SelectionRecord]) -> dict[str, list[float | None]]:

@@ -73,6 +73,7 @@ def serve_project(project: Path, host: str, port: int, headless: bool) -> None:
     """Serve PROJECT, one project's folder or a folder of projects."""
     from app.server import require_free_port, serve
     from app.workspace import Workspace, is_project
+    from core.manifest import MANIFEST
 
     require_free_port(host, port)
     if is_project(project):
@@ -82,12 +83,38 @@ def serve_project(project: Path, host: str, port: int, headless: bool) -> None:
                 workspace, host=host, port=port, headless=headless, path=f"?project={project.resolve().name}"
             )
     else:
+        if (project / MANIFEST).is_file():
+            raise InputError(
+                f"{project} is a pool, not a project: make one with marginalia new PROJECT --images {project}"
+            )
         if not project.is_dir():
             raise InputError(
                 f"There is no project at {project}: name a project's folder, or a folder of projects"
             )
         with Workspace(project) as workspace:
             serve(workspace, host=host, port=port, headless=headless)
+
+
+@main.command("new")
+@click.argument("project", type=click.Path(path_type=Path))
+@click.option("--images", required=True, help="A SOURCE as for pool build, or the folder of a pool.")
+@click.option("--question", required=True, help='A yes/no question, such as "Is it a leaf?".')
+@click.option("--guideline", default="", help="What annotators should know.")
+@click.option("--positive", help="The class that means yes.  [default: the one that the question names]")
+@click.option("--no-classes", is_flag=True, help="Class subfolders are no truth: nothing is held out.")
+@sentences
+def new_project(
+    project: Path, images: str, question: str, guideline: str, positive: str | None, no_classes: bool
+) -> None:
+    """Make PROJECT, a folder with a question over some images; serve it to label."""
+    from app.workspace import NewProject, Workspace
+
+    if project.exists():
+        raise InputError(f"{project} exists already: name a new folder")
+    asked = NewProject(images, question, positive, guideline, use_classes=not no_classes)
+    with Workspace(project.resolve().parent) as workspace:
+        workspace.create(asked, key=project.resolve().name)
+    click.echo(f"Made. Label with: marginalia serve {project}")
 
 
 @main.group()
@@ -108,7 +135,7 @@ def pool() -> None:
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @sentences
 def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool) -> None:
-    r"""Build a pool from SOURCE, or go on with one that was interrupted.
+    """Build a pool from SOURCE, or go on with one that was interrupted.
 
     \b
     SOURCE is one of
@@ -117,7 +144,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       cifar10:PATH            CIFAR-10, official binary version (archive or folder)
       arrays:FEATURES,IMAGES  your embeddings (.npy or .parquet) and a folder or list of images
       enlarged:N:SOURCE       any image source, N times larger
-    """
+    """  # noqa: D301 (click wants the backspace itself)
     from app.terminal import show_build
     from core.sources import source_from
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from core.errors import InputError
+from core.manifest import MANIFEST
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,14 @@ def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: in
     Raises
     ------
     InputError
-        If a field is empty.
+        If a field is empty, or what should be a pool is none.
     """
     offered = CHOICES[choice]
     given = {name: path.strip() for name, path in paths.items()}
     for field in offered.fields:
         if not given.get(field.name):
             raise InputError(f"{field.label} is empty: name it, such as {field.placeholder}")
+    if choice == "pool" and not (Path(given["pool"]).expanduser() / MANIFEST).is_file():
+        raise InputError(f"{given['pool']} is no pool: to build one, choose {CHOICES['folder'].label!r}")
     word = offered.word.format(items=items, **given)
     return f"enlarged:{times}:{word}" if offered.can_be_enlarged and times > 1 else word

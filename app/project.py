@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from core.errors import InputError
 from core.pool import Pool
 from core.selection import STRATEGIES
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
-from storage import ConceptRecord, Concepts, Database, LabelLog
+from storage import ConceptRecord, Concepts, Database, LabelLog, SessionRecord
 
 
 class Project:
@@ -105,7 +107,9 @@ class Project:
         self, question: str, *, name: str = "", guideline: str = "", positive_class: str | None = None
     ) -> ConceptRecord:
         """A new yes/no question over the same pool."""
-        return create_concept(self.concept_store, question, name, guideline, positive_class)
+        classes = self.pool.classes if self.pool else ()
+        positive = positive_class or guess_class(question, classes)
+        return create_concept(self.concept_store, question, name, guideline, positive)
 
     def live_concept(self, concept_id: int) -> LiveConcept:
         """The concept's state in this process, shared by its sessions."""
@@ -118,19 +122,30 @@ class Project:
     def session(
         self, session_id: str | None = None, concept_id: int | None = None, annotator: str = "annotator"
     ) -> LabelingSession:
-        """The session of this id, reopened where its log ends; a new one where there is none."""
+        """The session of this id; without one, the annotator's last that nobody is at; else a new one.
+
+        A session goes on where its log ends.
+        """
         with self._lock:
             if session_id in self._sessions:
                 return self._sessions[session_id]
-            record = self.log.session(session_id) if session_id else None
+            wanted = concept_id if concept_id is not None else self.concept_store.all()[0].id
+            record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
             if record is None or (concept_id is not None and record.concept_id != concept_id):
-                chosen = concept_id if concept_id is not None else self.concept_store.all()[0].id
                 record = self.log.start_session(
-                    chosen, annotator, LabelingSession.DEFAULT, seed=secrets.randbelow(2**31)
+                    wanted, annotator, LabelingSession.DEFAULT, seed=secrets.randbelow(2**31)
                 )
-            session = LabelingSession(self, record)
-            self._sessions[record.id] = session
-            return session
+            if record.id not in self._sessions:
+                self._sessions[record.id] = LabelingSession(self, record)
+            return self._sessions[record.id]
+
+    def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
+        """The annotator's newest session at the concept, unless somebody is at it."""
+        own = [record for record in self.log.sessions(concept_id) if record.annotator == annotator]
+        if not own:
+            return None
+        opened = self._sessions.get(own[-1].id)
+        return own[-1] if opened is None or not opened.is_attended() else None
 
     def known_session(self, session_id: str) -> LabelingSession | None:
         """The session of this id; None where it belongs to another database."""
@@ -174,3 +189,10 @@ def create_concept(
         c=DEFAULT_C,
         class_weight=DEFAULT_CLASS_WEIGHT,
     )
+
+
+def guess_class(question: str, classes: Sequence[str]) -> str | None:
+    """The class that a question ends in: "airplane" in "Is it an airplane?"; the longest where several do."""
+    asked = " " + " ".join(re.findall(r"[\w-]+", question.lower()))
+    named = [name for name in classes if asked.endswith(" " + " ".join(re.findall(r"[\w-]+", name.lower())))]
+    return max(named, key=len, default=None)

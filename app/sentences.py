@@ -15,6 +15,18 @@ from storage.errors import StorageError
 
 EXIT_BAD_INPUT = 2
 
+MENDABLE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EACCES,
+    errno.EROFS,
+    errno.EPERM,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+)
+"""What a file system reports that is about the names and the disk that a user gave."""
+
 
 def sentences(function: Callable[..., Any]) -> Callable[..., Any]:
     """Turn what a user can mend into one sentence on stderr and exit code 2."""
@@ -26,7 +38,7 @@ def sentences(function: Callable[..., Any]) -> Callable[..., Any]:
         except (InputError, StorageError) as error:
             _refuse(str(error))
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM):
+            if error.errno not in MENDABLE:
                 raise
             _refuse(f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror))
         except KeyboardInterrupt:

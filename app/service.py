@@ -7,6 +7,7 @@ answers and shows the card that it returns.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -40,6 +41,10 @@ HISTORY = 60
 
 STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
 """What chooses as long as there is no hyperplane."""
+
+
+ATTENDED_SECONDS = 600
+"""Somebody who opens a project afresh goes on with the last session, unless it was used within this time."""
 
 
 class LiveConcept:
@@ -113,6 +118,7 @@ class LabelingSession:
         self.shown: SelectionRecord | None = None
         self.exhausted = False
         self.trouble: str | None = None
+        self._touched = time.monotonic()
         self._resume()
 
     def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -132,6 +138,10 @@ class LabelingSession:
                 self._take(answer)
             refused = [*parsed.refused, *result.refused]
             return self._card(acked=result.acknowledged, refused=refused)
+
+    def is_attended(self) -> bool:
+        """Whether somebody was at it within the last minutes."""
+        return time.monotonic() - self._touched < ATTENDED_SECONDS
 
     def card(self) -> dict[str, Any]:
         """What the page shows now."""
@@ -283,6 +293,7 @@ class LabelingSession:
         self.project.shown[self.id] = selection.item
 
     def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
+        self._touched = time.monotonic()
         if self.shown is None and self.project.pool is not None:
             self._choose_next(self._trained())
         return card(self, acked=acked, refused=refused)

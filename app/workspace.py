@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from app.project import Project, create_concept
+from app.project import Project, create_concept, guess_class
 from app.project_file import LABELS_FILE, POOL_FOLDER, ProjectFile, is_project
 from core.build import Progress
 from core.errors import InputError
@@ -84,6 +84,7 @@ class ProjectSummary:
     build: Progress | None = None
     has_labels: bool = False
     problem: str | None = None
+    usable: bool = True
 
 
 class Workspace:
@@ -238,7 +239,7 @@ class Workspace:
             concept = project.concept_store.all()[0]
             counts = project.live_concept(concept.id).catch_up().counts
         except (InputError, StorageError) as error:
-            return ProjectSummary(key=key, title=key, problem=str(error))
+            return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
         pool = project.pool
         progress = project.build_progress()
         subtitle = f"{pool.title}, {len(pool):,} items" if pool else "The pool is being built"
@@ -253,13 +254,6 @@ class Workspace:
             has_labels=counts.answered > 0,
             problem=project.problem(),
         )
-
-
-def guess_class(question: str, classes: Sequence[str]) -> str | None:
-    """The class that a question ends in: "airplane" in "Is it an airplane?"; the longest where several do."""
-    asked = " " + " ".join(re.findall(r"[\w-]+", question.lower()))
-    named = [name for name in classes if asked.endswith(" " + " ".join(re.findall(r"[\w-]+", name.lower())))]
-    return max(named, key=len, default=None)
 
 
 def _status(yes: int, no: int, skipped: int, accuracy: float | None, *, growing: bool) -> str:
@@ -299,4 +293,4 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-__all__ = ["NewProject", "ProjectSummary", "Workspace", "current", "guess_class", "is_project"]
+__all__ = ["NewProject", "ProjectSummary", "Workspace", "current", "is_project"]

@@ -120,7 +120,10 @@ export class Notes {
   }
 
   #showChosen(notes, round, item) {
-    const [who, rest] = WHY[notes.why]?.(round) ?? [notes.strategy_label, ` chose this item, round ${round}`];
+    const [who, rest] = WHY[notes.why]?.(round) ?? [
+      notes.strategy_label,
+      notes.awaited ? ` chose this item while ${notes.awaited} is prepared` : ` chose this item, round ${round}`,
+    ];
     const written = item ? `${notes.strategy} ${who}${rest}` : "";
     if (this.#chosen.dataset.written === written) return;
     this.#chosen.dataset.written = written;

@@ -138,7 +138,12 @@ def show_card(project: Project, session: LabelingSession) -> None:
     """Take the browser's answers, and show what comes next."""
     key = f"card-{session.id}"
     answers = answers_of(st.session_state.get(key, {}))
-    label_card(take(project, session, answers), key=key)
+    try:
+        card = take(project, session, answers)
+    except (InputError, StorageError) as error:
+        st.error(str(error))
+    else:
+        label_card(card, key=key)
 
 
 def take(project: Project, session: LabelingSession, answers: list[dict[str, Any]]) -> dict[str, Any]:
@@ -177,7 +182,7 @@ def add_examples(session: LabelingSession) -> None:
         files = st.file_uploader(
             "Example images", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
         )
-        shows = st.segmented_control("They show a", ["no", "yes"], default="yes", required=True)
+        shows = st.segmented_control("They are examples of", ["no", "yes"], default="yes", required=True)
         if st.form_submit_button("Add examples", width="stretch") and files:
             try:
                 session.add_examples([file.getvalue() for file in files], positive=shows == "yes")
@@ -190,7 +195,7 @@ def add_examples(session: LabelingSession) -> None:
 def add_question(project: Project) -> None:
     """Another concept over the same pool."""
     with st.form("another", clear_on_submit=True, border=False):
-        question = st.text_input("Another question over these images", placeholder="Is it a 3?")
+        question = st.text_input("Another question over these images", placeholder="Is it a leaf?")
         guideline = st.text_input("Guideline (optional)")
         if st.form_submit_button("Add and label", width="stretch"):
             try:

@@ -62,6 +62,7 @@ def show_project(summary: ProjectSummary, *, foremost: bool) -> None:
                 key=f"open-{summary.key}",
                 type="primary" if foremost else "secondary",
                 width="stretch",
+                disabled=not summary.usable,
             )
         if summary.build:
             st.progress(words.done_share(summary.build), text=words.growth(summary.build))

@@ -63,7 +63,8 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         )
     path = _path(rest if kind == "folder" else word, word)
     if not path.exists():
-        raise InputError(f"there is no folder {path}; a source is {FORMS}")
+        known = "" if path.is_absolute() else f"; a source is {FORMS}"
+        raise InputError(f"there is no folder {path}{known}")
     return Folder(path, use_classes=use_classes)
 
 

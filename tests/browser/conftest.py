@@ -55,7 +55,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture
 def labeling(server: Server, context: BrowserContext) -> Labeling:
     """The labeling page with its first image painted."""
-    return Labeling(context.new_page(), f"{server.url}/?project=digits")
+    return Labeling(context.new_page(), f"{server.url}/?project=digits&session=new")
 
 
 @pytest.hookimpl(hookwrapper=True)

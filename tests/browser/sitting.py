@@ -110,13 +110,14 @@ class Sitting:
         self.expected += [(before, "no"), (before, "undo")]
 
     def correct(self) -> None:
-        """Make the answer before the last one unsure, by mouse."""
+        """Change the answer before the last one, by mouse."""
         thumb = self.labeling.page.locator(".thumb").nth(-2)
-        item = self.expected[-2][0]
+        item, before = self.expected[-2]
+        word = "skip" if before == "unsure" else "unsure"
         thumb.click()
-        self.labeling.page.locator("[data-correct=unsure]").click()
+        self.labeling.page.locator(f"[data-correct={word}]").click()
         self.labeling.wait()
-        self.expected.append((item, "unsure"))
+        self.expected.append((item, word))
 
     def change_strategy(self, name: str) -> None:
         before = self.labeling.selection

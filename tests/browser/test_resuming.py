@@ -61,7 +61,7 @@ def test_an_answer_left_over_from_another_session_is_stored(server: Server, labe
     labeling.page.keyboard.press("y")
     expect(labeling.card).to_have_attribute("data-saving", "1")
     server.start()
-    labeling.page.goto(f"{server.url}/?project=digits")
+    labeling.page.goto(f"{server.url}/?project=digits&session=new")
     labeling.wait()
     assert labeling.session != session
     labeling.page.wait_for_function(

@@ -237,3 +237,34 @@ def wait_for(condition, seconds=60):
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def test_labels_of_other_images_are_not_restored(project_folder, tmp_path):
+    """A backup of another project changes nothing, even by force."""
+    images = tmp_path / "images"
+    images.mkdir()
+    for i in range(12):
+        Image.effect_noise((16, 16), 40 + i).save(images / f"{i}.png")
+    other = tmp_path / "other"
+    assert run("new", other, "--images", images, "--question", "Is it noise?").exit_code == 0
+    copy = tmp_path / "labels.backup"
+    assert run("backup", project_folder, copy).exit_code == 0
+    assert run("pool", "build", images, "--out", other / "pool").exit_code == 0
+    before = (other / "labels.db").read_bytes()
+    assert "other images" in refused("restore", copy, other, "--force")
+    assert (other / "labels.db").read_bytes() == before
+
+
+def test_a_project_can_be_made_and_a_pool_is_none(project_folder, tmp_path):
+    """What `new` makes can be served; a pool's folder cannot, and the sentence says what to do."""
+    made = tmp_path / "mine"
+    assert run("new", made, "--images", digits_pool(), "--question", "Is it a 3?").exit_code == 0
+    with open_workspace(tmp_path) as workspace:
+        assert workspace.project("mine").concepts()[0].positive_class == "3"
+    assert "exists already" in refused("new", made, "--images", digits_pool(), "--question", "Is it?")
+    assert "marginalia new" in refused("serve", digits_pool(), "--headless", "--port", free_port())
+
+
+def test_an_export_into_a_folder_that_is_not_there(project_folder, tmp_path):
+    """The sentence names the file."""
+    assert "nowhere" in refused("export", project_folder, "--out", tmp_path / "nowhere" / "labels.csv")

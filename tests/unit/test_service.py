@@ -149,6 +149,24 @@ def test_the_session_goes_on_where_the_log_ends(tmp_path):
     assert [a["answer_id"] for a in after["strip"]] == [a["answer_id"] for a in before["strip"]]
 
 
+def test_who_comes_back_without_an_address_goes_on_with_the_last_session(tmp_path, monkeypatch):
+    """After a restart, or a while, the last session is reopened; one that somebody is at is left to them."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        label(session, 3)
+        key = project.key
+        assert project.session() is not session
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        last = project.session()
+        assert last.id != session.id
+        assert project.session().id not in (session.id, last.id)
+        newest = project.log.sessions(last.concept.record.id)[-1].id
+        monkeypatch.setattr("app.service.ATTENDED_SECONDS", 0)
+        assert project.session().id == newest
+
+
 def test_two_sessions_are_never_shown_the_same_item(project):
     """What one session has in view is leased: another gets something else."""
     one, other = project.session(annotator="ada"), project.session(annotator="bob")

@@ -5,7 +5,8 @@ import threading
 import pytest
 from PIL import Image
 
-from app.workspace import NewProject, Workspace, guess_class
+from app.project import guess_class
+from app.workspace import NewProject, Workspace
 from core.errors import InputError
 from tests.projects import digits_pool, label, new_project, open_workspace
 
