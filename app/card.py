@@ -10,6 +10,7 @@ from PIL import Image
 
 from app.pictures import data_url
 from app.strategies import label_of
+from app.training import accuracy_of_always_no
 from core.errors import InputError
 from storage import Refusal, SelectionRecord
 
@@ -84,6 +85,7 @@ def _notes(session: LabelingSession, shown: SelectionRecord | None) -> dict[str,
         "n_labels": shown.n_labels if shown else 0,
         "accuracy": shown.accuracy if shown else None,
         "held_out": len(pool.held_out.ids) if pool else 0,
+        "always_no": accuracy_of_always_no(pool, session.concept.record.positive_class) if pool else None,
         "counts": {
             "yes": counts.yes,
             "no": counts.no,

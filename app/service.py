@@ -43,6 +43,9 @@ STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
 """What chooses as long as there is no hyperplane."""
 
 
+ROUNDS_APART = 1_000_003
+"""Sessions with neighbouring seeds share no round's seed before this many rounds."""
+
 ATTENDED_SECONDS = 600
 """Somebody who opens a project afresh goes on with the last session, unless it was used within this time."""
 
@@ -231,7 +234,7 @@ class LabelingSession:
         state = self.concept.catch_up()
         exclude = excluded_items(state, leased, include_skipped=self.include_skipped)
         number = self.history[-1].round + 1 if self.history else 1
-        seed = self._seed + number
+        seed = self._seed * ROUNDS_APART + number
         strategy = self._strategy(pool)
         try:
             selection = choose(pool, strategy, trained, exclude=exclude, seed=seed)

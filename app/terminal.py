@@ -44,8 +44,9 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
     if not pool.complete:
         click.echo(f"Stopped at {len(pool):,} items; the same command goes on from there.")
     problems = pool.problems()
+    click.echo(f"{len(pool):,} items to label, {len(pool.held_out.ids):,} held out.")
     if problems:
-        click.echo(f"{len(problems):,} files could not be read; marginalia pool info {out} lists them.")
+        click.echo(f"{len(problems):,} could not be read; marginalia pool info {out} lists them.")
 
 
 def show_pool(path: Path, *, check: bool) -> None:

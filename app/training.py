@@ -93,6 +93,14 @@ def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | No
     return learner.accuracy(hyperplane, held_out.X, held_out.truth, positive)
 
 
+def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | None:
+    """What whoever answers no to everything reaches on the held-out items; None where truth is unknown."""
+    if positive_class not in pool.classes or not (pool.held_out.truth >= 0).any():
+        return None
+    known = pool.held_out.truth[pool.held_out.truth >= 0]
+    return float(np.mean(~learner.is_positive(known, pool.classes.index(positive_class))))
+
+
 def why_chosen(trained: Trained) -> Why:
     """What the next item is chosen by, as the log says it."""
     if trained.hyperplane is not None:

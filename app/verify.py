@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from app.project_file import LABELS_FILE, ProjectFile
+from app.strategies import label_of
 from app.training import SKIPPED_TOO, Trained, choose, excluded_items, train_concept
 from core.errors import InputError
 from core.experiment.rank import rank_of
@@ -36,8 +37,9 @@ class Findings:
         Rows of the log.
     digests, choices : int
         Hyperplanes trained again and selections made again.
-    ranks : list of int
-        For every selection with a hyperplane, how many items that it could have chosen are nearer.
+    ranks : dict
+        For each strategy and each of its selections with a hyperplane, how many items that it could have
+        chosen are nearer.
     problems : list of str
         One sentence for each disagreement.
     """
@@ -46,7 +48,7 @@ class Findings:
     selections: int = 0
     digests: int = 0
     choices: int = 0
-    ranks: list[int] = field(default_factory=list)
+    ranks: dict[str, list[int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -166,7 +168,7 @@ def _reselect(
                 f"Round {record.round}: {record.strategy} chooses item {item}, the log has item {record.item}"
             )
         if replay.trained.hyperplane is not None:
-            findings.ranks.append(_rank(replay, then, findings))
+            findings.ranks.setdefault(record.strategy, []).append(_rank(replay, then, findings))
 
 
 def _strategy_as_then(
@@ -198,23 +200,26 @@ def _rank(replay: Replay, then: Pool, findings: Findings) -> int:
 
 
 def _summary(findings: Findings) -> dict[str, Any]:
-    ranks = np.array(findings.ranks)
-    said = asdict(findings) | {"ranks": None}
-    said["rank_median"] = float(np.median(ranks)) if len(ranks) else None
-    said["rank_max"] = int(ranks.max()) if len(ranks) else None
-    said["rank_0_share"] = float(np.mean(ranks == 0)) if len(ranks) else None
-    del said["ranks"]
-    return said
+    ranks = {
+        strategy: {
+            "selections": len(found),
+            "median": float(np.median(found)),
+            "max": max(found),
+            "nearest_share": float(np.mean(np.equal(found, 0))),
+        }
+        for strategy, found in sorted(findings.ranks.items())
+    }
+    return asdict(findings) | {"ranks": ranks}
 
 
 def _print(findings: Findings) -> None:
-    summary = _summary(findings)
     click.echo(f"{findings.answers:,} answers and {findings.selections:,} selections in the log.")
     click.echo(f"{findings.digests:,} hyperplanes trained again, {findings.choices:,} selections made again.")
-    if findings.ranks:
+    for strategy, rank in _summary(findings)["ranks"].items():
         click.echo(
-            f"Brute force: the chosen items have median rank {summary['rank_median']:,.0f}, at most "
-            f"{summary['rank_max']:,}; {100 * summary['rank_0_share']:.0f} % are the very nearest."
+            f"  {label_of(strategy)}: {rank['selections']:,} selections, median rank "
+            f"{rank['median']:,.0f}, at most {rank['max']:,}; "
+            f"{100 * rank['nearest_share']:.0f} % are the very nearest."
         )
     for problem in findings.problems[:SAID_AT_MOST]:
         click.echo(f"  ✗ {problem}")

@@ -242,7 +242,7 @@ class Workspace:
             return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
         pool = project.pool
         progress = project.build_progress()
-        subtitle = f"{pool.title}, {len(pool):,} items" if pool else "The pool is being built"
+        subtitle = _contents(pool) if pool else "The pool is being built"
         accuracy = project.log.latest_accuracy(concept.id)
         return ProjectSummary(
             key=key,
@@ -254,6 +254,13 @@ class Workspace:
             has_labels=counts.answered > 0,
             problem=project.problem(),
         )
+
+
+def _contents(pool: Pool) -> str:
+    words = f"{pool.title}, {len(pool):,} items"
+    if len(pool.held_out.ids):
+        words += f", {len(pool.held_out.ids):,} more held out"
+    return words + (f", {pool.n_unreadable:,} unreadable" if pool.n_unreadable else "")
 
 
 def _status(yes: int, no: int, skipped: int, accuracy: float | None, *, growing: bool) -> str:

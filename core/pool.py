@@ -80,6 +80,8 @@ class Pool:
         Of the features on disk, float32 or float16. All methods give float32.
     complete : bool
         Whether these are all rows that the pool will have, unless its source grows.
+    n_unreadable : int
+        Items so far, beside the held-out ones, that could not be read.
     expected : int
         How many rows it will have, as far as is known.
     """
@@ -102,8 +104,8 @@ class Pool:
         self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
         self.ids.flags.writeable = False
         self._gapless = not len(self.ids) or int(self.ids[-1]) == len(self.ids) - 1
-        unreadable = sum(part.unreadable for part in manifest.segments)
-        self.expected = manifest.items - manifest.n_held_out - unreadable
+        self.n_unreadable = sum(part.unreadable for part in manifest.segments)
+        self.expected = manifest.items - manifest.n_held_out - self.n_unreadable
 
     @classmethod
     def open(cls, path: Path | str, version: int | None = None) -> Pool:

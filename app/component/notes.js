@@ -53,7 +53,7 @@ const ROWS = [
     label: "Held-out accuracy",
     unit: "%",
     write: (value) => fixed(1)(100 * value),
-    aside: (notes) => `${whole(notes.held_out)} images`,
+    aside: (notes) => (notes.always_no === null ? "" : `always “no”: ${(100 * notes.always_no).toFixed(1)} %`),
     scale: (value) => value,
     absent: (notes) => !notes.held_out,
   },

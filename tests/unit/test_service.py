@@ -228,7 +228,7 @@ def _refuse(record):
 def test_labels_teach(session):
     """Thirty answers make the held-out accuracy better than always saying no."""
     card = label(session, 30)
-    assert card["notes"]["accuracy"] > 0.9
+    assert card["notes"]["accuracy"] > card["notes"]["always_no"] > 0.8
     assert len(card["history"]["margin"]) > 20
 
 

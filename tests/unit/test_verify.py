@@ -57,6 +57,8 @@ def test_an_honest_log_holds(project_folder):
     assert result.exit_code == 0
     assert findings["digests"] == findings["choices"] > 30
     assert findings["answers"] > 30
+    assert findings["ranks"]["exhaustive"]["max"] == 0
+    assert findings["ranks"]["random"]["selections"] >= 4
 
 
 @pytest.mark.parametrize(
