@@ -69,3 +69,10 @@ def label(session: LabelingSession, n: int) -> dict[str, Any]:
     for _ in range(n):
         card = session.submit([answer(card, truth_word(session.project, card["item"]["id"]))])
     return card
+
+
+def wait_for_index(project: Project, strategy: str) -> None:
+    """Until the strategy answers for itself: before that an exhaustive scan stands in for it."""
+    project.indexes.want(strategy)
+    while project.indexes.get(strategy) is None:
+        time.sleep(0.01)

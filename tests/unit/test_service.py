@@ -10,7 +10,7 @@ from app.workspace import Workspace
 from core.errors import InputError
 from core.selection import STRATEGIES
 from storage import StorageError
-from tests.projects import answer, label, new_project, open_workspace, truth_word
+from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
 
 
 @pytest.fixture
@@ -117,9 +117,7 @@ def test_the_strategy_can_be_changed_in_mid_session(session, name):
     label(session, 4)
     while session.concept.train(session.project.pool).hyperplane is None:
         label(session, 1)
-    session.project.indexes.want(name)
-    while session.project.indexes.get(name) is None:
-        threading.Event().wait(0.01)
+    wait_for_index(session.project, name)
     other = "random" if name != "random" else "exhaustive"
     session.set_strategy(other)
     card = session.set_strategy(name)

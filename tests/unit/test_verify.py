@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import main
-from tests.projects import answer, label, new_project, open_workspace
+from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
 
 @pytest.fixture
@@ -27,6 +27,7 @@ def project_folder(tmp_path):
         session.submit([answer(after, "undo", selection=None, undoes=again["id"])])
         label(session, 3)
         for strategy in ("exhaustive", "h-hash", "subsample", "random"):
+            wait_for_index(project, strategy)
             session.set_strategy(strategy)
             label(session, 4)
         session.revisit_skipped()
