@@ -53,7 +53,8 @@ class Indexes:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closed = False
-        self.problem: str | None = None
+        self._pool_problem: str | None = None
+        self._failed: dict[str, str] = {}
         self._thread = threading.Thread(target=self._tend, name="indexes", daemon=True)
 
     def start(self) -> None:
@@ -71,6 +72,11 @@ class Indexes:
     def pool(self) -> Pool | None:
         """The newest snapshot, None before the first items."""
         return self._pool
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps the pool from being read or an index from being built, in one sentence."""
+        return self._pool_problem or next(iter(self._failed.values()), None)
 
     @property
     def full_scan_ms(self) -> float | None:
@@ -104,8 +110,9 @@ class Indexes:
         try:
             pool = self._pool.refreshed() if self._pool else self._open_pool()
         except InputError as error:
-            self.problem = str(error)
+            self._pool_problem = str(error)
             return
+        self._pool_problem = None
         if pool is None:
             return
         self._pool = pool
@@ -114,8 +121,8 @@ class Indexes:
         for name in wanted:
             if self._closed:
                 return
-            if self._is_due(name, pool):
-                self._fit(name, pool)
+            if name not in self._failed and self._is_due(name, pool):
+                self._fit_or_tell(name, pool)
         if wanted:
             self._time_full_scan(pool)
 
@@ -127,6 +134,14 @@ class Indexes:
             return False
         cheap = self._fit_seconds[name] <= CHEAP_SECONDS
         return cheap or pool.complete or len(pool) >= GROWTH * fitted.n_items
+
+    def _fit_or_tell(self, name: str, pool: Pool) -> None:
+        """Fit; a strategy that can't be is left out from then on, and the others are tended as before."""
+        try:
+            self._fit(name, pool)
+        except (InputError, OSError, MemoryError) as error:
+            log.exception("The index %s could not be built", name)
+            self._failed[name] = f"{name} can't be used with this pool: {error or type(error).__name__}"
 
     def _fit(self, name: str, pool: Pool) -> None:
         started = time.perf_counter()

@@ -18,7 +18,7 @@ from app.strategies import StrategyInfo, label_of
 from core.build import Progress
 from core.errors import InputError
 from core.pool import Pool
-from core.selection import STRATEGIES
+from core.selection import strategy_names
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
 from storage import ConceptRecord, Concepts, Database, LabelLog, SessionRecord
 
@@ -97,7 +97,10 @@ class Project:
 
     def strategies(self) -> list[StrategyInfo]:
         """All query strategies, in the fixed order of the page."""
-        return [StrategyInfo(name, label_of(name), self.indexes.get(name) is not None) for name in STRATEGIES]
+        return [
+            StrategyInfo(name, label_of(name), self.indexes.get(name) is not None)
+            for name in strategy_names()
+        ]
 
     def concepts(self) -> list[ConceptRecord]:
         """The project's concepts, oldest first."""

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from app.cli import main
+from core.errors import InputError
 from core.progress import being_built
 from tests.projects import digits_pool, label, new_project, open_workspace
 
@@ -176,7 +177,7 @@ def test_the_demo_does_not_shrink(tmp_path):
     """A demo with fewer items than are there says what to do instead."""
     with open_workspace(tmp_path) as workspace:
         workspace.demo(200)
-        with pytest.raises(Exception, match="more than"):
+        with pytest.raises(InputError, match="more than"):
             workspace.demo(100)
 
 

@@ -125,6 +125,30 @@ def test_the_strategy_can_be_changed_in_mid_session(session, name):
     assert label(session, 3)["notes"]["strategy"] == name
 
 
+def test_a_strategy_that_cannot_be_fitted_harms_no_other(session, monkeypatch):
+    """An exhaustive scan goes on choosing, the card says why, and other strategies can still be picked."""
+
+    def fail(self, pool, *, progress=None):
+        raise InputError("it needs a bigger boat")
+
+    monkeypatch.setattr(STRATEGIES["bh-hash"], "fit", fail)
+    label(session, 12)
+    session.set_strategy("bh-hash")
+    while not session.project.indexes.problem:
+        threading.Event().wait(0.01)
+    card = label(session, 1)
+    assert "bigger boat" in card["message"]
+    assert card["notes"]["strategy"] == "exhaustive"
+    wait_for_index(session.project, "subsample")
+    assert session.set_strategy("subsample")["notes"]["strategy"] == "subsample"
+
+
+def test_the_picker_offers_a_researchers_own_strategy(project, monkeypatch):
+    """Whatever the entry points name stands beside the built-in ones."""
+    monkeypatch.setattr("app.project.strategy_names", lambda: (*STRATEGIES, "my-own"))
+    assert "my-own" in [strategy.name for strategy in project.strategies()]
+
+
 def test_an_unknown_strategy_is_refused(session):
     """The message names what there is."""
     with pytest.raises(InputError, match="eh-hash"):
