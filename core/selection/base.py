@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -76,7 +76,7 @@ class Query:
     seed : int
         For whatever is random about this one call.
     memory : object
-        What the session remembers from its earlier rounds.
+        What `QueryStrategy.remember` gave for an earlier hyperplane of the session, or None.
     """
 
     hyperplane: Hyperplane | None
@@ -218,7 +218,7 @@ class QueryStrategy(ABC):
         seed : int
             The same seed and arguments give the same answer.
         memory : object
-            What the session remembers from its earlier rounds; strategies without use for it ignore it.
+            What `remember` gave for an earlier hyperplane; strategies without use for it ignore it.
 
         Raises
         ------
@@ -246,6 +246,14 @@ class QueryStrategy(ABC):
             items=self.n_items,
             probability=choice.probability,
         )
+
+    def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
+        """For each hyperplane what a session may give as `memory` when it asks with a later, similar one.
+
+        It makes that query cheaper, never different in kind. It may take as long as a full scan, one pass for
+        all of them, and belongs into the background. None where the strategy has no use for it.
+        """
+        return [None for _ in hyperplanes]
 
     def save(self, folder: Path | str) -> None:
         """Write parameters and arrays to `folder`, checksummed, replacing what is there."""
