@@ -11,6 +11,7 @@ from core.selection.base import (
 )
 from core.selection.reader import PoolRows, RowReader
 from core.selection.registry import STRATEGIES, make_strategy, strategy_class, strategy_names
+from core.selection.words import strategy_from
 
 __all__ = [
     "STRATEGIES",
@@ -25,5 +26,6 @@ __all__ = [
     "Selection",
     "make_strategy",
     "strategy_class",
+    "strategy_from",
     "strategy_names",
 ]

@@ -6,7 +6,7 @@ import pytest
 
 import core.selection.registry
 from core.errors import InputError
-from core.selection import STRATEGIES, make_strategy, strategy_names
+from core.selection import STRATEGIES, make_strategy, strategy_from, strategy_names
 from tests.contract.kit import LowestIdFirst, gaussian_pool, hyperplanes
 
 
@@ -95,3 +95,52 @@ def test_a_strategy_of_another_package_that_cannot_be_used_is_refused(plugins):
         make_strategy("absent")
     with pytest.raises(InputError, match=r"strategy a-function of .* is not a QueryStrategy"):
         make_strategy("a-function")
+
+
+@pytest.mark.parametrize(
+    ("word", "params"),
+    [
+        ("subsample", {"n_scored": 10_000, "random_state": 5}),
+        ("subsample:n_scored=500", {"n_scored": 500, "random_state": 5}),
+        ("subsample: n_scored = 2_000, random_state=7", {"n_scored": 2000, "random_state": 7}),
+        ("h-hash:scale=2,centred=FALSE", {"scale": 2, "centred": False}),
+        ("bh-hash:n_directions=none,scale=.5", {"n_directions": None, "scale": 0.5}),
+        ("eh-hash:rank=dense", {"rank": "dense"}),
+        ("eh-hash:rank=3,n_directions=16", {"rank": 3, "n_directions": 16}),
+    ],
+)
+def test_a_word_names_a_strategy_and_its_parameters(word, params):
+    """What is not named is as usual; a parameter that takes several kinds gets the kind written."""
+    strategy = strategy_from(word, random_state=5)
+    assert strategy.name == word.partition(":")[0]
+    assert strategy.params() == {**make_strategy(strategy.name, random_state=5).params(), **params}
+    for name, value in params.items():
+        assert isinstance(strategy.params()[name], type(value))
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("psychic:n=1", "strategy must be one of random, .*, got 'psychic'"),
+        ("subsample:", "a strategy is NAME or NAME:param=value,param=value, .*; got 'subsample:'"),
+        ("subsample:500", "a strategy is NAME or .*; got 'subsample:500'"),
+        ("subsample:n_scored=", "a strategy is NAME or .*; got 'subsample:n_scored='"),
+        ("subsample:n_scored=1,n_scored=2", "each parameter once; got 'subsample:n_scored=1,n_scored=2'"),
+        ("subsample:colour=3", "subsample has the parameters n_scored, .*; got colour"),
+        ("subsample:n_scored=many", "n_scored of subsample must be a whole number, got 'many'"),
+        ("subsample:n_scored=1.5", "n_scored of subsample must be a whole number, got '1.5'"),
+        ("subsample:n_scored=true", "n_scored of subsample must be a whole number, got 'true'"),
+        ("h-hash:centred=1", "centred of h-hash must be true or false, got '1'"),
+        ("h-hash:structure=heap", "structure of h-hash must be tables or orders, got 'heap'"),
+        ("bh-hash:n_directions=few", "n_directions of bh-hash must be a whole number or none, got 'few'"),
+    ],
+)
+def test_a_word_that_names_none_is_refused(word, message):
+    """One sentence with what was given and what is allowed."""
+    with pytest.raises(InputError, match=message):
+        strategy_from(word)
+
+
+def test_a_word_takes_another_packages_parameters_as_they_come(plugins):
+    """Where a class does not say of what kind its parameters are, the text decides."""
+    assert strategy_from("lowest-id:random_state=3").params() == {"random_state": 3}

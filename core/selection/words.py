@@ -1,0 +1,98 @@
+"""Query strategies in one word, as the command line takes them.
+
+exhaustive                              with its usual parameters
+subsample:n_scored=500                  with another value of one
+h-hash:structure=orders,megabytes=400   or of several
+
+A value is a whole number, a number, true, false, none, or text: the first of these that the parameter allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from core.errors import InputError
+from core.selection.base import QueryStrategy
+from core.selection.registry import make_strategy, strategy_class
+
+FORM = "NAME or NAME:param=value,param=value"
+
+_NAMED = {"true": True, "false": False, "none": None}
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "none"}
+
+
+def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
+    """A new strategy, not fitted yet, of the name and with the parameters that `word` gives.
+
+    Parameters
+    ----------
+    word : str
+        See this module.
+    random_state : int
+        Where the word gives none.
+
+    Raises
+    ------
+    InputError
+        If there is no such strategy, it has no such parameter, or the parameter allows no such value.
+    """
+    name, colon, rest = word.partition(":")
+    texts: dict[str, str] = {}
+    for part in rest.split(",") if colon else []:
+        param, _, text = (side.strip() for side in part.partition("="))
+        if not param or not text or param in texts:
+            raise InputError(f"a strategy is {FORM}, each parameter once; got {word!r}")
+        texts[param] = text
+    kinds = _kinds(strategy_class(name))
+    params: dict[str, Any] = {"random_state": random_state}
+    for param, text in texts.items():
+        params[param] = _value(name, param, text, kinds.get(param, Any))
+    return make_strategy(name, **params)
+
+
+def _kinds(cls: type[QueryStrategy]) -> dict[str, Any]:
+    """What the parameters may be, as far as the class says so."""
+    try:
+        return get_type_hints(cls.__init__)
+    except NameError:
+        return {}
+
+
+def _value(name: str, param: str, text: str, kind: Any) -> object:
+    for reading in _readings(text):
+        if _fits(reading, kind):
+            return reading
+    raise InputError(f"{param} of {name} must be {_in_words(kind)}, got {text!r}")
+
+
+def _readings(text: str) -> Iterator[object]:
+    if text.lower() in _NAMED:
+        yield _NAMED[text.lower()]
+    for number in (int, float):
+        try:
+            yield number(text)
+        except ValueError:
+            continue
+    yield text
+
+
+def _fits(value: object, kind: Any) -> bool:
+    if kind is Any:
+        return True
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(kind))
+    if kind in (int, float) and isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(map(str, get_args(kind)))
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(map(_in_words, get_args(kind)))
+    return _KINDS.get(kind, str(kind))
