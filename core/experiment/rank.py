@@ -16,8 +16,8 @@ def margins_of(X: NDArray[np.float32], hyperplane: Hyperplane) -> NDArray[np.flo
     return np.asarray(np.abs((X * hyperplane.normal).sum(axis=1) + hyperplane.bias))
 
 
-def rank_of(pool: PoolRows, hyperplane: Hyperplane, item: int, *, exclude: Iterable[int] = ()) -> int:
-    """How many items of the pool are nearer to the hyperplane than `item`; 0 is exact.
+class BruteForce:
+    """Every item's |wᵀx + b|: one pass over the pool, by which any number of selections can be ranked.
 
     All rows are scored in float32. Those whose order that leaves in doubt are compared in float64.
 
@@ -26,21 +26,37 @@ def rank_of(pool: PoolRows, hyperplane: Hyperplane, item: int, *, exclude: Itera
     pool : Pool
         N unit rows.
     hyperplane : Hyperplane
-        The classifier that `item` was selected for.
-    item : int
-        Id of an item of the pool.
+        The classifier that items were selected for.
     exclude : iterable of int
         Ids that could not have been selected; they do not count.
+
+    Attributes
+    ----------
+    margins : array of shape (N,), float32
+        Infinite where excluded.
     """
-    row = np.searchsorted(pool.ids, [item])
-    margin = margins_of(pool.rows(row), hyperplane)[0]
-    rough = np.abs(pool.scores(hyperplane).astype(np.float64))
-    rough[np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64))] = np.inf
-    # A sum of d products of unit-norm rows, its terms rounded too, is wrong by less than this.
-    error = 1.01 * 2.0**-24 * (len(hyperplane.normal) + 3) * (hyperplane.norm + abs(hyperplane.bias))
-    in_doubt = np.flatnonzero(np.abs(rough - margin) <= error)
-    nearer = margins_of(pool.rows(in_doubt), hyperplane) < margin
-    return int(np.count_nonzero(rough < margin - error) + np.count_nonzero(nearer))
+
+    def __init__(self, pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = ()) -> None:
+        self._pool = pool
+        self._hyperplane = hyperplane
+        self.margins = np.abs(pool.scores(hyperplane))
+        self.margins[np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64))] = np.inf
+
+    def rank(self, item: int) -> int:
+        """How many items are nearer to the hyperplane than the one with the id `item`; 0 is exact."""
+        row = np.searchsorted(self._pool.ids, [item])
+        margin = margins_of(self._pool.rows(row), self._hyperplane)[0]
+        # A sum of d products of unit-norm rows, its terms rounded too, is wrong by less than this.
+        units = 1.01 * 2.0**-24 * (len(self._hyperplane.normal) + 3)
+        error = units * (self._hyperplane.norm + abs(self._hyperplane.bias))
+        in_doubt = np.flatnonzero((self.margins >= margin - error) & (self.margins <= margin + error))
+        nearer = margins_of(self._pool.rows(in_doubt), self._hyperplane) < margin
+        return int(np.count_nonzero(self.margins < margin - error) + np.count_nonzero(nearer))
+
+
+def rank_of(pool: PoolRows, hyperplane: Hyperplane, item: int, *, exclude: Iterable[int] = ()) -> int:
+    """How many items of the pool are nearer to the hyperplane than `item`; see `BruteForce`."""
+    return BruteForce(pool, hyperplane, exclude=exclude).rank(item)
 
 
 def median_rank_of_best(n_scored: float, n_items: int) -> float:
