@@ -1,19 +1,22 @@
-"""Hyperplanes to measure query strategies with."""
+"""Hyperplanes to measure query strategies with: one class against the rest, labels drawn at random."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.experiment.drawing import ItemsByClass, least_of
 from core.geometry import Hyperplane
 from core.learner import Labels, is_positive, learn
 from core.pool import Pool
 from core.svm import ClassWeight
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (hyperplanes done, hyperplanes in all); what it raises passes through."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +30,91 @@ class Plane:
         Ids of the items that it was trained on, ascending.
     positive : int
         The class that is a yes.
+    setting : str
+        How it was trained: ``"C=1, balanced, 50 labels"``, ``"sessions: C=10, unweighted"``.
+    session, round : int
+        Which session it belongs to, and how many answers that had had then; −1 for a single one.
     """
 
     hyperplane: Hyperplane
     labeled: NDArray[np.int64]
     positive: int
+    setting: str
+    session: int = -1
+    round: int = -1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How single hyperplanes are trained.
+
+    Parameters
+    ----------
+    C, class_weight
+        See `core.svm.train`.
+    n_labels : int
+        Drawn from all classes together (`ItemsByClass.at_random`), or
+    per_class : bool
+        so many of each (`ItemsByClass.per_class`).
+    """
+
+    C: float
+    class_weight: ClassWeight
+    n_labels: int
+    per_class: bool = False
+
+    def __str__(self) -> str:
+        labels = "a class" if self.per_class else "labels"
+        return f"{svm_in_words(self.C, self.class_weight)}, {self.n_labels} {labels}"
+
+
+PAPER = Setting(C=1, class_weight=None, n_labels=5, per_class=True)
+"""As the paper's experiments begin (Section 5.1)."""
+
+SINGLE_SETTINGS = (
+    PAPER,
+    *(
+        Setting(C, class_weight, n_labels)
+        for class_weight in (None, "balanced")
+        for C in (0.1, 1, 10)
+        for n_labels in (50, 200, 400)
+    ),
+)
+
+
+def svm_in_words(C: float, class_weight: ClassWeight) -> str:
+    """``"C=1, unweighted"``."""
+    return f"C={C:g}, {class_weight or 'unweighted'}"
+
+
+def single_planes(pool: Pool, n: int, *, seed: int = 0, progress: Progress | None = None) -> list[Plane]:
+    """`n` hyperplanes for each of `SINGLE_SETTINGS`, each one trained on labels of its own.
+
+    Positive classes come in random order, every class as often as any other (to one): where most classes are
+    rare, so are most positives.
+
+    Parameters
+    ----------
+    pool : Pool
+        Its classes with fewer items than a setting needs of the positive one are left out there.
+    n : int
+        How many of each setting.
+    seed : int
+        Draws the classes and the items; not negative.
+    progress : callable or None
+        See `Progress`.
+
+    Raises
+    ------
+    InputError
+        If fewer than two classes have enough items.
+    """
+    planes: list[Plane] = []
+    for setting in SINGLE_SETTINGS:
+        planes += _planes(pool, setting, n, seed)
+        if progress:
+            progress(len(planes), n * len(SINGLE_SETTINGS))
+    return planes
 
 
 def one_vs_all(
@@ -43,53 +126,29 @@ def one_vs_all(
     class_weight: ClassWeight = None,
     seed: int = 0,
 ) -> list[Plane]:
-    """`n` linear SVMs, one class against the rest, as the paper's experiments begin (Section 5.1).
+    """`n` hyperplanes trained on `labels_per_class` items of each class; see `single_planes`."""
+    return _planes(pool, Setting(C, class_weight, labels_per_class, per_class=True), n, seed)
 
-    A run draws `labels_per_class` items of every class and trains an SVM for each class, in random order; as
-    many runs follow as are needed.
 
-    Parameters
-    ----------
-    pool : Pool
-        Its classes with fewer than `labels_per_class` items are left out.
-    n : int
-        How many.
-    labels_per_class : int
-        Drawn at random.
-    C, class_weight
-        See `core.svm.train`.
-    seed : int
-        Draws the items.
-
-    Raises
-    ------
-    InputError
-        If fewer than two classes have so many items.
-    """
-    truth = pool.truth(pool.ids)
-    members = [pool.ids[truth == c] for c in range(len(pool.classes))]
-    if sum(len(ids) >= labels_per_class for ids in members) < 2:
+def _planes(pool: Pool, setting: Setting, n: int, seed: int) -> list[Plane]:
+    items = ItemsByClass(pool, setting.n_labels if setting.per_class else least_of(setting.n_labels))
+    if not setting.per_class and setting.n_labels > len(items):
         raise InputError(
-            f"the pool {pool.path} needs at least two classes with {labels_per_class} items of known truth"
+            f"the pool {pool.path} needs {setting.n_labels} items of known truth, it has {len(items)}"
         )
-    return list(islice(_runs(pool, members, labels_per_class, C, class_weight, seed), n))
+    draw = items.per_class if setting.per_class else items.at_random
+    key = [seed, *str(setting).encode()]
+    return [
+        _train(
+            pool, setting, positive, draw(np.random.default_rng([*key, number]), positive, setting.n_labels)
+        )
+        for number, positive in enumerate(items.positives(np.random.default_rng(key), n))
+    ]
 
 
-def _runs(
-    pool: Pool,
-    members: list[NDArray[np.int64]],
-    labels_per_class: int,
-    C: float,
-    class_weight: ClassWeight,
-    seed: int,
-) -> Iterator[Plane]:
-    classes = [c for c, ids in enumerate(members) if len(ids) >= labels_per_class]
-    for run in count():
-        rng = np.random.default_rng([seed, run])
-        drawn = [rng.choice(members[c], labels_per_class, replace=False) for c in classes]
-        ids = np.sort(np.concatenate(drawn))
-        X, truth = pool.rows_of(ids), pool.truth(ids)
-        for positive in rng.permutation(classes).tolist():
-            trained = learn(Labels(ids, X, is_positive(truth, positive)), C=C, class_weight=class_weight)
-            assert trained.hyperplane is not None
-            yield Plane(trained.hyperplane, ids, positive)
+def _train(pool: Pool, setting: Setting, positive: int, ids: NDArray[np.int64]) -> Plane:
+    ids = np.sort(ids)
+    labels = Labels.of(pool, ids, is_positive(pool.truth(ids), positive))
+    hyperplane = learn(labels, C=setting.C, class_weight=setting.class_weight).hyperplane
+    assert hyperplane is not None
+    return Plane(hyperplane, ids, positive, str(setting))

@@ -1,0 +1,122 @@
+"""Whole labeling sessions with a simulated annotator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.errors import InputError
+from core.experiment.drawing import ItemsByClass
+from core.experiment.oracle import Oracle
+from core.experiment.planes import Plane, Progress, svm_in_words
+from core.learner import Labels, learn
+from core.pool import Pool
+from core.selection import QueryStrategy, make_strategy
+from core.svm import ClassWeight
+
+FIRST_YES, FIRST_NO = 1, 5
+"""Labels that a session begins with."""
+
+_SVMS: tuple[tuple[float, ClassWeight], ...] = ((1, None), (10, "balanced"), (10, None), (1, "balanced"))
+_NOISY_TURN = 3
+
+
+def sessions(
+    pool: Pool,
+    n_sessions: int,
+    n_rounds: int,
+    *,
+    strategy: QueryStrategy | None = None,
+    noise: float = 0.05,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Plane]:
+    """The hyperplanes of simulated sessions, `n_rounds` of each, in the order of sessions and rounds.
+
+    A session asks for one class (see `single_planes`) and begins with labels that are right: one item of the
+    class and five of the others, drawn at random. Its round r trains the SVM on all labels so far, which are
+    6 + r, and gives a plane; the strategy selects one item for it; the annotator's answer is the next label.
+
+    C of 1 and 10, unweighted and balanced, take turns; where there is noise, each third set of four sessions
+    has it, as its setting says. So 12 sessions are the smallest even mixture. The annotator of session s is
+    ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. A session is the same however many others
+    run beside it; all go side by side, because one pass of the pool can answer for all.
+
+    Parameters
+    ----------
+    pool : Pool
+        The class of every item must be known.
+    n_sessions, n_rounds : int
+        Sessions, and hyperplanes of each.
+    strategy : QueryStrategy or None
+        Fitted to the pool; the exhaustive scan by default.
+    noise : float
+        The noisy sessions' probability of a wrong answer, 0 … 1; 0 for none.
+    seed : int
+        Draws the classes and the first labels; not negative.
+    progress : callable or None
+        See `Progress`.
+
+    Raises
+    ------
+    InputError
+        If a class is unknown, or there are fewer than two, or fewer items than the sessions label.
+    """
+    items = ItemsByClass(pool)
+    if len(items) < len(pool):
+        raise InputError(
+            f"the class of {len(pool) - len(items)} items of the pool {pool.path} is unknown: "
+            f"the simulated annotator can't answer for them"
+        )
+    least = FIRST_YES + FIRST_NO + n_rounds
+    if len(pool) < least:
+        raise InputError(f"{n_rounds} rounds need {least} items, the pool {pool.path} has {len(pool)}")
+    strategy = strategy or make_strategy("exhaustive").fit(pool)
+    positives = items.positives(np.random.default_rng(seed), n_sessions)
+    running = [
+        _Session(pool, items, number, positive, noise=noise, seed=seed)
+        for number, positive in enumerate(positives)
+    ]
+    for done in range(1, n_rounds + 1):
+        for session in running:
+            session.train()
+        for session in running:
+            session.answer(strategy)
+        if progress:
+            progress(done * n_sessions, n_rounds * n_sessions)
+    return [plane for session in running for plane in session.planes]
+
+
+class _Session:
+    """One that is under way."""
+
+    def __init__(
+        self, pool: Pool, items: ItemsByClass, number: int, positive: int, *, noise: float, seed: int
+    ) -> None:
+        turn, svm = divmod(number, len(_SVMS))
+        noisy = noise > 0 and turn % _NOISY_TURN == _NOISY_TURN - 1
+        self._pool = pool
+        self._number = number
+        self._C, self._class_weight = _SVMS[svm]
+        self._setting = f"sessions: {svm_in_words(self._C, self._class_weight)}"
+        if noisy:
+            self._setting += f", {100 * noise:g} % wrong"
+        self._oracle = Oracle(pool.truth, positive, noise=noise if noisy else 0.0, seed=seed + number)
+        self._rng = np.random.default_rng([seed, number])
+        yes = items.of(self._rng, positive, FIRST_YES)
+        no = items.others(self._rng, positive, FIRST_NO)
+        self._labels = Labels.of(pool, np.append(yes, no), [True] * FIRST_YES + [False] * FIRST_NO)
+        self.planes: list[Plane] = []
+
+    def train(self) -> None:
+        """The labels so far give the next plane."""
+        hyperplane = learn(self._labels, C=self._C, class_weight=self._class_weight).hyperplane
+        assert hyperplane is not None
+        labeled, positive = np.sort(self._labels.ids), self._oracle.positive
+        plane = Plane(hyperplane, labeled, positive, self._setting, self._number, len(self.planes))
+        self.planes.append(plane)
+
+    def answer(self, strategy: QueryStrategy) -> None:
+        """The strategy selects an item for the last plane, and the annotator answers."""
+        plane, seed = self.planes[-1], int(self._rng.integers(2**63))
+        item = strategy.select(plane.hyperplane, exclude=plane.labeled, seed=seed).ids
+        self._labels += Labels.of(self._pool, item, self._oracle(item))
