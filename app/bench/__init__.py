@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,47 +46,148 @@ def bench_build(
     write_json(json_file, result)
 
 
+@bench.command("planes")
+@click.option("--pool", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the pool.")
+@click.option(
+    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write (.npz)."
+)
+@click.option(
+    "--singles",
+    type=click.IntRange(0),
+    default=60,
+    show_default=True,
+    help="Single hyperplanes of each setting.",
+)
+@click.option(
+    "--sessions", type=click.IntRange(0), default=52, show_default=True, help="Sessions to simulate."
+)
+@click.option(
+    "--rounds", type=click.IntRange(1), default=100, show_default=True, help="Hyperplanes of each session."
+)
+@click.option(
+    "--noise",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="Share of wrong answers in the sessions that have some.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws the classes and the labels."
+)
+@sentences
+def bench_planes(
+    folder: Path, out: Path, singles: int, sessions: int, rounds: int, noise: float, seed: int
+) -> None:
+    """Train hyperplanes on a pool of known truth and save them, to compare strategies by.
+
+    Single ones are trained on labels drawn at random, in 19 settings. Sessions are simulated: an SVM of one
+    class against the rest is retrained after every answer about the item nearest to it.
+    """
+    from app.bench.planes import make_corpus
+    from core.pool import Pool
+
+    make_corpus(
+        Pool.open(folder), out, singles=singles, sessions=sessions, rounds=rounds, noise=noise, seed=seed
+    )
+
+
 @bench.command("select")
 @click.option("--pool", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the pool.")
-@_json
 @click.option(
-    "--queries", type=click.IntRange(1), default=40, show_default=True, help="Hyperplanes to query with."
+    "--planes",
+    "corpus",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Hyperplanes that bench planes made of it.  [default: SVMs in the paper's setting]",
+)
+@click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    help="Only the hyperplanes of this setting, or all that contain it.",
+)
+@click.option(
+    "--strategy",
+    "words",
+    multiple=True,
+    help="NAME or NAME:param=value,param=value.  [default: all there are, some with several budgets]",
+)
+@click.option(
+    "--items",
+    "sizes",
+    type=click.IntRange(1),
+    multiple=True,
+    help="Only so many first items of the pool.  [default: all]",
+)
+@click.option(
+    "--queries",
+    type=click.IntRange(1),
+    default=40,
+    show_default=True,
+    help="Hyperplanes of each setting, at most.",
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of BLAS.")
+@click.option("--cold", is_flag=True, help="Let sessions remember nothing.")
 @click.option(
-    "--strategies",
-    help="Names with commas between; h-hash:orders names a structure.  [default: all there are]",
+    "--indexes",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder in which indexes are kept for the next time.",
 )
 @click.option(
-    "--labels", type=click.IntRange(1), default=5, show_default=True, help="Labels a class that each SVM has."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds whatever is random."
 )
-@click.option("--c", "c", type=float, default=1.0, show_default=True, help="C of the SVMs.")
-@click.option("--balanced", is_flag=True, help="Train the SVMs with balanced class weights.")
+@_json
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Draws the labels and seeds the indexes."
+    "--figure",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File for time against rank, .svg or .png.",
 )
 @sentences
 def bench_select(
     folder: Path,
-    json_file: Path | None,
+    corpus: Path | None,
+    settings: tuple[str, ...],
+    words: tuple[str, ...],
+    sizes: tuple[int, ...],
     queries: int,
     threads: int,
-    strategies: str | None,
-    labels: int,
-    c: float,
-    balanced: bool,
+    cold: bool,
+    indexes: Path | None,
     seed: int,
+    json_file: Path | None,
+    figure: Path | None,
 ) -> None:
     """Compare query strategies on one pool, side by side: time, rank and |wᵀx| of what they select.
 
-    The hyperplanes are SVMs trained one class against the rest on a few labels of every class.
+    Each is compared with the random subsample that takes as long, too. Repeat --setting, --strategy and
+    --items to measure several.
     """
-    from app.bench.report import show_selection, write_json
-    from app.bench.select import Setting, measure_selection
+    from app.bench.contenders import default_words
+    from app.bench.figure import check_figure, draw
+    from app.bench.report import LEGEND, show_selection, write_json
+    from app.bench.rounds import planes_for
+    from app.bench.select import Plan, measure_selection
     from core.pool import Pool
 
-    setting = Setting(labels, c, "balanced" if balanced else None, seed)
-    names = [name.strip() for name in strategies.split(",")] if strategies else None
-    rows = measure_selection(Pool.open(folder), names, setting, queries=queries, threads=threads)
-    show_selection(rows, setting)
-    write_json(json_file, rows)
+    check_figure(figure)
+    pool = Pool.open(folder)
+    planes = planes_for(pool, corpus, settings, queries, seed)
+    plan = Plan(
+        words=words or default_words(),
+        sizes=sizes or [len(pool)],
+        queries=queries,
+        threads=threads,
+        cold=cold,
+        indexes=indexes,
+        seed=seed,
+    )
+    rows = []
+
+    def done(found: list[dict[str, Any]]) -> None:
+        rows.extend(found)
+        show_selection(found)
+        write_json(json_file, rows)
+
+    measure_selection(pool, planes, plan, done)
+    click.echo(f"\n{LEGEND}")
+    if figure is not None:
+        draw(rows, figure)

@@ -69,8 +69,8 @@ class ItemsByClass:
     def at_random(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
         """A plain draw of n items, corrected where it holds too few of class `positive`, or too few others.
 
-        Each kind is at least 5 % of the items (`least_of`). A frequent class is hardly touched by that; a rare
-        one has the few examples without which nobody would ask for it.
+        Each kind is at least 5 % of the items (`least_of`). A frequent class is hardly touched by that; a
+        rare one has the few examples without which nobody would ask for it.
         """
         least = least_of(n)
         size = self._size(positive)

@@ -1,0 +1,67 @@
+"""A corpus of hyperplanes for a pool, and a table that shows whether its settings are what they should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from app.terminal import bytes_in_words
+from core.errors import InputError
+from core.experiment.corpus import Corpus
+from core.learner import is_positive
+from core.pool import Pool
+
+SHOWN_ROWS = 10_000
+"""Items, evenly spaced, that the table's wᵀx are of."""
+
+
+def make_corpus(
+    pool: Pool, out: Path, *, singles: int, sessions: int, rounds: int, noise: float, seed: int
+) -> Corpus:
+    """Make a corpus with a progress bar, save it as the file `out`, and say what it holds.
+
+    Raises
+    ------
+    InputError
+        If the pool is not complete, cannot serve, or nothing or nowhere to write is named.
+    """
+    if not pool.complete:
+        raise InputError(f"the pool {pool.path} is still being built: hyperplanes are for all of its items")
+    if not singles and not sessions:
+        raise InputError("--singles and --sessions are both 0: there is nothing to make")
+    if not out.resolve().parent.is_dir():
+        raise InputError(f"--out must be a file in a folder that there is, got {out}")
+    click.echo(f"{pool.title}: {len(pool):,} items, {len(pool.classes)} classes.")
+    with click.progressbar(length=1, label="Training", show_pos=True) as bar:
+
+        def show(done: int, of: int) -> None:
+            bar.length = of
+            bar.update(done - bar.pos)
+
+        corpus = Corpus.make(pool, singles, sessions, rounds, noise=noise, seed=seed, progress=show)
+    corpus.save(out)
+    show_corpus(corpus, pool)
+    click.echo(f"{len(corpus.planes):,} hyperplanes in {out}, {bytes_in_words(out.stat().st_size)}.")
+    return corpus
+
+
+def show_corpus(corpus: Corpus, pool: Pool) -> None:
+    """Print for each setting how many hyperplanes there are, and where they lie."""
+    shown = np.linspace(0, len(pool) - 1, min(SHOWN_ROWS, len(pool))).astype(np.int64)
+    X = pool.rows(shown).astype(np.float64)
+    width = max(len(setting) for setting in corpus.settings)
+    click.echo(f"{'':{width}}  planes  labels    yes           wᵀx")
+    for setting in corpus.settings:
+        planes = corpus.of(setting)
+        scores = [plane.hyperplane.scores(X) for plane in planes]
+        mean, spread = np.mean(scores), np.mean(np.std(scores, axis=1))
+        labels = np.mean([len(plane.labeled) for plane in planes])
+        yes = np.mean([is_positive(pool.truth(plane.labeled), plane.positive).mean() for plane in planes])
+        place = f"{mean:.2f} ± {spread:.2f}"
+        click.echo(f"{setting:{width}}  {len(planes):6,}  {labels:6.0f}  {100 * yes:3.0f} %  {place:>12}")
+    click.echo(
+        "Means over the hyperplanes. yes: the share of labels whose true class is the positive one. "
+        "wᵀx, with the bias: mean and standard deviation over the pool."
+    )
