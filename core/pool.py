@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,18 +25,15 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.manifest import CURE, FEATURES, IDS, MANIFEST, PROBLEMS, Manifest
+from core.scoring import score_blocks
 from core.segments import Segment, check_part, load_part
 from core.sources import Problem, Source, open_source
-
-BLOCK_ROWS = 512
-"""Rows turned from the stored into another number format at a time: they stay in the cache of one core."""
 
 COPIED_ROWS = 8192
 """Rows that `Pool.blocks` hands out at a time where it must copy them."""
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.float32]
-ScoreType = Literal["float32", "float64"]
 Identity = tuple[int, int, int]
 
 
@@ -159,31 +155,31 @@ class Pool:
     def __repr__(self) -> str:
         return f"Pool({str(self.path)!r}, version={self.version}, shape=({len(self)}, {self.n_features}))"
 
-    def scores(self, hyperplane: Hyperplane, dtype: ScoreType = "float32") -> NDArray[Any]:
-        """The signed margins wᵀx + b of all rows, of shape (n_rows,), computed in `dtype`.
+    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
+        """The signed margins wᵀx + b of all rows, of shape (n_rows,); see `score_blocks`."""
+        out = np.empty(len(self), dtype=np.float32)
+        for first, scores in self.score_blocks([hyperplane]):
+            out[first : first + scores.shape[1]] = scores[0]
+        return out
 
-        In float32 one BLAS call a segment, straight from the mapped file. Otherwise block by block.
+    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The signed margins of all rows under each of k hyperplanes, by one pass, in bounded memory.
+
+        Gives (number of the first row, wᵀx + b of m rows, of shape (k, m), computed in float32), block by
+        block, straight from the mapped files (see `core.scoring`).
 
         Raises
         ------
         InputError
-            If the hyperplane has another number of features.
+            If a hyperplane has another number of features.
         """
-        if len(hyperplane.normal) != self.n_features:
-            raise InputError(
-                f"the hyperplane has {len(hyperplane.normal)} features, the pool {self.path} "
-                f"has {self.n_features}"
-            )
-        out = np.empty(len(self), dtype=dtype)
-        w = hyperplane.normal.astype(out.dtype)
-        for segment in self._filled:
-            part = out[segment.first_row : segment.first_row + len(segment.X)]
-            if segment.X.dtype == out.dtype:
-                np.dot(segment.X, w, out=part)
-            else:
-                _dot_in_blocks(segment.X, w, part)
-        out += out.dtype.type(hyperplane.bias)
-        return out
+        for hyperplane in hyperplanes:
+            if len(hyperplane.normal) != self.n_features:
+                raise InputError(
+                    f"the hyperplane has {len(hyperplane.normal)} features, the pool {self.path} "
+                    f"has {self.n_features}"
+                )
+        return score_blocks(((segment.first_row, segment.X) for segment in self._filled), hyperplanes)
 
     def rows(self, rows: ArrayLike) -> Rows:
         """The features of these rows, of shape (n, n_features), in the order asked for.
@@ -341,15 +337,6 @@ class Pool:
         if not 0 <= item < self._manifest.items:
             reason = f"ids are 0 to {self._manifest.items - 1}"
         return f"item {item} has no row in the pool {self.path}: {reason}"
-
-
-def _dot_in_blocks(X: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
-    """Put X @ w into `out`, in the number format of `w`, without a copy of all of X."""
-    buffer = np.empty((BLOCK_ROWS, X.shape[1]), dtype=w.dtype)
-    for first in range(0, len(X), BLOCK_ROWS):
-        block = buffer[: len(X) - first]
-        np.copyto(block, X[first : first + BLOCK_ROWS])
-        np.dot(block, w, out=out[first : first + BLOCK_ROWS])
 
 
 def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:

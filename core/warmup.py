@@ -32,6 +32,8 @@ def warm_up() -> None:
         labels = Labels.of(pool, ids, is_positive(pool.truth(ids), 7))
         for strategy in _strategies():
             _play(pool, labels, strategy, Path(folder) / strategy.name)
+        halves = build(source_from(f"digits:{ITEMS}"), Path(folder) / "halves", dtype="float16")
+        make_strategy("exhaustive").fit(halves).select(learn(labels).hyperplane)
 
 
 def _strategies() -> list[QueryStrategy]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.geometry import Hyperplane, unit_rows
+from core.scoring import score_blocks
 from core.selection.reader import Ids, Rows
 
 
@@ -34,8 +35,11 @@ class ArrayPool:
 
     def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
         """wᵀx + b of every row in float32."""
-        scores: NDArray[np.float32] = self._X @ hyperplane.normal.astype(np.float32)
-        return scores + np.float32(hyperplane.bias)
+        return np.concatenate([scores[0] for _, scores in self.score_blocks([hyperplane])])
+
+    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """wᵀx + b of every row under each hyperplane, block by block; see `core.scoring`."""
+        return score_blocks([(0, self._X)], hyperplanes)
 
     def rows(self, rows: Rows) -> NDArray[np.float32]:
         """The features of these rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -39,6 +39,9 @@ class PoolRows(Protocol):
 
     def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
         """wᵀx + b of every row, of shape (N,), computed in float32."""
+
+    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, Floats32]]:
+        """wᵀx + b under each of k hyperplanes, as (number of the first row, float32 of shape (k, m))."""
 
     def rows(self, rows: Rows) -> NDArray[np.float32]:
         """The features of these rows, of shape (len(rows), n_features)."""

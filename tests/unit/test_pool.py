@@ -51,13 +51,22 @@ def test_ids_are_all_items_that_are_not_held_out(pool: Pool) -> None:
         pool.ids[0] = 7
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-13)])
-def test_scores_equal_brute_force(pool: Pool, dtype: str, tolerance: float) -> None:
-    """Every row's score is wᵀx + b of the item's own features, in the precision asked for."""
+def test_scores_equal_brute_force(pool: Pool) -> None:
+    """Every row's score is wᵀx + b of the item's own features."""
     w = hyperplane()
-    scores = pool.scores(w, dtype)  # type: ignore[arg-type]
-    assert scores.dtype == dtype
-    assert np.abs(scores - w.scores(features(pool.ids))).max() < tolerance
+    assert pool.scores(w).dtype == np.float32
+    assert np.abs(pool.scores(w) - w.scores(features(pool.ids))).max() < 1e-5
+
+
+def test_scores_of_several_hyperplanes_come_in_one_pass(pool: Pool) -> None:
+    """Blocks follow each other without gaps, and have a row for each hyperplane."""
+    planes = [hyperplane(seed=seed) for seed in range(3)]
+    blocks = list(pool.score_blocks(planes))
+    assert [first for first, _ in blocks] == [0, 20, 70, 120, 170, 220, 270]
+    scores = np.concatenate([scores for _, scores in blocks], axis=1)
+    expected = [plane.scores(features(pool.ids)) for plane in planes]
+    assert np.abs(scores - expected).max() < 1e-5
+    assert list(pool.score_blocks([])) == list(pool.prefix(0).score_blocks(planes)) == []
 
 
 def test_rows_and_ids_lead_to_each_other(pool: Pool) -> None:
@@ -121,6 +130,8 @@ def test_hyperplane_of_another_length_is_refused(pool: Pool) -> None:
     """Both lengths are said."""
     with pytest.raises(InputError, match=r"the hyperplane has 9 features.* has 8"):
         pool.scores(hyperplane(9))
+    with pytest.raises(InputError, match=r"the hyperplane has 9 features.* has 8"):
+        pool.score_blocks([hyperplane(8), hyperplane(9)])
 
 
 def test_prefix_is_the_pool_as_it_was(pool: Pool) -> None:
@@ -189,14 +200,13 @@ def test_another_pool_in_its_place_is_noticed(tmp_path: Path) -> None:
 
 def test_float16_scores_are_computed_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A float16 pool's scores are those of its rounded features, not rounded themselves."""
-    monkeypatch.setattr("core.pool.BLOCK_ROWS", 16)
+    monkeypatch.setattr("core.scoring._CACHED_ROWS", 16)
     monkeypatch.setattr("core.pool.COPIED_ROWS", 16)
     pool = small_pool(tmp_path / "p", SOURCE, dtype="float16")
     X = features(pool.ids).astype(np.float16)
     w = hyperplane()
     assert pool.dtype == np.float16
     assert np.abs(pool.scores(w) - w.scores(X)).max() < 1e-5
-    assert np.abs(pool.scores(w, "float64") - w.scores(X)).max() < 1e-13
     assert pool.scores(w).dtype == pool.rows([0]).dtype == pool.held_out.X.dtype == np.float32
     assert np.array_equal(pool.rows(np.arange(len(pool))), X)
     blocks = [block for _, block in pool.blocks(3)]

@@ -35,6 +35,7 @@ def test_nothing_is_left_to_compile(name, tmp_path):
     """After the warm-up, building a pool, learning and selecting compile no kernel any more."""
     before = compiled()
     assert before["core.svm._sides"]
+    assert before["core.scoring._move_bits"]
     pool = build(source_from("digits:900"), tmp_path / "pool")
     structures = STRUCTURES if issubclass(STRATEGIES[name], HashedSearch) else [None]
     labels = Labels.of(pool, pool.ids[:200], is_positive(pool.truth(pool.ids[:200]), 3))
