@@ -124,7 +124,9 @@ class Corpus:
             with np.load(path, allow_pickle=False) as file:
                 arrays: dict[str, Any] = dict(file)
             if arrays["format"] > FORMAT:
-                raise InputError(f"{path} has format {arrays['format']}, and {FORMAT} is the newest known")
+                raise InputError(
+                    f"{path} has format {arrays['format']}, and {FORMAT} is the newest known: {_CURE}"
+                )
             corpus = cls(_planes(arrays), str(arrays["pool"]))
         except _DAMAGE as error:
             raise InputError(f"{path} is damaged: {_CURE}") from error
@@ -135,7 +137,7 @@ class Corpus:
 
 def _planes(arrays: dict[str, Any]) -> list[Plane]:
     names = arrays["settings"].tolist()
-    labeled = np.split(arrays["labeled"], np.cumsum(arrays["n_labeled"])[:-1])
+    labeled = np.split(arrays["labeled"], np.cumsum(arrays["n_labeled"]))[:-1]
     columns = (arrays[name].tolist() for name in ("bias", "positive", "setting", "session", "round"))
     return [
         Plane(Hyperplane(normal, bias), ids, positive, names[setting], session, number)

@@ -59,8 +59,11 @@ def sessions(
     Raises
     ------
     InputError
-        If a class is unknown, or there are fewer than two, or fewer items than the sessions label.
+        If noise is no probability, an item's class is unknown, or there are fewer than two classes or too few
+        items.
     """
+    if not 0 <= noise <= 1:
+        raise InputError(f"noise must be a probability from 0 to 1, got {noise}")
     items = ItemsByClass(pool)
     if len(items) < len(pool):
         raise InputError(
