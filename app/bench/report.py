@@ -5,12 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from app.bench.select import Setting
+from core.durable import disk_trouble
+
+HEAD = (
+    "strategy",
+    "ms",
+    "p90",
+    "of scan",
+    "CPU ms",
+    "scored",
+    "rank",
+    "found",
+    "|wᵀx|",
+    "same time",
+    "ratio",
+)
+LEGEND = (
+    "ms: median time of one selection. of scan: of the exhaustive one's, in the same run. CPU ms: with what "
+    "a session remembers. rank: how many items are nearer than the selected one; the median. found: how "
+    "often it is the nearest. same time: the median rank of the nearest of as many random rows as can be "
+    "scored in that time. ratio: of (rank + 1) to theirs, geometric mean and 95 % interval."
+)
 
 
 def write_json(path: Path | None, result: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
@@ -21,40 +40,46 @@ def write_json(path: Path | None, result: dict[str, Any] | Sequence[dict[str, An
         text = json.dumps(result, indent=2)
     else:
         text = "[\n" + ",\n".join(f"  {json.dumps(row)}" for row in result) + "\n]"
-    path.write_text(text + "\n", encoding="utf-8")
+    with disk_trouble(path):
+        path.write_text(text + "\n", encoding="utf-8")
 
 
-def show_selection(rows: Sequence[dict[str, Any]], setting: Setting) -> None:
-    """Print the rows of `measure_selection`."""
+def show_selection(rows: Sequence[dict[str, Any]]) -> None:
+    """Print the rows of one setting of `app.bench.select.measure_selection`, the slowest first."""
     first = rows[0]
-    weights = "balanced" if setting.class_weight else "unweighted"
     click.echo(
-        f"{first['queries']} SVMs, {setting.labels_per_class} labels a class, C = {setting.C:g}, {weights}; "
-        f"{first['items']:,} items, {first['threads']} BLAS thread{'s' if first['threads'] > 1 else ''}."
+        f"\n{first['data']}, {first['items']:,} × {first['dim']}; {first['setting']}: "
+        f"{first['queries']} hyperplanes{', cold' if first['cold'] else ''}, "
+        f"{first['threads']} BLAS thread{'s' if first['threads'] > 1 else ''}."
     )
-    head = ("strategy", "median ms", "p95 ms", "of a scan", "scored", "rank", "random's", "|wᵀx|")
-    table = [head] + [
-        (
-            row["strategy"].partition(":")[0] + (f" ({row['structure']})" if row["structure"] else ""),
-            f"{row['median_ms']:.2f}",
-            f"{row['p95_ms']:.2f}",
-            _share(row["ratio_to_exhaustive"]),
-            f"{row['scored_median']:,.0f}",
-            f"{row['rank_median']:,.0f}",
-            f"{row['rank_of_random_same_scored']:,.0f}",
-            f"{row['margin_median']:.2g}",
-        )
-        for row in sorted(rows, key=lambda row: -row["median_ms"])
-    ]
-    widths = [max(len(line[column]) for line in table) for column in range(len(head))]
+    table = [HEAD, *(_cells(row) for row in sorted(rows, key=lambda row: -row["median_ms"]))]
+    widths = [max(len(line[column]) for line in table) for column in range(len(HEAD))]
     for line in table:
         cells = [text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)]
         click.echo("  ".join([line[0].ljust(widths[0]), *cells]))
-    click.echo(
-        "rank: items nearer than the selected one, 0 is exact. random's: the median rank of the best of as "
-        "many random items as were scored."
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    low, high = row["ratio_to_subsample_low"], row["ratio_to_subsample_high"]
+    interval = "" if low is None else f" ({_short(low)}–{_short(high)})"
+    return (
+        row["strategy"],
+        f"{row['median_ms']:.2f}",
+        f"{row['p90_ms']:.2f}",
+        _share(row["ratio_to_exhaustive"]),
+        f"{row['cpu_ms_per_round']:.2f}",
+        f"{row['scored_median']:,.0f}",
+        f"{row['rank_median']:,.0f}",
+        f"{100 * row['recall_at_1']:.0f} %",
+        f"{row['margin_median']:.2g}",
+        f"{row['rank_of_equal_time_subsample']:,.0f}",
+        f"{_short(row['ratio_to_subsample'])}{interval}",
     )
 
 
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
 def _share(ratio: float) -> str:
-    return f"1/{1 / ratio:.0f}" if ratio < 0.5 else f"{ratio:.2f}"
+    return f"1/{1 / ratio:,.0f}" if ratio < 0.5 else f"{ratio:.2f}"

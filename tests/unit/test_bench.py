@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,24 +10,64 @@ from click.testing import CliRunner
 
 from app.bench import bench
 from core.build import build
-from core.experiment.planes import one_vs_all
+from core.experiment.corpus import Corpus
+from core.experiment.planes import Plane, one_vs_all
 from core.experiment.rank import median_rank_of_best, rank_of
 from core.geometry import Hyperplane
+from core.pool import Pool
+from core.selection import STRATEGIES, Choice, Query, QueryStrategy, strategy_names
 from tests.fakes import FakeSource
 
 SELECT_KEYS = {
     "strategy",
+    "data",
+    "setting",
     "items",
+    "dim",
     "threads",
     "queries",
     "median_ms",
-    "p95_ms",
-    "margin_median",
+    "p90_ms",
+    "cpu_ms_per_round",
     "rank_median",
+    "recall_at_1",
+    "recall_at_1_low",
+    "margin_median",
     "scored_median",
     "ratio_to_exhaustive",
+    "rank_of_equal_time_subsample",
+    "ratio_to_subsample",
+    "ratio_to_subsample_low",
+    "ratio_to_subsample_high",
 }
 BUILD_KEYS = {"images_per_second", "items", "seconds", "peak_memory_mb"}
+
+
+PAPER = "C=1, unweighted, 5 a class"
+
+
+class ThirdNearest(QueryStrategy):
+    """Selects the item of rank 2, remembers a hyperplane by its digest, and tells what it was asked."""
+
+    name = "third-nearest"
+    asked: ClassVar[list[tuple[str, object]]] = []
+
+    def choose(self, query: Query) -> Choice:
+        self.asked.append((query.plane().digest, query.memory))
+        margins = np.abs(query.plane().scores(self.pool_.rows(np.arange(len(self.pool_)))))
+        margins[~query.allowed(self.pool_.ids)] = np.inf
+        row = np.argsort(margins)[2:3]
+        return Choice(self.pool_.ids[row], margins[row], scored=len(margins))
+
+    def remember(self, hyperplanes):
+        return [plane.digest for plane in hyperplanes]
+
+
+@pytest.fixture
+def third_nearest(monkeypatch):
+    monkeypatch.setitem(STRATEGIES, ThirdNearest.name, ThirdNearest)
+    monkeypatch.setattr(ThirdNearest, "asked", [])
+    return ThirdNearest
 
 
 @pytest.fixture
@@ -38,72 +80,192 @@ def run(*words: object):
     return CliRunner().invoke(bench, [str(word) for word in words])
 
 
-def test_select_writes_a_row_for_each_strategy(pool, tmp_path):
-    """`bench select` gives a row a strategy with the promised keys, both full scans always among them."""
-    file = tmp_path / "select.json"
-    result = run(
-        "select",
-        "--pool",
-        pool.path,
-        "--json",
-        file,
-        "--queries",
-        4,
-        "--strategies",
-        "random,h-hash:tables,h-hash:orders",
-    )
+def select(pool: Pool, *words: object) -> list[dict]:
+    """The rows of `bench select`."""
+    file = pool.path.parent / "select.json"
+    result = run("select", "--pool", pool.path, "--json", file, *words)
     assert result.exit_code == 0, result.output
-    rows = {row["strategy"]: row for row in json.loads(file.read_text())}
-    assert set(rows) == {"exhaustive", "random", "h-hash", "h-hash:orders", "blas-scan"}
-    for name, row in rows.items():
-        assert set(row) >= SELECT_KEYS
-        assert row["items"] == len(pool)
-        assert row["queries"] == 4
-        assert row["threads"] == 1
-        assert 0 <= row["median_ms"] <= row["p95_ms"]
-        assert name.partition(":")[0] in result.output
-    assert rows["exhaustive"]["ratio_to_exhaustive"] == 1
-    assert rows["h-hash"]["structure"] == "tables"
-    assert rows["h-hash:orders"]["structure"] == "orders"
+    return json.loads(file.read_text())
 
 
-def test_full_scans_have_rank_0(pool, tmp_path):
-    """What scores every item selects the nearest, and scores as many items as the pool has."""
-    file = tmp_path / "select.json"
-    run("select", "--pool", pool.path, "--json", file, "--queries", 6, "--strategies", "exhaustive")
-    for row in json.loads(file.read_text()):
-        assert row["rank_median"] == 0
-        assert row["scored_median"] == len(pool)
-
-
-def test_select_by_default_takes_every_strategy(pool, tmp_path):
-    """Without --strategies all of them take part, hashing with both structures, under names of their own."""
-    file = tmp_path / "select.json"
-    result = run("select", "--pool", pool.path, "--json", file, "--queries", 2)
-    assert result.exit_code == 0, result.output
-    rows = json.loads(file.read_text())
-    hashing = ("h-hash", "eh-hash", "bh-hash")
-    hashed = {(name, structure) for name in hashing for structure in ("orders", "tables")}
-    others = {(name, None) for name in ("random", "subsample", "exhaustive", "blas-scan")}
-    assert {(row["strategy"].partition(":")[0], row["structure"]) for row in rows} == hashed | others
-    assert len({row["strategy"] for row in rows}) == len(rows) == 10
-
-
-@pytest.mark.parametrize("name", ["nearest", "h-hash:trees", "random:tables"])
-def test_select_refuses_unknown_strategies(pool, name):
-    """A strategy that does not exist is one sentence and exit code 2."""
-    result = run("select", "--pool", pool.path, "--strategies", name)
+def refused(*words: object) -> str:
+    """The one sentence that bad input gets."""
+    result = run(*words)
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: ")
-    assert name.split(":")[0] in result.stderr
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def session_planes(pool: Pool, setting: str, n_sessions: int, n_rounds: int) -> list[Plane]:
+    """Sessions of hyperplanes that are as good as any."""
+    rng = np.random.default_rng(len(setting))
+    return [
+        Plane(Hyperplane(rng.standard_normal(pool.n_features), 0.0), pool.ids[:t], 0, setting, session, t)
+        for session in range(n_sessions)
+        for t in range(n_rounds)
+    ]
+
+
+def test_select_writes_a_row_for_each_strategy(pool, tmp_path):
+    """`bench select` gives a row a strategy with the promised keys, both full scans always among them."""
+    words = ["random", "subsample:n_scored=20", "h-hash:structure=orders,n_candidates=30"]
+    rows = select(pool, "--queries", 4, *(part for word in words for part in ("--strategy", word)))
+    assert sorted(row["strategy"] for row in rows) == sorted([*words, "exhaustive", "blas-scan"])
+    for row in rows:
+        assert set(row) >= SELECT_KEYS
+        assert (row["data"], row["setting"], row["items"], row["dim"]) == ("pool", PAPER, len(pool), 8)
+        assert (row["queries"], row["threads"]) == (4, 1)
+        assert 0 <= row["median_ms"] <= row["p90_ms"]
+        assert 0 <= row["recall_at_1_low"] <= row["recall_at_1"] <= 1
+        assert row["ratio_to_subsample_low"] <= row["ratio_to_subsample"] <= row["ratio_to_subsample_high"]
+    scored = {row["strategy"]: row["scored_median"] for row in rows}
+    assert [scored[word] for word in words] == [1, 20, 30]
+
+
+def test_select_shows_every_strategy_in_a_table(pool):
+    """What is printed has a line for each, and says what the columns mean."""
+    result = run("select", "--pool", pool.path, "--queries", 3, "--strategy", "random")
+    lines = result.output.splitlines()
+    assert f"pool, {len(pool)} × 8; {PAPER}: 3 hyperplanes, 1 BLAS thread." in lines
+    assert {line.split()[0] for line in lines if "%" in line and "(" in line} >= {"random", "exhaustive"}
+    assert lines[-1].startswith("ms: median time")
+
+
+def test_full_scans_are_exact(pool):
+    """What scores every item finds the nearest, and scores as many items as the pool has."""
+    for row in select(pool, "--queries", 6, "--strategy", "exhaustive"):
+        assert row["rank_median"] == row["rank_p99"] == 0
+        assert row["recall_at_1"] == 1
+        assert row["scored_median"] == len(pool)
+        assert row["ratio_to_equal_rows"] == pytest.approx(1)
+        if row["strategy"] == "exhaustive":
+            assert row["ratio_to_exhaustive"] == row["p90_ratio_to_exhaustive"] == 1
+
+
+def test_figures_are_those_of_brute_force(pool, third_nearest):
+    """A strategy whose answers are known has their rank, margin and recall."""
+    planes = one_vs_all(pool, 5, seed=3)
+    margins = []
+    for plane in planes:
+        free = np.setdiff1d(pool.ids, plane.labeled)
+        margins.append(np.sort(np.abs(plane.hyperplane.scores(pool.rows_of(free))))[2])
+    rows = select(pool, "--queries", 5, "--seed", 3, "--strategy", "third-nearest")
+    row = next(row for row in rows if row["strategy"] == "third-nearest")
+    assert row["rank_median"] == row["rank_p99"] == 2
+    assert row["recall_at_1"] == row["recall_at_1_low"] == 0
+    assert row["margin_median"] == pytest.approx(np.median(margins), rel=1e-6)
+    assert row["ratio_to_equal_rows"] == pytest.approx(3)
+
+
+def test_random_selection_is_as_good_as_an_equal_subsample(pool):
+    """One random item is worth as much as the nearest of one random item: the interval has 1 in it."""
+    row = next(
+        row for row in select(pool, "--queries", 60, "--strategy", "random") if row["strategy"] == "random"
+    )
+    assert row["ratio_to_equal_rows_low"] < 1 < row["ratio_to_equal_rows_high"]
+    assert row["ratio_to_equal_rows"] == pytest.approx(1, abs=0.3)
+    assert row["ratio_to_subsample"] > row["ratio_to_equal_rows"]
+
+
+def test_select_by_default_takes_every_strategy(pool):
+    """Without --strategy all of them take part, the subsample with several budgets."""
+    words = [row["strategy"] for row in select(pool, "--queries", 2)]
+    assert set(words) >= {*strategy_names(), "subsample:n_scored=500", "subsample:n_scored=2000"}
+    assert len(set(words)) == len(words)
+
+
+def test_select_measures_prefixes_of_the_pool(pool):
+    """Each number of items is a pool of its own, asked with the same hyperplanes."""
+    rows = select(pool, "--items", 50, "--items", 700, "--queries", 3, "--strategy", "subsample:n_scored=600")
+    assert [(row["items"], row["strategy"]) for row in rows] == [
+        (items, word) for items in (50, 700) for word in ("blas-scan", "exhaustive", "subsample:n_scored=600")
+    ]
+    small, large = rows[2], rows[5]
+    assert small["scored_median"] < 50 < large["scored_median"] == 600
+    assert small["rank_median"] == 0
+
+
+def test_select_reads_a_corpus(pool, tmp_path, third_nearest):
+    """--planes brings hyperplanes of several settings, which are also told together; --setting takes some."""
+    corpus = Corpus(
+        [*one_vs_all(pool, 6), *one_vs_all(pool, 6, C=10.0), *session_planes(pool, "sessions: some", 2, 4)],
+        pool.digest,
+    )
+    corpus.save(tmp_path / "planes.npz")
+    few = ("--planes", tmp_path / "planes.npz", "--strategy", "third-nearest", "--queries", 5)
+    assert list(dict.fromkeys(row["setting"] for row in select(pool, *few))) == [
+        *corpus.settings,
+        "all single",
+    ]
+    together = select(pool, *few)[-1]
+    assert (together["setting"], together["queries"], together["rank_median"]) == ("all single", 10, 2)
+    for text, found in {PAPER: {PAPER}, "C=10": {corpus.settings[1]}, "sessions": {"sessions: some"}}.items():
+        assert {row["setting"] for row in select(pool, *few, "--setting", text)} == found
+
+
+def test_sessions_are_played_with_memory(pool, tmp_path, third_nearest):
+    """A round gets what the strategy remembers of the one before; the first, and any with --cold, nothing."""
+    planes = session_planes(pool, "sessions: some", 2, 4)
+    Corpus(planes, pool.digest).save(tmp_path / "planes.npz")
+    words = ("--planes", tmp_path / "planes.npz", "--strategy", "third-nearest", "--queries", 8)
+    digests = [plane.hyperplane.digest for plane in planes]
+    before = [None, *digests[:3], None, *digests[4:7]]
+    assert select(pool, *words)[0]["queries"] == 8
+    assert third_nearest.asked[-8:] == list(zip(digests, before, strict=True))
+    assert select(pool, *words, "--cold")[0]["cold"]
+    assert third_nearest.asked[-8:] == [(digest, None) for digest in digests]
+
+
+def test_indexes_are_kept(pool, tmp_path):
+    """With --indexes a second run builds nothing and selects the same; a damaged one is built anew."""
+    folder = tmp_path / "indexes"
+    words = ("--queries", 3, "--strategy", "bh-hash:n_functions=40", "--indexes", folder)
+    first, again = (select(pool, *words)[-1] for _ in range(2))
+    assert first["fit_seconds"] > 0
+    assert again["fit_seconds"] is None
+    assert again["margin_median"] == first["margin_median"]
+    kept = [path.name for path in folder.iterdir()]
+    assert kept == [f"{len(pool)}-bh-hash-n_functions=40-seed=0"]
+    codes = folder / kept[0] / "codes.npy"
+    codes.write_bytes(codes.read_bytes()[:-1] + b"?")
+    result = run("select", "--pool", pool.path, *words)
+    assert "codes.npy is damaged" in result.output
+    assert "Fitted bh-hash" in result.output
+
+
+@pytest.mark.parametrize("name", ["time.svg", "time.PNG"])
+def test_a_figure_is_drawn(pool, tmp_path, name):
+    """Time against rank, in the format that the name asks for."""
+    select(pool, "--figure", tmp_path / name, "--items", 300, "--items", 800, "--queries", 2)
+    begins = {".svg": b"<?xml", ".png": b"\x89PNG"}[name[-4:].lower()]
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--strategy", "psychic"), "strategy must be one of random, .*, got 'psychic'"),
+        (("--strategy", "subsample:500"), "a strategy is NAME or NAME:param=value"),
+        (
+            ("--strategy", "h-hash:structure=trees"),
+            "structure of h-hash must be tables or orders, got 'trees'",
+        ),
+        (("--items", "801"), "--items must be from 1 to 800 for the pool .*, got 801"),
+        (("--setting", "C=10"), f"--setting must be, or be part of, one of {PAPER}; got 'C=10'"),
+        (("--planes", "nowhere.npz"), "there is no corpus of hyperplanes at nowhere.npz"),
+        (("--figure", "time.jpg"), "--figure must end in .svg or .png, got time.jpg"),
+    ],
+)
+def test_select_refuses_what_it_cannot_measure(pool, words, sentence):
+    """One sentence that names what was given, and exit code 2."""
+    assert re.search(sentence, refused("select", "--pool", pool.path, *words))
 
 
 def test_select_needs_truth(tmp_path):
     """Without known classes there is nothing to train on, and it says so."""
     unknown = build(FakeSource(50, 4, classes=()), tmp_path / "pool")
-    result = run("select", "--pool", unknown.path)
-    assert result.exit_code == 2
-    assert "at least two classes with 5 items of known truth" in result.stderr
+    assert "needs at least two classes" in refused("select", "--pool", unknown.path)
 
 
 def test_build_measures_and_cleans_up(tmp_path, monkeypatch):

@@ -1,0 +1,168 @@
+"""What takes part in a comparison: query strategies with their indexes, and a bare BLAS product."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Protocol
+
+import click
+import numpy as np
+
+from core.errors import InputError
+from core.experiment.planes import Plane
+from core.geometry import Hyperplane
+from core.pool import Pool
+from core.selection import Query, QueryStrategy, strategy_from, strategy_names
+from core.selection.exclusion import excluded_rows
+
+REFERENCE = "exhaustive"
+BLAS_SCAN = "blas-scan"
+
+LADDERS = {
+    "subsample": ("n_scored=500", "n_scored=2000"),
+    "margin-index": ("budget=250", "budget=1000", "budget=2500", "mode=near-exact"),
+}
+"""What takes part by default beside a strategy with its usual parameters."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One item selected, and what it took.
+
+    Parameters
+    ----------
+    item : int
+    scored : int
+        Items whose wᵀx + b was computed.
+    ms, cpu_ms : float
+        Wall-clock and processor time, all threads of the process.
+    """
+
+    item: int
+    scored: int
+    ms: float
+    cpu_ms: float
+
+
+class Contender(Protocol):
+    """Answers one hyperplane after the other."""
+
+    word: str
+    fit_seconds: float | None
+
+    def remember(self, hyperplane: Hyperplane) -> tuple[object, float]:
+        """What its session may give with the next hyperplane, and the milliseconds of processor it took."""
+
+    def answer(self, plane: Plane, memory: object) -> Answer:
+        """The item it selects."""
+
+
+class StrategyContender:
+    """A fitted query strategy; `fit_seconds` is None where its index was there already."""
+
+    def __init__(self, word: str, strategy: QueryStrategy, fit_seconds: float | None, seed: int) -> None:
+        self.word = word
+        self.fit_seconds = fit_seconds
+        self._strategy = strategy
+        self._seed = seed
+
+    def remember(self, hyperplane: Hyperplane) -> tuple[object, float]:
+        """See `Contender.remember`."""
+        start = process_time()
+        memory = self._strategy.remember([hyperplane])[0]
+        return memory, 1000 * (process_time() - start)
+
+    def answer(self, plane: Plane, memory: object) -> Answer:
+        """See `Contender.answer`."""
+        cpu, start = process_time(), perf_counter()
+        found = self._strategy.select(plane.hyperplane, exclude=plane.labeled, seed=self._seed, memory=memory)
+        seconds = perf_counter() - start
+        return Answer(int(found.ids[0]), found.scored, 1000 * seconds, 1000 * (process_time() - cpu))
+
+
+class BlasScan:
+    """A matrix–vector product in float32 into an array that is there already, and nothing else."""
+
+    word = BLAS_SCAN
+    fit_seconds: float | None = None
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._scores = np.full(len(pool), 0, dtype=np.float32)
+
+    def remember(self, hyperplane: Hyperplane) -> tuple[object, float]:  # noqa: ARG002
+        """See `Contender.remember`."""
+        return None, 0.0
+
+    def answer(self, plane: Plane, memory: object) -> Answer:  # noqa: ARG002
+        """See `Contender.answer`; finding the smallest is not timed."""
+        w = plane.hyperplane.normal.astype(np.float32)
+        cpu, start = process_time(), perf_counter()
+        for first, X in self._pool.blocks():
+            np.dot(X, w, out=self._scores[first : first + len(X)])
+        seconds, cpu = perf_counter() - start, process_time() - cpu
+        margins = np.abs(self._scores + np.float32(plane.hyperplane.bias))
+        margins[excluded_rows(self._pool, Query(plane.hyperplane, 1, plane.labeled, 0))] = np.inf
+        item = int(self._pool.ids[margins.argmin()])
+        return Answer(item, len(self._pool), 1000 * seconds, 1000 * cpu)
+
+
+def default_words() -> list[str]:
+    """All strategies there are with their usual parameters, and the `LADDERS`."""
+    return [
+        word
+        for name in strategy_names()
+        for word in (name, *(f"{name}:{params}" for params in LADDERS.get(name, ())))
+    ]
+
+
+def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int) -> list[Contender]:
+    """The strategies that `words` name, the exhaustive one and the BLAS product, ready to answer.
+
+    Parameters
+    ----------
+    words : sequence of str
+        See `core.selection.words`.
+    pool : Pool
+        What they cover.
+    indexes : Path or None
+        Folder in which indexes are kept from one run to the next.
+    seed : int
+        For whatever is random about them.
+
+    Raises
+    ------
+    InputError
+        If a word names no strategy, or one that cannot cover this pool.
+    """
+    found: list[Contender] = [BlasScan(pool)]
+    for word in dict.fromkeys([REFERENCE, *words]):
+        strategy = strategy_from(word, random_state=seed)
+        folder = indexes and indexes / re.sub(r"[^\w.=,-]", "-", f"{len(pool)}-{word}-seed={seed}")
+        start = perf_counter()
+        fitted = _loaded(strategy, pool, folder) if folder else None
+        seconds = None
+        if fitted is None:
+            fitted = strategy.fit(pool)
+            seconds = perf_counter() - start
+            click.echo(f"Fitted {word} to {len(pool):,} items in {seconds:.1f} s.")
+            if folder and fitted.arrays():
+                fitted.save(folder)
+        found.append(StrategyContender(word, fitted, seconds, seed))
+    return found
+
+
+def _loaded(strategy: QueryStrategy, pool: Pool, folder: Path) -> QueryStrategy | None:
+    """The strategy as it was saved; None where it was not, is damaged, or covers something else."""
+    if not folder.is_dir():
+        return None
+    try:
+        loaded = type(strategy).load(folder, pool)
+    except InputError as error:
+        click.echo(f"Building an index anew: {error}.")
+        return None
+    return loaded if loaded.n_items == len(pool) and loaded.params() == strategy.params() else None

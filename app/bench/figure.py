@@ -1,0 +1,181 @@
+"""Time against rank: a panel a setting, a line a strategy, the subsample given the same time behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.bench.contenders import BLAS_SCAN, REFERENCE
+from app.strategies import label_of
+from app.theme import LIGHT, STRATEGY_COLOURS
+from core.durable import disk_trouble
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = (".svg", ".png")
+COLUMNS = 3
+REFERENCE_LINE = "random rows, as many as can be scored in that time"
+
+# The glyphs and dashes of the page, so that no colour stands alone.
+_MARKERS = {
+    "margin-index": (4, 1, 0),
+    "random": "o",
+    "subsample": "s",
+    "exhaustive": "o",
+    "h-hash": "^",
+    "eh-hash": "v",
+    "bh-hash": "D",
+}
+_DASHES = {"random": ":", "subsample": "--", "h-hash": "--"}
+_OTHERS = "P"
+_INK, _SECOND, _LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
+_PLACES = [(dx, dy) for dy in (0, 10, -10, 20, -20, 30, -30, 40, -40) for dx in (8, -8, 0)]
+"""Where a label may stand beside its mark, in points."""
+
+Mark = tuple[str, str, float, float]
+"""A label, its colour, and x and y of what it belongs to."""
+
+
+def check_figure(path: Path | None) -> None:
+    """Refuse a file of a kind that cannot be drawn, before anything is measured.
+
+    Raises
+    ------
+    InputError
+        If the name ends in anything but `FORMATS`.
+    """
+    if path is not None and path.suffix.lower() not in FORMATS:
+        raise InputError(f"--figure must end in {' or '.join(FORMATS)}, got {path}")
+
+
+def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Draw the rows of `app.bench.select.measure_selection`.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        A panel each data set, setting and number of items.
+    path : Path
+        Its ending, one of `FORMATS`, says what is written.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    panels = [list(group) for _, group in groupby(rows, key=_panel)]
+    across = min(COLUMNS, len(panels))
+    down = -(-len(panels) // across)
+    style: dict[Any, Any] = {
+        "font.size": 9,
+        "text.color": _INK,
+        "axes.edgecolor": _LINE,
+        "axes.labelcolor": _SECOND,
+        "xtick.color": _SECOND,
+        "ytick.color": _SECOND,
+    }
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(4.4 * across, 3.5 * down), layout="constrained")
+        grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for axes in grid.flat[: len(panels)]:
+            _prepare(axes)
+        marks = [_draw_panel(axes, panel) for axes, panel in zip(grid.flat, panels, strict=False)]
+        figure.legend(
+            handles=[line for line in grid.flat[0].get_lines() if line.get_label() == REFERENCE_LINE],
+            loc="outside lower left",
+            frameon=False,
+        )
+        figure.draw_without_rendering()
+        for axes, of_panel in zip(grid.flat, marks, strict=False):
+            _label(axes, of_panel)
+        with disk_trouble(path):
+            figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def _panel(row: dict[str, Any]) -> tuple[str, str, int]:
+    return row["data"], row["setting"], row["items"]
+
+
+def _prepare(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.grid(True, color=_LINE, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.margins(0.1)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(which="both", length=0, labelbottom=True, labelleft=True)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}" if x >= 1 else f"1/{1 / x:,.0f}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("time, share of the exhaustive scan")
+    axes.set_ylabel("median rank + 1 (1 is exact)")
+
+
+def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
+    """Draw one setting; what of it needs a label."""
+    first = rows[0]
+    title = f"{first['data']}, {first['items']:,} items, {first['queries']} hyperplanes"
+    axes.set_title(first["setting"], loc="left", fontsize=10, fontweight="bold", pad=18)
+    axes.text(0, 1.03, title, transform=axes.transAxes, fontsize=8, color=_SECOND)
+    full = next(row["median_ms"] for row in rows if row["strategy"] == REFERENCE)
+    axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
+
+    by_time = sorted(rows, key=lambda row: row["median_ms"])
+    x = [row["median_ms"] / full for row in by_time]
+    y = [row["rank_of_equal_time_subsample"] + 1 for row in by_time]
+    axes.plot(x, y, label=REFERENCE_LINE, color=_LINE, linewidth=5, solid_capstyle="round", zorder=1)
+
+    marks: list[Mark] = []
+    families: dict[str, list[dict[str, Any]]] = {}
+    for row in by_time:
+        if row["strategy"] != BLAS_SCAN:
+            families.setdefault(row["strategy"].partition(":")[0], []).append(row)
+    for name, points in families.items():
+        colour = STRATEGY_COLOURS.get(name, (_SECOND,))[0]
+        x = [row["median_ms"] / full for row in points]
+        y = [row["rank_median"] + 1 for row in points]
+        axes.plot(
+            x,
+            y,
+            color=colour,
+            linestyle=_DASHES.get(name, "-"),
+            linewidth=1.4,
+            marker=_MARKERS.get(name, _OTHERS),
+            markersize=9 if name == "margin-index" else 6,
+            markerfacecolor="none" if name == "random" else colour,
+            zorder=3,
+        )
+        marks.append((label_of(name), colour, x[0], y[0]))
+    return marks
+
+
+def _label(axes: Axes, marks: list[Mark]) -> None:
+    """Write each label beside its mark, at the first place where nothing stands yet."""
+    from matplotlib.transforms import Bbox
+
+    # Boxes along every line but the full scan's.
+    drawn = [axes.transData.transform(line.get_xydata()) for line in axes.get_lines()[1:]]
+    along = [a + t * (b - a) for line in drawn for a, b in pairwise(line) for t in np.linspace(0, 1, 20)]
+    taken = [Bbox.from_extents(*(point - 7), *(point + 7)) for point in np.concatenate([along, *drawn])]
+    for text, colour, x, y in sorted(marks, key=lambda mark: -mark[3]):
+        for dx, dy in _PLACES:
+            side = "left" if dx > 0 else "right" if dx < 0 else "center"
+            note = axes.annotate(
+                text, (x, y), (dx, dy), textcoords="offset points", color=colour, ha=side, va="center"
+            )
+            box = note.get_window_extent()
+            inside = (axes.bbox.min <= box.min).all() and (box.max <= axes.bbox.max).all()
+            if inside and not any(box.overlaps(other) for other in taken):
+                break
+            if (dx, dy) != _PLACES[-1]:
+                note.remove()
+        taken.append(box)

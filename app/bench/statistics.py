@@ -1,0 +1,44 @@
+"""How sure a measured figure is."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta
+
+RESAMPLES = 2000
+
+
+def recall_low(found: int, asked: int) -> float:
+    """The one-sided lower 95 % bound of a share of which `found` of `asked` were seen (Clopper, Pearson)."""
+    return float(beta.ppf(0.05, found, asked - found + 1)) if found else 0.0
+
+
+def mean_ratio(
+    log_ratios: NDArray[np.float64], clusters: ArrayLike, seed: int
+) -> tuple[float, float | None, float | None]:
+    """The geometric mean of ratios and its 95 % interval, by bootstrap over whole clusters.
+
+    Parameters
+    ----------
+    log_ratios : array of shape (n,)
+        Natural logarithms.
+    clusters : array of shape (n,)
+        Equal where two ratios are not independent, as rounds of a session are not.
+    seed : int
+        Draws the resamples.
+
+    Returns
+    -------
+    tuple of float
+        Mean, low and high; low and high are None where there is only one cluster.
+    """
+    _, members = np.unique(clusters, return_inverse=True)
+    sums, sizes = np.bincount(members, log_ratios), np.bincount(members)
+    mean = float(np.exp(log_ratios.mean()))
+    if len(sums) < 2:
+        return mean, None, None
+    drawn = np.random.default_rng(seed).integers(len(sums), size=(RESAMPLES, len(sums)))
+    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    low, high = np.exp(np.percentile(means, [2.5, 97.5])).tolist()
+    return mean, low, high

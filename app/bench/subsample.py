@@ -1,0 +1,134 @@
+"""The random subsample given the same time: the baseline that everything called fast must beat.
+
+The strongest honest one keeps rows in random order and reads a run of them from contiguous memory: a BLAS
+product, the bias, absolute values, the place of the smallest. What such a run costs is measured beside the
+strategies, for 1, 2, 4, … rows up to the whole pool at random places; what it finds is the nearest of as many
+random rows, of which brute force tells the rank. Between two lengths, logarithms are interpolated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.geometry import Hyperplane
+from core.pool import Pool
+
+WINDOWS = 20
+"""Random subsamples of each size that are ranked for each hyperplane."""
+
+COPIED_ROWS = 1 << 17
+"""Of a pool that is not stored in float32, so many rows are copied and gone around for longer runs."""
+
+Floats = NDArray[np.float64]
+
+
+class EqualTimeSubsample:
+    """What the nearest of a random subsample costs and how near it is, by its size.
+
+    `time` and `rank` are called once for each hyperplane. The other methods are for afterwards.
+
+    Parameters
+    ----------
+    pool : Pool
+    seed : int
+        Draws places and subsamples.
+
+    Attributes
+    ----------
+    sizes : array of shape (n_sizes,)
+        Ascending; the last is all of the pool.
+    """
+
+    def __init__(self, pool: Pool, seed: int = 0) -> None:
+        n = len(pool)
+        self.sizes = np.append(1 << np.arange((n - 1).bit_length()), n)
+        self._rng = np.random.default_rng([seed, n])
+        self._shuffled = self._rng.permutation(n)
+        self._blocks = (
+            list(pool.blocks())
+            if pool.dtype == np.float32
+            else [(0, pool.rows(np.arange(min(n, COPIED_ROWS))))]
+        )
+        self._out = np.full(n, 0, dtype=np.float32)  # its pages are there, as zeros would not be
+        self._ms: list[list[float]] = []
+        self._ranks: list[NDArray[np.int64]] = []
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """What was measured of one pool in several parts as one."""
+        whole = copy(parts[0])
+        whole._ms = [ms for part in parts for ms in part._ms]
+        whole._ranks = [ranks for part in parts for ranks in part._ranks]
+        return whole
+
+    def time(self, hyperplane: Hyperplane) -> None:
+        """Measure what a subsample of each size costs."""
+        w, b = hyperplane.normal.astype(np.float32), np.float32(hyperplane.bias)
+        self._ms.append([self._scan_ms(size, w, b) for size in self.sizes.tolist()])
+
+    def rank(self, margins: NDArray[np.float32]) -> None:
+        """Rank the nearest of random subsamples of each size, given all |wᵀx + b|, infinite if excluded."""
+        available = margins[self._shuffled]
+        available = available[np.isfinite(available)]
+        n = len(available)
+        twice = np.concatenate([available, available])
+        edges = np.minimum(np.append(0, self.sizes[:-1]), n - 1)
+        nearest = [
+            np.minimum.accumulate(np.minimum.reduceat(twice[start : start + n], edges))
+            for start in self._rng.integers(n, size=WINDOWS)
+        ]
+        self._ranks.append(np.searchsorted(np.sort(available), np.array(nearest)))
+
+    def rows_in(self, ms: float) -> float:
+        """How many rows can be scored in that time."""
+        # A size that took longer than a larger one was disturbed.
+        costs = np.minimum.accumulate(np.median(self._ms, axis=0)[::-1])[::-1]
+        return float(np.exp(np.interp(np.log(ms), np.log(costs), np.log(self.sizes))))
+
+    def median_rank(self, rows: float) -> float:
+        """The median rank of the nearest of so many rows, over hyperplanes and subsamples."""
+        logs = np.log1p(np.median(self._ranks, axis=(0, 1)))
+        return float(np.expm1(self._between(logs, rows)))
+
+    def log_ranks(self, rows: float) -> Floats:
+        """For each hyperplane the mean of log(rank + 1) of the nearest of so many rows."""
+        logs = np.log1p(np.array(self._ranks)).mean(axis=1)
+        return np.asarray(self._between(logs.T, rows))
+
+    def _between(self, values: Floats, rows: float) -> Any:
+        """Of `values` of shape (n_sizes, ...) those at a size that is not among `sizes`."""
+        place = np.interp(np.log(rows), np.log(self.sizes), np.arange(len(self.sizes)))
+        below = int(place)
+        above = min(below + 1, len(values) - 1)
+        return values[below] + (place - below) * (values[above] - values[below])
+
+    def _scan_ms(self, size: int, w: NDArray[np.float32], b: np.float32) -> float:
+        parts = self._parts(size)
+        out = self._out[:size]
+        start = perf_counter()
+        for X, part in parts:
+            np.dot(X, w, out=part)
+        out += b
+        np.abs(out, out=out)
+        out.argmin()
+        return 1000 * (perf_counter() - start)
+
+    def _parts(self, size: int) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """`size` rows one after the other from a random one on, and where their products go."""
+        first_rows = [first for first, _ in self._blocks]
+        n = first_rows[-1] + len(self._blocks[-1][1])
+        row, done = int(self._rng.integers(n)), 0
+        parts = []
+        while done < size:
+            first, X = self._blocks[int(np.searchsorted(first_rows, row, side="right")) - 1]
+            found = X[row - first : row - first + size - done]
+            parts.append((found, self._out[done : done + len(found)]))
+            done += len(found)
+            row = (row + len(found)) % n
+        return parts
