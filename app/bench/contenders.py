@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Protocol
+from urllib.parse import quote
 
 import click
 import numpy as np
@@ -24,7 +24,7 @@ BLAS_SCAN = "blas-scan"
 
 LADDERS = {
     "subsample": ("n_scored=500", "n_scored=2000"),
-    "margin-index": ("budget=250", "budget=1000", "budget=2500", "mode=near-exact"),
+    "margin-index": ("budget=250", "budget=1000", "budget=2500", "budget=none"),
 }
 """What takes part by default beside a strategy with its usual parameters."""
 
@@ -140,29 +140,30 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
         If a word names no strategy, or one that cannot cover this pool.
     """
     found: list[Contender] = [BlasScan(pool)]
+    had: dict[str, tuple[QueryStrategy, float | None]] = {}
     for word in dict.fromkeys([REFERENCE, *words]):
         strategy = strategy_from(word, random_state=seed)
-        folder = indexes and indexes / re.sub(r"[^\w.=,-]", "-", f"{len(pool)}-{word}-seed={seed}")
-        start = perf_counter()
-        fitted = _loaded(strategy, pool, folder) if folder else None
-        seconds = None
-        if fitted is None:
-            fitted = strategy.fit(pool)
-            seconds = perf_counter() - start
-            click.echo(f"Fitted {word} to {len(pool):,} items in {seconds:.1f} s.")
-            if folder and fitted.arrays():
-                fitted.save(folder)
-        found.append(StrategyContender(word, fitted, seconds, seed))
+        params = "".join(f"-{name}={value}" for name, value in strategy.index_params().items())
+        key = f"{len(pool)}-{strategy.name}{params}"
+        if key not in had:
+            had[key] = _fitted(strategy, pool, indexes and indexes / quote(key, safe="="))
+        else:
+            strategy.sharing(had[key][0])
+        found.append(StrategyContender(word, strategy, had[key][1], seed))
     return found
 
 
-def _loaded(strategy: QueryStrategy, pool: Pool, folder: Path) -> QueryStrategy | None:
-    """The strategy as it was saved; None where it was not, is damaged, or covers something else."""
-    if not folder.is_dir():
-        return None
-    try:
-        loaded = type(strategy).load(folder, pool)
-    except InputError as error:
-        click.echo(f"Building an index anew: {error}.")
-        return None
-    return loaded if loaded.n_items == len(pool) and loaded.params() == strategy.params() else None
+def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[QueryStrategy, float | None]:
+    """The strategy over the pool, and the seconds that took; None where its index was in `folder`."""
+    if folder is not None and folder.is_dir():
+        try:
+            return strategy.sharing(type(strategy).load(folder, pool)), None
+        except InputError as error:
+            click.echo(f"The saved index is built anew: {error}")
+    start = perf_counter()
+    strategy.fit(pool)
+    seconds = perf_counter() - start
+    click.echo(f"Fitted {strategy.name} to {len(pool):,} items in {seconds:.1f} s.")
+    if folder is not None and strategy.arrays():
+        strategy.save(folder)
+    return strategy, seconds

@@ -173,7 +173,7 @@ def _label(axes: Axes, marks: list[Mark]) -> None:
                 text, (x, y), (dx, dy), textcoords="offset points", color=colour, ha=side, va="center"
             )
             box = note.get_window_extent()
-            inside = (axes.bbox.min <= box.min).all() and (box.max <= axes.bbox.max).all()
+            inside = np.all(axes.bbox.min <= box.min) and np.all(box.max <= axes.bbox.max)
             if inside and not any(box.overlaps(other) for other in taken):
                 break
             if (dx, dy) != _PLACES[-1]:

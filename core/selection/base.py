@@ -125,6 +125,8 @@ class QueryStrategy(ABC):
 
     name: ClassVar[str]
     needs_hyperplane: ClassVar[bool] = True
+    query_params: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that only queries look at: strategies that differ in no others can share an index."""
 
     pool_: PoolRows
     reader_: RowReader
@@ -168,6 +170,10 @@ class QueryStrategy(ABC):
         """The parameters given to `__init__`, by name."""
         return {name: getattr(self, name) for name in self.param_names()}
 
+    def index_params(self) -> dict[str, Any]:
+        """`params` without the `query_params`: what the index is a function of, beside the pool."""
+        return {name: value for name, value in self.params().items() if name not in self.query_params}
+
     def fit(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
         """Prepare for queries over every row of `pool`."""
         if not len(pool):
@@ -195,6 +201,23 @@ class QueryStrategy(ABC):
         later._cover(pool)
         later.grow(self, pool, progress)
         return later
+
+    def sharing(self, other: Self) -> Self:
+        """Instead of `fit`: cover what `other` covers, with the index that it has.
+
+        Raises
+        ------
+        InputError
+            If the two differ in more than `query_params`.
+        """
+        if type(self) is not type(other) or self.index_params() != other.index_params():
+            raise InputError(
+                f"{self.name} with {self.index_params()} cannot share the index of {other.name} "
+                f"with {other.index_params()}"
+            )
+        self._cover(other.pool_)
+        self.restore(other.arrays())
+        return self
 
     def select(
         self,

@@ -48,6 +48,15 @@ def test_saved_and_loaded_gives_the_same_answers(pool, tmp_path, variant):
 
 
 @every_strategy
+def test_an_index_can_be_shared(pool, variant):
+    """A strategy that takes over another's index answers as if fitted; another seed needs another index."""
+    fitted = make(variant).fit(pool)
+    assert answers(make(variant).sharing(fitted)) == answers(fitted)
+    with pytest.raises(InputError, match=f"{fitted.name} with .* cannot share the index of {fitted.name}"):
+        make(variant, random_state=8).sharing(fitted)
+
+
+@every_strategy
 def test_a_saved_index_takes_up_a_pool_that_has_grown_since(pool, tmp_path, variant):
     """It covers the rows that it covered, and grows like the one that was saved."""
     young = make(variant).fit(pool.prefix(200))

@@ -225,9 +225,8 @@ def test_indexes_are_kept(pool, tmp_path):
     assert first["fit_seconds"] > 0
     assert again["fit_seconds"] is None
     assert again["margin_median"] == first["margin_median"]
-    kept = [path.name for path in folder.iterdir()]
-    assert kept == [f"{len(pool)}-bh-hash-n_functions=40-seed=0"]
-    codes = folder / kept[0] / "codes.npy"
+    (kept,) = folder.iterdir()
+    codes = kept / "codes.npy"
     codes.write_bytes(codes.read_bytes()[:-1] + b"?")
     result = run("select", "--pool", pool.path, *words)
     assert "codes.npy is damaged" in result.output
