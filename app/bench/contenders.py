@@ -157,7 +157,10 @@ def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[Q
     """The strategy over the pool, and the seconds that took; None where its index was in `folder`."""
     if folder is not None and folder.is_dir():
         try:
-            return strategy.sharing(type(strategy).load(folder, pool)), None
+            strategy.sharing(type(strategy).load(folder, pool))
+            for array in strategy.arrays().values():
+                np.count_nonzero(array)  # so that no page of it is mapped while queries are timed
+            return strategy, None
         except InputError as error:
             click.echo(f"The saved index is built anew: {error}")
     start = perf_counter()

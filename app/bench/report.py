@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from app.bench.contenders import REFERENCE
 from core.durable import disk_trouble
 
 HEAD = (
@@ -24,6 +25,9 @@ HEAD = (
     "same time",
     "ratio",
 )
+QUIET = 0.9
+"""A scan that has a processor for a smaller share of its time is disturbed."""
+
 LEGEND = (
     "ms: median time of one selection. of scan: of the exhaustive one's, in the same run. CPU ms: with what "
     "a session remembers. rank: how many items are nearer than the selected one; the median. found: how "
@@ -57,6 +61,13 @@ def show_selection(rows: Sequence[dict[str, Any]]) -> None:
     for line in table:
         cells = [text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)]
         click.echo("  ".join([line[0].ljust(widths[0]), *cells]))
+    scan = next(row for row in rows if row["strategy"] == REFERENCE)
+    share = scan["cpu_ms_per_round"] / scan["median_ms"]
+    if share < QUIET:
+        click.echo(
+            f"Other programs ran, too: the exhaustive scan had a processor for {100 * share:.0f} % of its "
+            "time, which flatters whatever is short."
+        )
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

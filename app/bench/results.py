@@ -72,6 +72,7 @@ class Results:
 
         ``median_ms`` and ``p90_ms`` are wall-clock times of one selection; ``ratio_to_exhaustive`` and
         ``p90_ratio_to_exhaustive`` are of time / time of the exhaustive scan for the same hyperplane;
+        ``cpu_ratio_to_exhaustive`` is of processor times, which tell more where other programs run, too.
         ``cpu_ms_per_round`` is the mean processor time of a selection and of what is remembered for it, and
         ``remember_cpu_ms_per_round`` that of the latter. ``recall_at_1`` is the share of hyperplanes whose
         nearest item was found, ``recall_at_1_low`` its one-sided lower 95 % bound.
@@ -81,10 +82,12 @@ class Results:
         hyperplanes of (rank + 1) / (rank + 1 of that subsample), with its 95 % interval;
         ``ratio_to_equal_rows`` the same for the subsample of as many rows as were scored.
         """
-        judged = self.judged[strategy]
+        judged, reference = self.judged[strategy], self.judged[REFERENCE]
         ranks = np.array([one.rank for one in judged])
         ms = np.array([one.answer.ms for one in judged])
-        ratios = ms / np.array([one.answer.ms for one in self.judged[REFERENCE]])
+        ratios = ms / np.array([one.answer.ms for one in reference])
+        cpu_ms = np.array([one.answer.cpu_ms for one in judged])
+        cpu_ratios = cpu_ms / np.array([one.answer.cpu_ms for one in reference])
         remember_cpu_ms = float(np.mean([one.remember_cpu_ms for one in judged]))
         scored = float(np.median([one.answer.scored for one in judged]))
         rows_in_time = self.subsample.rows_in(float(np.median(ms)))
@@ -95,10 +98,11 @@ class Results:
             "queries": len(judged),
             "median_ms": float(np.median(ms)),
             "p90_ms": float(np.percentile(ms, 90)),
-            "cpu_ms_per_round": float(np.mean([one.answer.cpu_ms for one in judged])) + remember_cpu_ms,
+            "cpu_ms_per_round": float(cpu_ms.mean()) + remember_cpu_ms,
             "remember_cpu_ms_per_round": remember_cpu_ms,
             "ratio_to_exhaustive": float(np.median(ratios)),
             "p90_ratio_to_exhaustive": float(np.percentile(ratios, 90)),
+            "cpu_ratio_to_exhaustive": float(np.median(cpu_ratios)),
             "scored_median": scored,
             "margin_median": float(np.median([one.margin for one in judged])),
             "rank_median": float(np.median(ranks)),
