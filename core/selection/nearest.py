@@ -6,6 +6,8 @@ Cauchy and Schwarz (Higham, *Accuracy and Stability*, 3.1). Let a be the n-th sm
 Then the n-th smallest true one is at most a + E, so every true one of the n nearest has a float32 value of
 at most a + 2E. Exactly these rows are computed again in float64 (`core.selection.reader`), each by the same
 sequence of operations wherever it stands, so that equal rows get equal values, and ties go to the lower id.
+
+The bound holds where nothing overflows or vanishes in float32, so hyperplanes are `balanced` first.
 """
 
 from __future__ import annotations
@@ -18,8 +20,20 @@ from core.geometry import Hyperplane
 Floats64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
-_ROW_NORM = 1 + 1e-5
-"""Rows of a pool are of unit norm, up to rounding."""
+_ROW_NORM = 1 + 2.0**-10
+"""Rows of a pool are of unit norm, up to rounding, of float16 at worst."""
+
+
+def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
+    """The hyperplane divided by the power of two below its greatest weight, and that power.
+
+    It is the same hyperplane, and its margins have the same digits, whatever the scale of the weights was.
+    """
+    greatest = max(float(np.abs(hyperplane.normal).max()), abs(hyperplane.bias))
+    if not greatest:
+        return hyperplane, 1.0
+    unit = 2.0 ** (np.frexp(greatest)[1] - 1)
+    return Hyperplane(hyperplane.normal / unit, hyperplane.bias / unit), unit
 
 
 def float32_error(hyperplane: Hyperplane) -> float:
@@ -47,11 +61,16 @@ def within_reach(margins: NDArray[np.floating], n: int, error: float) -> NDArray
         How wrong a margin is at most.
     """
     reach = _not_below_nth(margins, n) + 2 * error
-    some = np.flatnonzero(margins <= reach) if np.isfinite(reach) else np.flatnonzero(np.isfinite(margins))
+    some = at_most(margins, reach) if np.isfinite(reach) else np.flatnonzero(np.isfinite(margins))
     if len(some) <= n:
         return some
     nth = float(np.partition(margins[some], n - 1)[n - 1])
-    return some[margins[some] <= nth + 2 * error]
+    return some[at_most(margins[some], nth + 2 * error)]
+
+
+def at_most(margins: NDArray[np.floating], reach: float) -> NDArray[np.int64]:
+    """Places of the margins that are not greater than `reach`, which float32 must not round down."""
+    return np.flatnonzero(margins <= np.nextafter(np.float32(reach), np.float32(np.inf)))
 
 
 def _not_below_nth(margins: NDArray[np.floating], n: int) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from core.errors import InputError
 from core.selection.base import Choice, Progress, Query, QueryStrategy
 from core.selection.exclusion import excluded_rows, nth_free
-from core.selection.nearest import float32_error, nearest_first, within_reach
+from core.selection.nearest import balanced, float32_error, nearest_first, within_reach
 from core.selection.reader import PoolRows, Rows
 
 
@@ -45,7 +45,7 @@ class Subsample(QueryStrategy):
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
-        hyperplane = query.plane()
+        hyperplane, unit = balanced(query.plane())
         excluded = excluded_rows(self.pool_, query)
         rows = nth_free(self._sample(query, len(self.pool_) - len(excluded)), excluded)
         if not len(rows):
@@ -53,7 +53,7 @@ class Subsample(QueryStrategy):
         rough = self.reader_.rough_margins(rows, hyperplane)
         near = rows[within_reach(rough, query.n, float32_error(hyperplane))]
         ids, margins = nearest_first(self.pool_.ids[near], self.reader_.margins(near, hyperplane), query.n)
-        return Choice(ids, margins, scored=len(rows))
+        return Choice(ids, margins * unit, scored=len(rows))
 
     def _sample(self, query: Query, available: int) -> Rows:
         """Places among the rows that may be selected, ascending: random runs, on a ring turned at random."""
