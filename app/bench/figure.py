@@ -35,11 +35,11 @@ _MARKERS = {
 _DASHES = {"random": ":", "subsample": "--", "h-hash": "--"}
 _OTHERS = "P"
 _INK, _SECOND, _LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
-_PLACES = [(dx, dy) for dy in (0, 10, -10, 20, -20, 30, -30, 40, -40) for dx in (8, -8, 0)]
-"""Where a label may stand beside its mark, in points."""
+_OFFSETS = [(dx, dy) for dy in (0, 10, -10, 20, -20, 30, -30) for dx in (8, -8, 0)]
+"""Where a label may stand beside a point, in points of type, the nearest first."""
 
-Mark = tuple[str, str, float, float]
-"""A label, its colour, and x and y of what it belongs to."""
+Mark = tuple[str, str, list[tuple[float, float]]]
+"""A label, its colour, and the points that it belongs to."""
 
 
 def check_figure(path: Path | None) -> None:
@@ -86,14 +86,16 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
         for axes in grid.flat[: len(panels)]:
             _prepare(axes)
         marks = [_draw_panel(axes, panel) for axes, panel in zip(grid.flat, panels, strict=False)]
+        grid.flat[0].set_ylim(bottom=0.3)
         figure.legend(
             handles=[line for line in grid.flat[0].get_lines() if line.get_label() == REFERENCE_LINE],
             loc="outside lower left",
             frameon=False,
         )
         figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # labels are placed in axes that stay where they are
         for axes, of_panel in zip(grid.flat, marks, strict=False):
-            _label(axes, of_panel)
+            _label(axes, of_panel, figure.dpi / 72)
         with disk_trouble(path):
             figure.savefig(path, dpi=200, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
 
@@ -128,6 +130,8 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
     axes.text(0, 1.03, title, transform=axes.transAxes, fontsize=8, color=_SECOND)
     full = next(row["median_ms"] for row in rows if row["strategy"] == REFERENCE)
     axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
+    across = axes.get_xaxis_transform()
+    axes.text(0.9, 0.98, label_of(REFERENCE), transform=across, ha="right", va="top")
 
     by_time = sorted(rows, key=lambda row: row["median_ms"])
     x = [row["median_ms"] / full for row in by_time]
@@ -154,28 +158,37 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
             markerfacecolor="none" if name == "random" else colour,
             zorder=3,
         )
-        marks.append((label_of(name), colour, x[0], y[0]))
+        if name != REFERENCE:
+            marks.append((label_of(name), colour, list(zip(x, y, strict=True))))
     return marks
 
 
-def _label(axes: Axes, marks: list[Mark]) -> None:
-    """Write each label beside its mark, at the first place where nothing stands yet."""
-    from matplotlib.transforms import Bbox
+def _label(axes: Axes, marks: list[Mark], unit: float) -> None:
+    """Write each label beside one of its points, at the nearest place where nothing else is.
 
-    # Boxes along every line but the full scan's.
-    drawn = [axes.transData.transform(line.get_xydata()) for line in axes.get_lines()[1:]]
-    along = [a + t * (b - a) for line in drawn for a, b in pairwise(line) for t in np.linspace(0, 1, 20)]
-    taken = [Bbox.from_extents(*(point - 7), *(point + 7)) for point in np.concatenate([along, *drawn])]
-    for text, colour, x, y in sorted(marks, key=lambda mark: -mark[3]):
-        for dx, dy in _PLACES:
-            side = "left" if dx > 0 else "right" if dx < 0 else "center"
-            note = axes.annotate(
-                text, (x, y), (dx, dy), textcoords="offset points", color=colour, ha=side, va="center"
-            )
-            box = note.get_window_extent()
-            inside = np.all(axes.bbox.min <= box.min) and np.all(box.max <= axes.bbox.max)
-            if inside and not any(box.overlaps(other) for other in taken):
-                break
-            if (dx, dy) != _PLACES[-1]:
-                note.remove()
-        taken.append(box)
+    `unit` is a point of type in pixels.
+    """
+    _, *lines = axes.get_lines()  # the first is the full scan's
+    drawn = [axes.transData.transform(line.get_xydata()) for line in lines]
+    along = [a + t * (b - a) for line in drawn for a, b in pairwise(line) for t in np.linspace(0, 1, 25)]
+    points = np.concatenate([along, *drawn])
+    taken, weights = np.hstack([points - 4 * unit, points + 4 * unit]), np.ones(len(points))
+    for text, colour, at in sorted(marks, key=lambda mark: mark[2][0]):
+        note = axes.annotate(text, at[0], color=colour, va="bottom", annotation_clip=False)
+        size = note.get_window_extent().size
+        places = [(dx, dy, point) for dx, dy in _OFFSETS for point in axes.transData.transform(at)]
+        # It begins, ends or has its middle there, as it stands right, left or straight above.
+        starts = np.array(
+            [
+                (x + unit * dx - size[0] * (dx < 0) - size[0] / 2 * (dx == 0), y + unit * dy - size[1] / 2)
+                for dx, dy, (x, y) in places
+            ]
+        )
+        ends = starts + size
+        clashes = (starts[:, None] < taken[:, 2:]).all(axis=2) & (taken[:, :2] < ends[:, None]).all(axis=2)
+        outside = (starts < axes.bbox.min).any(axis=1) | (ends > axes.bbox.max).any(axis=1)
+        best = int(np.argmin(clashes @ weights + weights.sum() * outside))
+        x, y = axes.transData.inverted().transform(starts[best])
+        note.set_position((x, y))
+        taken = np.vstack([taken, [*starts[best], *ends[best]]])
+        weights = np.append(weights, len(points))
