@@ -143,6 +143,14 @@ def test_full_scans_are_exact(pool):
             assert row["ratio_to_exhaustive"] == row["p90_ratio_to_exhaustive"] == 1
 
 
+def test_half_precision_pools_can_be_measured(tmp_path):
+    """The rows are converted as they are read; the nearest is found among them as they are stored."""
+    half = build(FakeSource(300, 8, classes=("a", "b")), tmp_path / "pool", dtype="float16")
+    for row in select(half, "--queries", 3, "--strategy", "subsample:n_scored=300"):
+        assert row["recall_at_1"] == 1
+        assert 1 <= row["rows_of_equal_time_subsample"] <= 300
+
+
 def test_figures_are_those_of_brute_force(pool, third_nearest):
     """A strategy whose answers are known has their rank, margin and recall."""
     planes = one_vs_all(pool, 5, seed=3)
