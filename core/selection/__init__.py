@@ -7,6 +7,7 @@ from core.selection.base import (
     Progress,
     Query,
     QueryStrategy,
+    Request,
     Selection,
 )
 from core.selection.reader import PoolRows, RowReader
@@ -22,6 +23,7 @@ __all__ = [
     "Progress",
     "Query",
     "QueryStrategy",
+    "Request",
     "RowReader",
     "Selection",
     "make_strategy",

@@ -11,7 +11,7 @@ import hashlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, Self
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.geometry import Hyperplane
+from core.selection.diversity import AHEAD, diverse, typical_angle
 from core.selection.files import read_index, write_index
 from core.selection.reader import Ids, PoolRows, RowReader
 
@@ -44,7 +45,7 @@ class Selection:
     margins : array of shape (n,), float64
         |wᵀx + b| of each; NaN where there is no hyperplane yet.
     seconds : float
-        Wall-clock time of the whole query.
+        Wall-clock time of the whole query; of all together, where several were answered by one pass.
     scored : int
         How many items' wᵀx + b were computed for it.
     items : int
@@ -62,15 +63,27 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False)
+class Request:
+    """The arguments of `QueryStrategy.select`, for `QueryStrategy.select_many`."""
+
+    hyperplane: Hyperplane | None
+    n: int = 1
+    exclude: Iterable[int] = ()
+    seed: int = 0
+    memory: object = None
+    diversity: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class Query:
-    """One call of `select`, checked: what `QueryStrategy.choose` works on.
+    """One request, checked: what `QueryStrategy.choose` works on.
 
     Parameters
     ----------
     hyperplane : Hyperplane or None
         None only for strategies with `needs_hyperplane = False`.
     n : int
-        Items wanted, at least 1.
+        Items wanted, at least 1; more than were requested, where the most diverse of them are taken.
     exclude : array of int64, ascending, without repeats
         Ids never to be selected; ids the pool does not have are harmless.
     seed : int
@@ -141,6 +154,10 @@ class QueryStrategy(ABC):
         At most `query.n`, and fewer only where the pool has fewer that are not excluded; empty if it has
         none. Called from several threads at once.
         """
+
+    def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
+        """What `choose` gives for each query; for strategies that answer many together at less cost."""
+        return [self.choose(query) for query in queries]
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: B027
         """Build what queries need. `fit` calls it once, before the strategy is shared."""
@@ -227,6 +244,7 @@ class QueryStrategy(ABC):
         exclude: Iterable[int] = (),
         seed: int = 0,
         memory: object = None,
+        diversity: float = 0.0,
     ) -> Selection:
         """The `n` items to label next, or as many as are left.
 
@@ -242,6 +260,12 @@ class QueryStrategy(ABC):
             The same seed and arguments give the same answer.
         memory : object
             What `remember` gave for an earlier hyperplane; strategies without use for it ignore it.
+        diversity : float, 0 … 1
+            How far apart the items must be, where n > 1: the angle between any two is at least this share of
+            the median angle between two items of the pool. 0 takes items however alike; 0.7 lets few variants
+            of one photograph through. They are chosen among the 10 n that come first without diversity, and
+            stay in that order; where too few of these are far enough apart, the least alike join them (see
+            `core.selection.diversity`).
 
         Raises
         ------
@@ -250,25 +274,39 @@ class QueryStrategy(ABC):
         InputError
             If the hyperplane is missing or has another number of features than the pool.
         """
-        start = perf_counter()
-        if n < 1:
-            raise InputError(f"n must be at least 1, got {n}")
-        if hyperplane is None and self.needs_hyperplane:
-            raise InputError(f"{self.name} needs a hyperplane, got None: select at random until there is one")
-        if hyperplane is not None and len(hyperplane.normal) != self.pool_.n_features:
-            given, own = len(hyperplane.normal), self.pool_.n_features
-            raise InputError(f"the hyperplane has {given} features, the pool's rows have {own}")
-        choice = self.choose(Query(hyperplane, n, _sorted_ids(exclude), seed % 2**63, memory))
-        if not len(choice.ids):
+        (selection,) = self.select_many([Request(hyperplane, n, exclude, seed, memory, diversity)])
+        if selection is None:
             raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")
-        return Selection(
-            ids=choice.ids,
-            margins=choice.margins,
-            seconds=perf_counter() - start,
-            scored=choice.scored,
-            items=self.n_items,
-            probability=choice.probability,
-        )
+        return selection
+
+    def select_many(self, requests: Sequence[Request]) -> list[Selection | None]:
+        """What `select` gives for each request; None where no item is left.
+
+        Strategies that can answer several concepts or annotators by one pass over the pool do.
+
+        Raises
+        ------
+        InputError
+            If one of the requests is a bad one; then none is answered.
+        """
+        start = perf_counter()
+        queries = [self._query(request) for request in requests]
+        choices = self.choose_many(queries)
+        final = [self._final(*pair) for pair in zip(choices, requests, strict=True)]
+        seconds = perf_counter() - start
+        return [
+            Selection(
+                ids=choice.ids,
+                margins=choice.margins,
+                seconds=seconds,
+                scored=choice.scored,
+                items=self.n_items,
+                probability=choice.probability,
+            )
+            if len(choice.ids)
+            else None
+            for choice in final
+        ]
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
         """For each hyperplane what a session may give as `memory` when it asks with a later, similar one.
@@ -313,9 +351,36 @@ class QueryStrategy(ABC):
             raise InputError(f"{folder} was made by another version: build the index again") from error
         return strategy
 
+    def _query(self, request: Request) -> Query:
+        n, hyperplane = request.n, request.hyperplane
+        if n < 1:
+            raise InputError(f"n must be at least 1, got {n}")
+        if not 0 <= request.diversity <= 1:
+            raise InputError(f"diversity must be from 0 to 1, got {request.diversity}")
+        if hyperplane is None and self.needs_hyperplane:
+            raise InputError(f"{self.name} needs a hyperplane, got None: select at random until there is one")
+        if hyperplane is not None and len(hyperplane.normal) != self.pool_.n_features:
+            given, own = len(hyperplane.normal), self.pool_.n_features
+            raise InputError(f"the hyperplane has {given} features, the pool's rows have {own}")
+        wanted = AHEAD * n if _thins(request) else n
+        return Query(hyperplane, wanted, _sorted_ids(request.exclude), request.seed % 2**63, request.memory)
+
+    def _final(self, choice: Choice, request: Request) -> Choice:
+        """The choice that answers the request, of one that may hold more items."""
+        if not _thins(request) or not len(choice.ids):
+            return choice
+        X = self.pool_.rows(np.searchsorted(self.pool_.ids, choice.ids))
+        kept = diverse(X, request.n, request.diversity * typical_angle(self.pool_))
+        return replace(choice, ids=choice.ids[kept], margins=choice.margins[kept], probability=None)
+
     def _cover(self, pool: PoolRows) -> None:
         self.pool_ = pool
         self.reader_ = RowReader(pool)
+
+
+def _thins(request: Request) -> bool:
+    """Whether more items are looked for than are wanted."""
+    return request.n > 1 and request.diversity > 0
 
 
 def _fingerprint(pool: PoolRows) -> str:

@@ -45,6 +45,9 @@ class LowestIdFirst(QueryStrategy):
 
 ALL = [*VARIANTS, "a researcher's own"]
 
+EXACT = ["exhaustive", "subsample, all of a pool"]
+"""Those that promise the nearest items there are, on pools of the sizes of this suite."""
+
 
 def make(variant: str, random_state: int = 0) -> QueryStrategy:
     """A strategy of the suite, not fitted."""
