@@ -101,6 +101,7 @@ def select_next(
     examples: NDArray[np.float32] | None = None,
     exclude: Iterable[int] = (),
     seed: int = 0,
+    diversity: float = 0.0,
 ) -> Selection:
     """What the strategy picks; where there is no hyperplane yet, what is like the examples, else anything.
 
@@ -120,6 +121,8 @@ def select_next(
         Ids that must not be selected.
     seed : int
         For whatever is random about this one selection.
+    diversity : float, 0 … 1
+        How far apart several items must be; see `core.selection.QueryStrategy.select`.
 
     Raises
     ------
@@ -127,10 +130,12 @@ def select_next(
         If every item is excluded.
     """
     if hyperplane is not None or not strategy.needs_hyperplane:
-        return strategy.select(hyperplane, n, exclude=exclude, seed=seed)
+        return strategy.select(hyperplane, n, exclude=exclude, seed=seed, diversity=diversity)
     if examples is not None and len(examples):
         return most_similar(pool, examples, exclude=exclude)
-    return make_strategy("random").fit(pool).select(None, n, exclude=exclude, seed=seed)
+    return make_strategy("random").fit(pool).select(
+        None, n, exclude=exclude, seed=seed, diversity=diversity
+    )
 
 
 def play_round(

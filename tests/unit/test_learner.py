@@ -56,6 +56,16 @@ def test_a_round_does_not_depend_on_the_order_of_labels(pool, exhaustive):
     assert one.selection.ids.tolist() == other.selection.ids.tolist()
 
 
+def test_a_batch_can_be_diverse(pool, exhaustive):
+    """Whether there is a hyperplane or not, as if the strategy were asked itself."""
+    hyperplane = learn(labels_for(pool, 40)).hyperplane
+    found = select_next(pool, exhaustive, hyperplane, 5, diversity=0.9)
+    assert found.ids.tolist() == exhaustive.select(hyperplane, 5, diversity=0.9).ids.tolist()
+    assert found.ids.tolist() != exhaustive.select(hyperplane, 5).ids.tolist()
+    anything = make_strategy("random").fit(pool).select(None, 5, diversity=0.9)
+    assert select_next(pool, exhaustive, None, 5, diversity=0.9).ids.tolist() == anything.ids.tolist()
+
+
 def test_without_a_hyperplane_items_come_at_random(pool, exhaustive):
     """Before there is a hyperplane the seed decides, and no labeled item comes back."""
     labels = Labels.of(pool, pool.ids[:500:2], np.ones(250, dtype=bool))
