@@ -133,9 +133,7 @@ def select_next(
         return strategy.select(hyperplane, n, exclude=exclude, seed=seed, diversity=diversity)
     if examples is not None and len(examples):
         return most_similar(pool, examples, exclude=exclude)
-    return make_strategy("random").fit(pool).select(
-        None, n, exclude=exclude, seed=seed, diversity=diversity
-    )
+    return make_strategy("random").fit(pool).select(None, n, exclude=exclude, seed=seed, diversity=diversity)
 
 
 def play_round(
