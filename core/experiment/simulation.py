@@ -10,7 +10,7 @@ from core.experiment.oracle import Oracle
 from core.experiment.planes import Plane, Progress, svm_in_words
 from core.learner import Labels, learn
 from core.pool import Pool
-from core.selection import QueryStrategy, make_strategy
+from core.selection import QueryStrategy, Request, make_strategy
 from core.svm import ClassWeight
 
 FIRST_YES, FIRST_NO = 1, 5
@@ -80,10 +80,10 @@ def sessions(
         for number, positive in enumerate(positives)
     ]
     for done in range(1, n_rounds + 1):
-        for session in running:
-            session.train()
-        for session in running:
-            session.answer(strategy)
+        found = strategy.select_many([session.ask() for session in running])
+        for session, selection in zip(running, found, strict=True):
+            assert selection is not None
+            session.answer(int(selection.ids[0]))
         if progress:
             progress(done * n_sessions, n_rounds * n_sessions)
     return [plane for session in running for plane in session.planes]
@@ -110,16 +110,15 @@ class _Session:
         self._labels = Labels.of(pool, np.append(yes, no), [True] * FIRST_YES + [False] * FIRST_NO)
         self.planes: list[Plane] = []
 
-    def train(self) -> None:
-        """The labels so far give the next plane."""
+    def ask(self) -> Request:
+        """The next hyperplane, which the labels so far give, and what a strategy is asked for it."""
         hyperplane = learn(self._labels, C=self._C, class_weight=self._class_weight).hyperplane
         assert hyperplane is not None
         labeled, positive = np.sort(self._labels.ids), self._oracle.positive
         plane = Plane(hyperplane, labeled, positive, self._setting, self._number, len(self.planes))
         self.planes.append(plane)
+        return Request(hyperplane, exclude=labeled, seed=int(self._rng.integers(2**63)))
 
-    def answer(self, strategy: QueryStrategy) -> None:
-        """The strategy selects an item for the last plane, and the annotator answers."""
-        plane, seed = self.planes[-1], int(self._rng.integers(2**63))
-        item = strategy.select(plane.hyperplane, exclude=plane.labeled, seed=seed).ids
-        self._labels += Labels.of(self._pool, item, self._oracle(item))
+    def answer(self, item: int) -> None:
+        """The annotator answers about the item that was selected."""
+        self._labels += Labels.of(self._pool, [item], self._oracle(item))
