@@ -150,7 +150,7 @@ def _measure(
     pool: Pool, taking_part: Sequence[Contender], setting: str, rounds: Sequence[Round], plan: Plan
 ) -> Results:
     rng = np.random.default_rng(plan.seed)
-    subsample = EqualTimeSubsample(pool, plan.seed)
+    subsample = EqualTimeSubsample(pool, plan.seed, plan.threads)
     results = Results(setting, subsample, judged={contender.word: [] for contender in taking_part})
     with click.progressbar(rounds, label=f"{setting}, {len(pool):,} items", show_pos=True) as bar:
         for plane, before in bar:

@@ -2,8 +2,9 @@
 
 The strongest honest one keeps rows in random order and reads a run of them from contiguous memory: a BLAS
 product, the bias, absolute values, the place of the smallest. What such a run costs is measured beside the
-strategies, for 1, 2, 4, … rows up to the whole pool at random places; what it finds is the nearest of as many
-random rows, of which brute force tells the rank. Between two lengths, logarithms are interpolated.
+strategies, for 1, 2, 4, … rows up to the whole pool at random places, with one thread as well as with all
+that are allowed, since a short run may be slower with several. What it finds is the nearest of as many random
+rows, of which brute force tells the rank. Between two lengths, logarithms are interpolated.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from core.geometry import Hyperplane
 from core.pool import Pool
@@ -38,6 +40,8 @@ class EqualTimeSubsample:
     pool : Pool
     seed : int
         Draws places and subsamples.
+    threads : int
+        That BLAS may use.
 
     Attributes
     ----------
@@ -45,8 +49,10 @@ class EqualTimeSubsample:
         Ascending; the last is all of the pool.
     """
 
-    def __init__(self, pool: Pool, seed: int = 0) -> None:
+    def __init__(self, pool: Pool, seed: int = 0, threads: int = 1) -> None:
         n = len(pool)
+        self._blas = ThreadpoolController()
+        self._threads = sorted({1, threads})
         self.sizes = np.append(1 << np.arange((n - 1).bit_length()), n)
         self._rng = np.random.default_rng([seed, n])
         self._shuffled = self._rng.permutation(n)
@@ -56,7 +62,7 @@ class EqualTimeSubsample:
             else [(0, pool.rows(np.arange(min(n, COPIED_ROWS))))]
         )
         self._out = np.full(n, 0, dtype=np.float32)  # its pages are there, as zeros would not be
-        self._ms: list[list[float]] = []
+        self._ms: list[list[list[float]]] = []
         self._ranks: list[NDArray[np.int64]] = []
 
     @classmethod
@@ -70,7 +76,11 @@ class EqualTimeSubsample:
     def time(self, hyperplane: Hyperplane) -> None:
         """Measure what a subsample of each size costs."""
         w, b = hyperplane.normal.astype(np.float32), np.float32(hyperplane.bias)
-        self._ms.append([self._scan_ms(size, w, b) for size in self.sizes.tolist()])
+        ms = []
+        for threads in self._threads:
+            with self._blas.limit(limits=threads, user_api="blas"):
+                ms.append([self._scan_ms(size, w, b) for size in self.sizes.tolist()])
+        self._ms.append(ms)
 
     def rank(self, margins: NDArray[np.float32]) -> None:
         """Rank the nearest of random subsamples of each size, given all |wᵀx + b|, infinite if excluded."""
@@ -88,7 +98,7 @@ class EqualTimeSubsample:
     def rows_in(self, ms: float) -> float:
         """How many rows can be scored in that time."""
         # A size that took longer than a larger one was disturbed.
-        costs = np.minimum.accumulate(np.median(self._ms, axis=0)[::-1])[::-1]
+        costs = np.minimum.accumulate(np.median(self._ms, axis=0).min(axis=0)[::-1])[::-1]
         return float(np.exp(np.interp(np.log(ms), np.log(costs), np.log(self.sizes))))
 
     def median_rank(self, rows: float) -> float:

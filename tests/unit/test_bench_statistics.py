@@ -75,6 +75,15 @@ def test_the_rows_that_a_time_pays_for(monkeypatch):
     assert measured.rows_in(16) == pytest.approx(16)
 
 
+def test_the_cheaper_number_of_threads_counts(monkeypatch):
+    """Each size is measured with one thread and with all, and costs what the quicker of them takes."""
+    measured = EqualTimeSubsample(ArrayPool(np.eye(4)), threads=2)
+    costs = iter([1.0, 2.0, 4.0, 5.0, 5.0, 3.0])
+    monkeypatch.setattr(measured, "_scan_ms", lambda *_: next(costs))
+    measured.time(Hyperplane(np.ones(4), 0.0))
+    assert [round(measured.rows_in(ms), 6) for ms in (1, 2, 3)] == [1, 2, 4]
+
+
 def test_a_run_of_rows_goes_around(monkeypatch):
     """As many rows as asked for, one after the other from any place on, over segments and the end."""
     pool = ArrayPool(np.random.default_rng(0).standard_normal((100, 2)))
