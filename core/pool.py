@@ -93,12 +93,12 @@ class Pool:
         self.dtype = np.dtype(manifest.dtype)
         self.complete = manifest.complete
         self._manifest = manifest
-        self._segments = tuple(segments)
-        self._filled = tuple(segment for segment in segments if len(segment.X))
-        self._starts = np.array([segment.first_row for segment in self._filled], dtype=np.int64)
         self._identity = identity
         self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
         self.ids.flags.writeable = False
+        self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
+        self._filled = tuple(segment for segment in self._segments if len(segment.X))
+        self._starts = np.array([segment.first_row for segment in self._filled], dtype=np.int64)
         self._gapless = not len(self.ids) or int(self.ids[-1]) == len(self.ids) - 1
         self.n_unreadable = sum(part.unreadable for part in manifest.segments)
         self.expected = manifest.items - manifest.n_held_out - self.n_unreadable
@@ -337,6 +337,11 @@ class Pool:
         if not 0 <= item < self._manifest.items:
             reason = f"ids are 0 to {self._manifest.items - 1}"
         return f"item {item} has no row in the pool {self.path}: {reason}"
+
+
+def _with_ids_of(ids: Ids, segment: Segment) -> Segment:
+    """The segment with its part of the pool's `ids` instead of a copy."""
+    return replace(segment, ids=ids[segment.first_row : segment.first_row + len(segment.X)])
 
 
 def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
