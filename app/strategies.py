@@ -8,6 +8,7 @@ LABELS = {
     "random": "Random",
     "subsample": "Subsample",
     "exhaustive": "Exhaustive",
+    "margin-index": "Margin index",
     "h-hash": "H-Hash",
     "eh-hash": "EH-Hash",
     "bh-hash": "BH-Hash",

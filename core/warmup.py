@@ -39,17 +39,20 @@ def warm_up() -> None:
 def _strategies() -> list[QueryStrategy]:
     plain = [make_strategy(name) for name, kind in STRATEGIES.items() if not issubclass(kind, HashedSearch)]
     hashed = [name for name, kind in STRATEGIES.items() if issubclass(kind, HashedSearch)]
+    plain.append(make_strategy("margin-index", budget=None))
     return plain + [make_strategy(name, structure=structure) for name in hashed for structure in STRUCTURES]
 
 
 def _play(pool: Pool, labels: Labels, strategy: QueryStrategy, folder: Path) -> None:
     hyperplane = learn(labels).hyperplane
+    assert hyperplane is not None
     fitted = strategy.fit(pool.prefix(len(pool) // 2))
     fitted.save(folder)
     loaded = type(fitted).load(folder, pool)
     for index in (fitted, loaded, fitted.extended(pool)):
         index.select(hyperplane, exclude=labels.ids)
         index.select(hyperplane, exclude=np.empty(0, dtype=np.int64))
+        index.select(hyperplane, memory=index.remember([hyperplane])[0])
 
 
 if __name__ == "__main__":

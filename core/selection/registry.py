@@ -9,6 +9,7 @@ from core.errors import InputError
 from core.selection.base import QueryStrategy
 from core.selection.exhaustive import ExhaustiveSearch
 from core.selection.hashed import BHHashSearch, EHHashSearch, HHashSearch
+from core.selection.margin import MarginIndex
 from core.selection.random import RandomSampling
 from core.selection.subsample import Subsample
 
@@ -17,7 +18,15 @@ ENTRY_POINTS = "marginalia.strategies"
 
 STRATEGIES: dict[str, type[QueryStrategy]] = {
     cls.name: cls
-    for cls in (RandomSampling, Subsample, ExhaustiveSearch, HHashSearch, EHHashSearch, BHHashSearch)
+    for cls in (
+        RandomSampling,
+        Subsample,
+        ExhaustiveSearch,
+        MarginIndex,
+        HHashSearch,
+        EHHashSearch,
+        BHHashSearch,
+    )
 }
 
 

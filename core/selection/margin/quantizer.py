@@ -1,0 +1,140 @@
+"""Where a pool's rows lie, coarsely and cheaply: principal directions, clusters, and one byte a coordinate.
+
+A row x becomes p = Vᵀ(x − μ), V the pool's principal directions in the order of their variance; then the
+cluster whose centroid is nearest in the first `CLUSTERED` coordinates; then the bytes
+
+    q_j = round((p_j − c_j) / Δ_j),   c the centroid (zero beyond the first `CLUSTERED` coordinates).
+
+So wᵀx + b ≈ (b + wᵀμ + Σ_j u_j c_j) + Σ_j (u_j Δ_j) q_j with u = Vᵀw: a number for each cluster, and a sum
+of integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[np.generic]]
+Floats32 = NDArray[np.float32]
+Labels = NDArray[np.uint16]
+
+BLOCK = 64
+"""Coordinates that are read together: their bytes are one line of the processor's cache."""
+
+CLUSTERED = 32
+"""Leading coordinates by which rows are clustered."""
+
+HEADROOM = 1.5
+"""Coordinates up to this many times the largest one of the fitted rows have a byte of their own."""
+
+MAX_CLUSTERS = 8192
+ITERATIONS = 15
+_ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Quantizer:
+    """The map from rows to clusters and bytes.
+
+    Parameters
+    ----------
+    centre : array of shape (d,), float32
+        μ.
+    directions : array of shape (d, d), float32
+        V, orthonormal columns, the greatest variance first.
+    centroids : array of shape (n_clusters, min(d, CLUSTERED)), float32
+        c.
+    steps : array of shape (d,), float32
+        Δ, positive.
+    """
+
+    centre: Floats32
+    directions: Floats32
+    centroids: Floats32
+    steps: Floats32
+
+    @classmethod
+    def fitted(cls, X: Floats32, n_clusters: int, seed: int) -> Quantizer:
+        """The quantizer of the sample X of shape (n, d): principal directions, then Lloyd's k-means."""
+        wide = X.astype(np.float64)
+        centre = wide.mean(axis=0)
+        wide -= centre
+        _, vectors = np.linalg.eigh(wide.T @ wide / len(wide))
+        vectors = _settled_signs(vectors[:, ::-1])
+        directions = np.ascontiguousarray(vectors, dtype=np.float32)
+        P = (wide @ vectors).astype(np.float32)
+        n_leading = min(CLUSTERED, X.shape[1])
+        leading = np.ascontiguousarray(P[:, :n_leading])
+        centroids = _k_means(leading, min(n_clusters, len(X)), np.random.default_rng(seed))
+        P[:, :n_leading] -= centroids[_nearest(leading, centroids)]
+        steps = HEADROOM / 127 * np.abs(P).max(axis=0)
+        # A coordinate without any spread gets a step that is small beside the others'.
+        steps = np.maximum(steps, 1e-6 * steps.max() or 1.0).astype(np.float32)
+        return cls(centre.astype(np.float32), directions, centroids, steps)
+
+    def arrays(self) -> Arrays:
+        """All there is to it, by name."""
+        return {
+            "centre": self.centre,
+            "directions": self.directions,
+            "centroids": self.centroids,
+            "steps": self.steps,
+        }
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of `BLOCK` bytes that a row has; the last one is filled up with zeros."""
+        return -(-len(self.centre) // BLOCK)
+
+    def labels(self, X: Floats32) -> Labels:
+        """The cluster of each row, of shape (n,)."""
+        leading = self.directions[:, : self.centroids.shape[1]]
+        return _nearest(np.matmul(X - self.centre, leading, dtype=np.float32), self.centroids)
+
+    def encode(self, X: Floats32, labels: Labels) -> NDArray[np.int8]:
+        """The bytes of rows in these clusters, of shape (n, n_blocks * BLOCK)."""
+        P = (X - self.centre) @ self.directions
+        P[:, : self.centroids.shape[1]] -= self.centroids[labels]
+        P /= self.steps
+        np.rint(P, out=P)
+        np.clip(P, -127, 127, out=P)
+        codes = np.zeros((len(X), self.n_blocks * BLOCK), dtype=np.int8)
+        codes[:, : X.shape[1]] = P
+        return codes
+
+
+def _k_means(P: Floats32, n_clusters: int, rng: np.random.Generator) -> Floats32:
+    """Lloyd's algorithm from random rows; a cluster that loses all of its rows starts again at another one.
+
+    Sums are taken in one order, so that the same rows give the same centroids.
+    """
+    centroids = P[np.sort(rng.choice(len(P), n_clusters, replace=False))]
+    for _ in range(ITERATIONS):
+        labels = _nearest(P, centroids)
+        order = np.argsort(labels, kind="stable")
+        sizes = np.bincount(labels, minlength=n_clusters)
+        filled = np.flatnonzero(sizes)
+        firsts = (np.cumsum(sizes) - sizes)[filled]
+        sums = np.add.reduceat(P[order].astype(np.float64), firsts, axis=0)
+        centroids = P[rng.choice(len(P), n_clusters)]
+        centroids[filled] = sums / sizes[filled, None]
+    return centroids
+
+
+def _nearest(P: Floats32, centroids: Floats32) -> Labels:
+    """The nearest centroid to each row of P, of shape (len(P),)."""
+    towards, squares = -2 * centroids.T, (centroids**2).sum(axis=1)
+    labels = np.empty(len(P), dtype=np.uint16)
+    for first in range(0, len(P), _ROWS_AT_ONCE):
+        distances = P[first : first + _ROWS_AT_ONCE] @ towards
+        distances += squares
+        labels[first : first + _ROWS_AT_ONCE] = distances.argmin(axis=1)
+    return labels
+
+
+def _settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Eigenvectors have no sign of their own: make each one's largest entry positive."""
+    largest = np.abs(vectors).argmax(axis=0)
+    return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))
