@@ -43,8 +43,8 @@ def score_blocks(
     Returns
     -------
     iterator of (int, array of shape (k, m), float32)
-        A block's first row, and wᵀx + b of it and those that follow. The array is the caller's to keep or to
-        overwrite.
+        A block's first row, and wᵀx + b of it and those that follow, the last bits of which may depend on k
+        and on the number of threads. The array is the caller's to keep or to overwrite.
     """
     if not hyperplanes:
         return
