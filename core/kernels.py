@@ -7,9 +7,12 @@ calls).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
+from llvmlite import ir
 from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,3 +35,31 @@ def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
 def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """As `kernel`, in plain IEEE arithmetic, nothing fused or reassociated: every machine agrees."""
     return cast(Callable[P, R], njit(nogil=True, cache=True)(function))
+
+
+@cast(Callable[[Any], Callable[[Any, int, int], None]], intrinsic)
+def prefetch(context: Any, array: types.Array, row: types.Integer, column: types.Integer) -> Any:  # noqa: ARG001
+    """In a kernel, ``prefetch(X, i, j)``: ask for the line of X[i, j] to be brought into the cache.
+
+    Nothing waits for it, and places beyond the end do no harm. Where a kernel does little with each line of
+    a large array, the processor's own look-ahead stops at every page; asking some rows early makes it three
+    times as fast.
+    """
+
+    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+        struct = target.make_array(signature.args[0])(target, builder, values[0])
+        place = builder.bitcast(struct.data, ir.IntType(8).as_pointer())
+        strides = cast(Any, cgutils).unpack_tuple(builder, struct.strides, 2)
+        for index, kind, stride in zip(values[1:], signature.args[1:], strides, strict=True):
+            steps = target.cast(builder, index, kind, types.intp)
+            place = builder.gep(place, [builder.mul(steps, stride)])
+        number = ir.IntType(32)
+        kinds = [place.type, number, number, number]
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [place.type], ir.FunctionType(ir.VoidType(), kinds)
+        )
+        to_read, to_stay, data = (ir.Constant(number, value) for value in (0, 3, 1))
+        builder.call(function, [place, to_read, to_stay, data])
+        return target.get_dummy_value()
+
+    return types.void(array, row, column), generate

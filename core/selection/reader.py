@@ -10,6 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from core.geometry import Hyperplane
+from core.kernels import prefetch
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]
@@ -17,6 +18,10 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
 _COPIED_ROWS = 2048
+
+_AHEAD = 4
+_LINE = 16
+"""float32 numbers in a line of the cache."""
 
 
 class PoolRows(Protocol):
@@ -63,7 +68,7 @@ class RowReader:
         self._pool = pool
         self._segments: list[tuple[int, Floats32]] | None = None
         if pool.dtype == np.float32:
-            self._segments = [(first, np.asarray(X)) for first, X in pool.blocks()]
+            self._segments = [(first, _read_only(X)) for first, X in pool.blocks()]
             self._starts = np.array([first for first, _ in self._segments], dtype=np.int64)
 
     def margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
@@ -87,13 +92,13 @@ class RowReader:
         ends = [*np.searchsorted(ascending, self._starts).tolist(), len(rows)]
         for (first, X), start, end in zip(self._segments, ends[:-1], ends[1:], strict=True):
             if start < end:
-                _products(_read_only(X), ascending[start:end], first, normal, order[start:end], out)
+                _products(X, ascending[start:end], first, normal, order[start:end], out)
         return out
 
 
 def _read_only(X: Floats32) -> Floats32:
     """A view that compiled code knows by one type, whether the rows are mapped or copied."""
-    X = X.view()
+    X = np.asarray(X).view()
     X.flags.writeable = False
     return X
 
@@ -109,7 +114,11 @@ def _products(
 ) -> None:
     """out[places[i]] = wᵀx, x the row `rows[i] - first` of X, summed in the number format of `normal`."""
     zero = normal[0] - normal[0]
+    last = rows.shape[0] - 1
     for i in range(rows.shape[0]):
+        coming = rows[min(i + _AHEAD, last)] - first
+        for j in range(0, X.shape[1], _LINE):
+            prefetch(X, coming, j)
         x = X[rows[i] - first]
         total = zero
         for j in range(x.shape[0]):

@@ -213,6 +213,7 @@ class MarginIndex(QueryStrategy):
         n_leading = min(BLOCK, len(quantizer.steps))
         self.means_ = np.ascontiguousarray(mean[:, :n_leading], dtype=np.float32)
         self.variances_ = np.ascontiguousarray((variance * steps**2)[:, :n_leading], dtype=np.float32)
+        self.shares_ = self.sizes_ / len(self.labels_)
         # Compiled code knows arrays that may be written to by another type; loaded ones may not.
         for array in self.arrays().values():
             array.flags.writeable = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.kernels import fast_kernel, kernel, strict_kernel
+from core.kernels import fast_kernel, kernel, prefetch, strict_kernel
 from core.selection.margin.quantizer import BLOCK
 
 Codes = NDArray[np.int8]
@@ -20,6 +20,8 @@ Ints32 = NDArray[np.int32]
 Ints64 = NDArray[np.int64]
 
 _BATCH = 256
+_AHEAD = 64
+_AHEAD_SCATTERED = 8
 
 
 @strict_kernel
@@ -40,6 +42,7 @@ def _left(
     """Add a block to the scores of places[start:end]; those within the cut move up. Returns their end."""
     kept = start
     for candidate in range(start, end):
+        prefetch(codes, places[min(candidate + _AHEAD_SCATTERED, end - 1)], 0)
         place = np.uint32(places[candidate])  # unsigned: no check for places counted from the end
         score = scores[candidate] + unit * np.float32(_product(codes[place], weights))
         places[kept] = place
@@ -117,6 +120,7 @@ def search(  # noqa: D417
                 looked += size
                 offset, cut = offsets[c], reach + errors[0]
                 for place in range(begin, begin + size):
+                    prefetch(first_codes, place + _AHEAD, 0)
                     score = offset + first_unit * np.float32(_product(first_codes[place], first_weights))
                     places[end] = place
                     scores[end] = score

@@ -7,9 +7,9 @@ cluster's rows. Clusters are read in the order of that density at zero.
 farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest so far; σ² is the
 variance of what hasn't been read of the row, w_j² E[p_j²] for each coordinate to come and w_j² Δ_j² / 12 for
 each byte's rounding; z is the normal quantile that loses a row with a probability of 1 − confidence, shared
-by all blocks. And κ is the slope of the density of scores: where a hyperplane passes far beside the pool there
-are many more rows a little farther away, and the nearest is rather one that its rest brought near. A normal
-rest, tilted by that slope, has its mean κσ² nearer to zero.
+by all blocks. And κ is the slope of the density of scores: where a hyperplane passes far beside the pool,
+there are many more rows a little farther away, and the nearest is rather one that its rest brought near. A
+normal rest, tilted by that slope, has its mean κσ² nearer to zero.
 
 What is left is scored exactly, from the pool.
 
@@ -32,7 +32,7 @@ from core.hashing.projection import combined
 from core.selection.base import Choice, Query
 from core.selection.margin.kernels import outlook, search
 from core.selection.margin.quantizer import BLOCK
-from core.selection.nearest import balanced, nearest_first
+from core.selection.nearest import at_most, balanced, float32_error, nearest_first
 
 if TYPE_CHECKING:
     from core.selection.margin.index import MarginIndex
@@ -145,12 +145,11 @@ class Tolerance:
     @classmethod
     def of(cls, index: MarginIndex, whole: Affine) -> Tolerance:
         """Of a hyperplane, with the scores of the pool taken to be normal: κ = |mean| / variance."""
-        shares = index.sizes_ / len(index.order_)
-        mean = float(shares @ whole.means)
-        variance = float(shares @ (whole.variances + (whole.means - mean) ** 2))
+        mean = float(index.shares_ @ whole.means)
+        variance = float(index.shares_ @ (whole.variances + whole.means**2)) - mean**2
         n_looks = index.quantizer_.n_blocks + 1
         z = NormalDist().inv_cdf(1 - (1 - index.confidence) / (2 * n_looks))
-        return cls(z, abs(mean) / variance)
+        return cls(z, abs(mean) / max(variance, float(_LEAST_VARIANCE)))
 
     def __call__(self, deviations: Floats32) -> Floats32:
         """For unread rests of these standard deviations σ: zσ + κσ²."""
@@ -228,6 +227,8 @@ def _settled(
     if len(rows) <= some:
         return first, margins
     rest = some + np.flatnonzero(distances[some:] <= margins[-1] + error)
+    rough = index.reader_.rough_margins(rows[rest], hyperplane)
+    rest = rest[at_most(rough, margins[-1] + float32_error(hyperplane))]
     more = index.reader_.margins(rows[rest], hyperplane)
     return nearest_first(np.concatenate([first, ids[rest]]), np.concatenate([margins, more]), query.n)
 
