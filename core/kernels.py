@@ -37,6 +37,19 @@ def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], njit(nogil=True, cache=True)(function))
 
 
+@cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
+def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
+    """In a kernel, ``carray(float32_at(address), shape)``: the float32 array whose data begin at an address.
+
+    For arrays of which there are any number, as a pool has segments. The caller keeps them alive.
+    """
+
+    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], target.get_value_type(signature.return_type))
+
+    return cast(Any, types).CPointer(types.float32)(address), generate
+
+
 @cast(Callable[[Any], Callable[[Any, int, int], None]], intrinsic)
 def prefetch(context: Any, array: types.Array, row: types.Integer, column: types.Integer) -> Any:  # noqa: ARG001
     """In a kernel, ``prefetch(X, i, j)``: ask for the line of X[i, j] to be brought into the cache.

@@ -20,17 +20,18 @@ from core.geometry import Hyperplane
 Floats64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
+_SMALL = 2.0**-20
 _ROW_NORM = 1 + 2.0**-10
 """Rows of a pool are of unit norm, up to rounding, of float16 at worst."""
 
 
 def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
-    """The hyperplane divided by the power of two below its greatest weight, and that power.
+    """The hyperplane with weights that float32 can do with, and the power of two by which they were divided.
 
-    It is the same hyperplane, and its margins have the same digits, whatever the scale of the weights was.
+    It is the same hyperplane, and its margins have the same digits.
     """
     greatest = max(float(np.abs(hyperplane.normal).max()), abs(hyperplane.bias))
-    if not greatest:
+    if not greatest or _SMALL <= greatest <= 1 / _SMALL:
         return hyperplane, 1.0
     unit = 2.0 ** (np.frexp(greatest)[1] - 1)
     return Hyperplane(hyperplane.normal / unit, hyperplane.bias / unit), unit

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
-from numba import njit
+from numba import carray, njit  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 
 from core.geometry import Hyperplane
-from core.kernels import prefetch
+from core.kernels import float32_at, prefetch
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]
@@ -66,10 +66,9 @@ class RowReader:
 
     def __init__(self, pool: PoolRows) -> None:
         self._pool = pool
-        self._segments: list[tuple[int, Floats32]] | None = None
+        self._segments: _Segments | None = None
         if pool.dtype == np.float32:
-            self._segments = [(first, _read_only(X)) for first, X in pool.blocks()]
-            self._starts = np.array([first for first, _ in self._segments], dtype=np.int64)
+            self._segments = _Segments.of(list(pool.blocks()))
 
     def margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
         """|wᵀx + b| of these rows in float64, each a function of that row's features alone."""
@@ -81,26 +80,31 @@ class RowReader:
 
     def _products(self, rows: Rows, normal: NDArray[np.floating]) -> Floats64:
         out = np.empty(len(rows), dtype=np.float64)
-        if self._segments is None:
-            for start in range(0, len(rows), _COPIED_ROWS):
-                X = self._pool.rows(rows[start : start + _COPIED_ROWS])
-                places = np.arange(len(X))
-                _products(_read_only(X), places, 0, normal, start + places, out)
+        if self._segments is not None:
+            _products(self._segments.addresses, self._segments.starts, rows, normal, out)
             return out
-        order = np.argsort(rows)
-        ascending = rows[order]
-        ends = [*np.searchsorted(ascending, self._starts).tolist(), len(rows)]
-        for (first, X), start, end in zip(self._segments, ends[:-1], ends[1:], strict=True):
-            if start < end:
-                _products(X, ascending[start:end], first, normal, order[start:end], out)
+        for start in range(0, len(rows), _COPIED_ROWS):
+            X = self._pool.rows(rows[start : start + _COPIED_ROWS])
+            copied = _Segments.of([(0, X)])
+            _products(copied.addresses, copied.starts, np.arange(len(X)), normal, out[start : start + len(X)])
         return out
 
 
-def _read_only(X: Floats32) -> Floats32:
-    """A view that compiled code knows by one type, whether the rows are mapped or copied."""
-    X = np.asarray(X).view()
-    X.flags.writeable = False
-    return X
+class _Segments(NamedTuple):
+    """Where rows lie: segment s has those from starts[s] on, at addresses[s]; and what keeps them there."""
+
+    starts: Ids
+    addresses: NDArray[np.uintp]
+    arrays: list[Floats32]
+
+    @classmethod
+    def of(cls, blocks: list[tuple[int, Floats32]]) -> _Segments:
+        arrays = [np.ascontiguousarray(X) for _, X in blocks]
+        return cls(
+            np.array([first for first, _ in blocks], dtype=np.int64),
+            np.array([X.ctypes.data for X in arrays], dtype=np.uintp),
+            arrays,
+        )
 
 
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:
@@ -110,17 +114,21 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
 
 @_compiled
 def _products(
-    X: Floats32, rows: Rows, first: int, normal: NDArray[np.floating], places: Rows, out: Floats64
+    addresses: NDArray[np.uintp], starts: Ids, rows: Rows, normal: NDArray[np.floating], out: Floats64
 ) -> None:
-    """out[places[i]] = wᵀx, x the row `rows[i] - first` of X, summed in the number format of `normal`."""
+    """out[i] = wᵀx, x the row rows[i], summed in the number format of `normal`."""
+    n, d = rows.shape[0], normal.shape[0]
     zero = normal[0] - normal[0]
-    last = rows.shape[0] - 1
-    for i in range(rows.shape[0]):
-        coming = rows[min(i + _AHEAD, last)] - first
-        for j in range(0, X.shape[1], _LINE):
-            prefetch(X, coming, j)
-        x = X[rows[i] - first]
+    places = np.empty(n, dtype=np.uintp)
+    for i in range(n):
+        segment = np.searchsorted(starts, rows[i], side="right") - 1
+        places[i] = addresses[segment] + np.uintp((rows[i] - starts[segment]) * d * 4)
+    for i in range(n):
+        coming = carray(float32_at(places[min(i + _AHEAD, n - 1)]), (1, d))
+        for j in range(0, d, _LINE):
+            prefetch(coming, 0, j)
+        x = carray(float32_at(places[i]), (d,))
         total = zero
-        for j in range(x.shape[0]):
+        for j in range(d):
             total += x[j] * normal[j]
-        out[places[i]] = total
+        out[i] = total

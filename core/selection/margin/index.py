@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import count, islice
+from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
@@ -15,11 +17,10 @@ from core.blocks import even_blocks
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
-from core.selection.margin.kernels import add_moments
+from core.selection.margin.kernels import Found, Tables, add_moments, search, turned
 from core.selection.margin.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
-from core.selection.margin.search import Memory, nearest
-from core.selection.nearest import balanced
-from core.selection.reader import PoolRows
+from core.selection.nearest import at_most, balanced, float32_error, nearest_first
+from core.selection.reader import PoolRows, Rows
 from core.selection.scratch import scratch_array
 
 FIRST_FIT = 20_000
@@ -37,6 +38,37 @@ STRAYED = 0.001
 """With more than this share of rows beyond the quantizer's limits, the pool is clustered anew."""
 
 
+PROMISING = 32
+"""Rows that are scored exactly first, beside as many as are wanted."""
+
+MANY = 256
+"""More rows than this are scored in float32 before those that are left in float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What a session remembers: every row's score under one of its hyperplanes.
+
+    Parameters
+    ----------
+    scores : array of shape (N,), float32
+        wᵀx + b in the order of the index.
+    normal : array of shape (d,), float32
+    at_centre : float
+        The hyperplane, see `core.selection.margin.kernels.turned`.
+    order : array of shape (N,), int32
+        The order of the index, by which it is known.
+    """
+
+    scores: NDArray[np.float32]
+    normal: NDArray[np.float32]
+    at_centre: float
+    order: NDArray[np.int32]
+
+
+_NOTHING = Memory(np.empty(0, np.float32), np.empty(0, np.float32), 0.0, np.empty(0, np.int32))
+
+
 class MarginIndex(QueryStrategy):
     """The nearest items, found by clusters and bytes.
 
@@ -51,7 +83,7 @@ class MarginIndex(QueryStrategy):
         was found.
     confidence : float
         About how probable it is that the nearest of the rows looked at is found, 0 … 1 (see
-        `core.selection.margin.search`).
+        `core.selection.margin.kernels`).
     n_clusters : int or None
         By default about the square root of the number of rows.
     random_state : int
@@ -97,7 +129,12 @@ class MarginIndex(QueryStrategy):
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
-        return nearest(self, query)
+        n_rows = self.n_items
+        limit = n_rows if self.budget is None else min(n_rows, max(self.budget, query.n))
+        choice = self._nearest(query, limit)
+        if len(choice.ids) < query.n and limit < n_rows:
+            return self._nearest(query, n_rows)
+        return choice
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
         """See `QueryStrategy.remember`: the scores of all rows, for a search without a budget."""
@@ -108,7 +145,41 @@ class MarginIndex(QueryStrategy):
         for first, block in self.pool_.score_blocks(hyperplanes):
             scores[:, first : first + block.shape[1]] = block
         pairs = zip(hyperplanes, scores, strict=True)
-        return [Memory(hyperplane, row[self.order_], self.order_) for hyperplane, row in pairs]
+        return [
+            Memory(row[self.order_], *turned(self.tables_, hyperplane.normal, hyperplane.bias), self.order_)
+            for hyperplane, row in pairs
+        ]
+
+    def _nearest(self, query: Query, limit: int) -> Choice:
+        """The n nearest of the `limit` rows that are the most likely to be near."""
+        hyperplane, unit = balanced(query.plane())
+        memory = _NOTHING
+        if isinstance(query.memory, Memory) and query.memory.order is self.order_ and limit == self.n_items:
+            memory = query.memory
+        found = search(
+            self.tables_, hyperplane.normal, hyperplane.bias, query.exclude, query.n, limit, self.z_,
+            memory.scores, memory.normal, memory.at_centre,
+        )  # fmt: skip
+        rows, margins = self._settled(found, hyperplane, query.n)
+        return Choice(self.pool_.ids[rows], margins * unit, scored=found.looked)
+
+    def _settled(self, found: Found, hyperplane: Hyperplane, n: int) -> tuple[Rows, NDArray[np.float64]]:
+        """The n nearest of the rows found by their exact margins, ties by the lower row.
+
+        The most promising are scored first: how near they are tells which of the others need not be.
+        """
+        some = n + PROMISING
+        if len(found.rows) <= some:
+            return nearest_first(found.rows, self.reader_.margins(found.rows, hyperplane), n)
+        order = np.argpartition(found.distances, some)
+        rows, distances = found.rows[order], found.distances[order]
+        nearest, margins = nearest_first(rows[:some], self.reader_.margins(rows[:some], hyperplane), n)
+        rest = rows[some:][distances[some:] <= margins[-1] + found.error]
+        if len(rest) > MANY:
+            rough = self.reader_.rough_margins(rest, hyperplane)
+            rest = rest[at_most(rough, margins[-1] + float32_error(hyperplane))]
+        exact = self.reader_.margins(rest, hyperplane)
+        return nearest_first(np.concatenate([nearest, rest]), np.concatenate([margins, exact]), n)
 
     def arrays(self) -> Arrays:
         """See `QueryStrategy.arrays`."""
@@ -199,24 +270,32 @@ class MarginIndex(QueryStrategy):
     def _summarize(self) -> None:
         """Each cluster's mean and variances, as if it had one average row more."""
         quantizer = self.quantizer_
-        self.centre_ = quantizer.centre.astype(np.float64)
-        self.sizes_ = np.bincount(self.labels_, minlength=len(quantizer.centroids))
-        self.starts_ = np.concatenate([[0], np.cumsum(self.sizes_)])
-        self.second_moments_ = (self.squares_.sum(axis=0) / len(self.labels_)).astype(np.float32)
-        rows = self.sizes_[:, None] + 1
-        mean = self.sums_[:, 0] / rows
-        variance = (self.squares_[:, 0] + self.second_moments_[0]) / rows - mean**2
+        sizes = np.bincount(self.labels_, minlength=len(quantizer.centroids))
+        second_moments = (self.squares_.sum(axis=0) / len(self.labels_)).astype(np.float32)
+        mean = self.sums_[:, 0] / (sizes[:, None] + 1)
+        variance = (self.squares_[:, 0] + second_moments[0]) / (sizes[:, None] + 1) - mean**2
         steps = np.zeros(BLOCK)
         steps[: len(quantizer.steps[:BLOCK])] = quantizer.steps[:BLOCK]
         mean *= steps
         mean[:, : quantizer.centroids.shape[1]] += quantizer.centroids
         n_leading = min(BLOCK, len(quantizer.steps))
-        self.means_ = np.ascontiguousarray(mean[:, :n_leading], dtype=np.float32)
-        self.variances_ = np.ascontiguousarray((variance * steps**2)[:, :n_leading], dtype=np.float32)
-        self.shares_ = self.sizes_ / len(self.labels_)
-        # Compiled code knows arrays that may be written to by another type; loaded ones may not.
-        for array in self.arrays().values():
-            array.flags.writeable = False
+        parts = (
+            quantizer.centre, quantizer.directions, quantizer.steps, quantizer.centroids, second_moments,
+            np.ascontiguousarray(mean[:, :n_leading], dtype=np.float32),
+            np.ascontiguousarray((variance * steps**2)[:, :n_leading], dtype=np.float32),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            self.codes_, self.order_, self.pool_.ids,
+        )  # fmt: skip
+        self.tables_ = Tables(*(_read_only(array) for array in parts))
+        n_looks = quantizer.n_blocks + 1
+        self.z_ = NormalDist().inv_cdf(1 - (1 - self.confidence) / (2 * n_looks))
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that compiled code knows by one type, whether the array is mapped or not."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def _fit_rows(n_rows: int) -> int:

@@ -1,11 +1,26 @@
-"""The inner loops of the margin index.
+"""Looking for the rows nearest to a hyperplane: in the densest clusters first, and ever closer.
 
-A row's score is never computed whole: its bytes are read block by block, and it is dropped as soon as its
-partial score is farther from zero than the cut of that block. Integers are summed exactly, so which rows
-remain doesn't depend on the machine.
+**Order.** Within a cluster wᵀx + b is taken to be normal, with the mean and variance that it has over the
+cluster's rows. Clusters are read in the order of that density at zero.
+
+**Cascade.** A row's score is summed block by block of bytes. The row is dropped once its partial score is
+farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest so far; σ² is the
+variance of what hasn't been read of the row, w_j² E[p_j²] for each coordinate to come and w_j² Δ_j² / 12 for
+each byte's rounding; z is a quantile of the normal distribution. And κ is the slope of the density of scores:
+where a hyperplane passes far beside the pool, there are many more rows a little farther away, and the nearest
+is rather one that its rest brought near. A normal rest, tilted by that slope, has a mean κσ² nearer to zero.
+
+**Remembering.** With the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β where
+δ = w − α w₀, and α makes the variance of δᵀx smallest. The cascade then sums δᵀx + β, after a first look
+at α s₀ and the cluster's mean of the rest alone.
+
+Sums of bytes are sums of integers, the same on every machine. All of a query is compiled, since between two
+queries other work takes the caches, and Python's own code would have to come from memory again.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +30,225 @@ from core.selection.margin.quantizer import BLOCK
 
 Codes = NDArray[np.int8]
 Floats32 = NDArray[np.float32]
+Floats64 = NDArray[np.float64]
 Ints16 = NDArray[np.int16]
 Ints32 = NDArray[np.int32]
 Ints64 = NDArray[np.int64]
 
+FRONT = 32
+"""When all clusters are read, only so many of them need be in the order of their density."""
+
 _BATCH = 256
 _AHEAD = 64
 _AHEAD_SCATTERED = 8
+_ROWS_AHEAD = 4
+_CLUSTERS_AHEAD = 8
+_LINE = 16
+_LEAST_VARIANCE = 1e-30
+
+
+class Tables(NamedTuple):
+    """What a query reads, for N rows of d features in K clusters; read-only.
+
+    Parameters
+    ----------
+    centre : array of shape (d,), float32
+    directions : array of shape (d, d), float32
+    steps : array of shape (d,), float32
+    centroids : array of shape (K, n_clustered), float32
+        See `core.selection.margin.quantizer`.
+    second_moments : array of shape (n_blocks, BLOCK), float32
+        Of the bytes, over all rows.
+    means, variances : arrays of shape (K, n_leading), float32
+        Of the leading coordinates in each cluster.
+    starts : array of shape (K + 1,), int64
+        Cluster c has the places starts[c] to starts[c + 1].
+    codes : array of shape (n_blocks, N, BLOCK), int8
+        Bytes of the row at each place.
+    order : array of shape (N,), int32
+        The row at each place.
+    ids : array of shape (N,), int64
+        The item of each row.
+    """
+
+    centre: Floats32
+    directions: Floats32
+    steps: Floats32
+    centroids: Floats32
+    second_moments: Floats32
+    means: Floats32
+    variances: Floats32
+    starts: Ints64
+    codes: Codes
+    order: Ints32
+    ids: Ints64
+
+
+class Outlook(NamedTuple):
+    """What an affine function x ↦ wᵀx + b looks like from the clusters and through the bytes.
+
+    Parameters
+    ----------
+    weights : array of shape (n_blocks, BLOCK), int16
+    units : array of shape (n_blocks,), float32
+        A row's score is offsets[its cluster] + Σ_block units[block] · (weights[block] · its bytes).
+    unread : array of shape (n_blocks,), float32
+        Standard deviation of the error that is left after each block.
+    offsets : array of shape (K,), float32
+    means, variances : arrays of shape (K,), float32
+        Of the function, over the rows of each cluster.
+    """
+
+    weights: Ints16
+    units: Floats32
+    unread: Floats32
+    offsets: Floats32
+    means: Floats32
+    variances: Floats32
+
+
+class Found(NamedTuple):
+    """Rows that may be the nearest.
+
+    Parameters
+    ----------
+    rows : array of shape (m,), int64
+    distances : array of shape (m,), float32
+        |wᵀx + b|, approximately.
+    error : float
+        How wrong they may be.
+    looked : int
+        Of how many rows bytes were read.
+    """
+
+    rows: Ints64
+    distances: Floats32
+    error: float
+    looked: int
+
+
+@fast_kernel
+def _prefetch_row(array: Floats32, row: int) -> None:
+    for j in range(0, array.shape[1], _LINE):
+        prefetch(array, row, j)
+
+
+@fast_kernel
+def turned(tables: Tables, normal: Floats64, bias: float) -> tuple[Floats32, float]:
+    """A hyperplane's normal along the principal directions, float32, and its score at the centre."""
+    d = normal.shape[0]
+    along = np.zeros(d, dtype=np.float32)
+    at_centre = bias
+    for i in range(d):
+        _prefetch_row(tables.directions, i + _ROWS_AHEAD)
+        weight = np.float32(normal[i])
+        at_centre += normal[i] * tables.centre[i]
+        for j in range(d):
+            along[j] += weight * tables.directions[i, j]
+    return along, at_centre
+
+
+@fast_kernel
+def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
+    """What the affine function with this turned normal looks like."""
+    n_blocks, n_clusters = tables.codes.shape[0], tables.centroids.shape[0]
+    weights = np.zeros((n_blocks, BLOCK), dtype=np.int16)
+    units = np.ones(n_blocks, dtype=np.float32)
+    unread = np.zeros(n_blocks, dtype=np.float32)
+    rest = np.float32(0)
+    for block in range(n_blocks - 1, -1, -1):
+        first, end = block * BLOCK, min(block * BLOCK + BLOCK, normal.shape[0])
+        largest = np.float32(0)
+        energy = np.float32(0)
+        rounding = np.float32(0)
+        for j in range(first, end):
+            step = normal[j] * tables.steps[j]
+            largest = max(largest, abs(step))
+            energy += step * step * tables.second_moments[block, j - first]
+            rounding += step * step
+        if largest > 0:
+            units[block] = largest / np.float32(32767)
+        for j in range(first, end):
+            weights[block, j - first] = np.int16(np.rint(normal[j] * tables.steps[j] / units[block]))
+        unread[block] += rest
+        for later in range(block, n_blocks):
+            unread[later] += rounding / np.float32(12)
+        if block > 0:
+            rest += energy
+    offsets = np.empty(n_clusters, dtype=np.float32)
+    means = np.empty(n_clusters, dtype=np.float32)
+    variances = np.empty(n_clusters, dtype=np.float32)
+    for c in range(n_clusters):
+        _prefetch_row(tables.means, c + _CLUSTERS_AHEAD)
+        _prefetch_row(tables.variances, c + _CLUSTERS_AHEAD)
+        offset = np.float32(at_centre)
+        for j in range(tables.centroids.shape[1]):
+            offset += normal[j] * tables.centroids[c, j]
+        mean = np.float32(at_centre)
+        variance = np.float32(max(rest, np.float32(_LEAST_VARIANCE)))
+        for j in range(tables.means.shape[1]):
+            mean += normal[j] * tables.means[c, j]
+            variance += normal[j] * normal[j] * tables.variances[c, j]
+        offsets[c] = offset
+        means[c] = mean
+        variances[c] = variance
+    return Outlook(weights, units, np.sqrt(unread), offsets, means, variances)
+
+
+@fast_kernel
+def _slope_of_density(tables: Tables, outlook: Outlook) -> float:
+    """κ: the scores of the pool are taken to be normal, so |mean| / variance."""
+    n_rows = tables.order.shape[0]
+    first = 0.0
+    second = 0.0
+    for c in range(outlook.means.shape[0]):
+        share = (tables.starts[c + 1] - tables.starts[c]) / n_rows
+        mean = outlook.means[c]
+        first += share * mean
+        second += share * (outlook.variances[c] + mean * mean)
+    return abs(first) / max(second - first * first, _LEAST_VARIANCE)
+
+
+@fast_kernel
+def _slope_of_change(tables: Tables, normal: Floats32, before: Floats32) -> float:
+    """α = w₀ᵀΣw / w₀ᵀΣw₀, Σ the variances of the rows about their centroids."""
+    across = 0.0
+    along = 0.0
+    for j in range(normal.shape[0]):
+        spread = tables.second_moments[j // BLOCK, j % BLOCK] * tables.steps[j] * tables.steps[j] * before[j]
+        across += spread * normal[j]
+        along += spread * before[j]
+    return across / along if along > 0 else 0.0
+
+
+@kernel
+def _reading(tables: Tables, outlook: Outlook, limit: int) -> Ints64:
+    """The clusters to read for `limit` rows, the densest about zero first."""
+    n_clusters = outlook.means.shape[0]
+    clusters = np.empty(n_clusters, dtype=np.int64)
+    logs = np.empty(n_clusters, dtype=np.float32)
+    for c in range(n_clusters):
+        variance = outlook.variances[c]
+        logs[c] = -(outlook.means[c] * outlook.means[c]) / variance - np.log(variance)
+    chosen = np.zeros(n_clusters, dtype=np.bool_)
+    everything = limit >= tables.order.shape[0]
+    n = 0
+    rows = 0
+    while rows < limit and n < n_clusters and not (everything and n >= FRONT):
+        densest = -1
+        for c in range(n_clusters):
+            if not chosen[c] and (densest < 0 or logs[c] > logs[densest]):
+                densest = c
+        chosen[densest] = True
+        clusters[n] = densest
+        rows += tables.starts[densest + 1] - tables.starts[densest]
+        n += 1
+    if everything:
+        for c in range(n_clusters):
+            if not chosen[c]:
+                clusters[n] = c
+                n += 1
+    return clusters[:n]
 
 
 @strict_kernel
@@ -65,60 +292,37 @@ def _contains(ids: Ints64, wanted: int) -> bool:
 
 
 @strict_kernel
-def search(  # noqa: D417
-    codes: Codes, weights: Ints16, units: Floats32, errors: Floats32,
-    begins: Ints64, ends: Ints64, offsets: Floats32,
-    old: Floats32, slope: np.float32, shifts: Floats32, reaches: Floats32,
-    order: Ints32, ids: Ints64, excluded: Ints64, best: Floats32, places: Ints32, scores: Floats32,
+def _cascade(
+    tables: Tables, outlook: Outlook, errors: Floats32, clusters: Ints64, limit: int,
+    old: Floats32, slope: np.float32, reaches: Floats32,
+    excluded: Ints64, best: Floats32, places: Ints32, scores: Floats32,
 ) -> tuple[int, int]:  # fmt: skip
-    """Read ranges of rows one after another and keep those that may be among the nearest.
+    """Read `limit` rows, cluster by cluster, and keep those that may be among the nearest.
 
-    Parameters
-    ----------
-    codes : array of shape (n_blocks, N, BLOCK), int8
-    weights : array of shape (n_blocks, BLOCK), int16
-    units : array of shape (n_blocks,), float32
-        What a product of a byte and a weight is worth.
-    errors : array of shape (n_blocks,), float32
-        How wrong a score may be after each block.
-    begins, ends : arrays of shape (n_ranges,), int64
-        Ranges of places, one cluster each.
-    offsets : array of shape (n_ranges,), float32
-        The score of a row of zeros in each cluster.
-    old : array of shape (N,), or (0,) for none, float32
-        Scores under an earlier hyperplane; slope · old is part of the score.
-    slope : float32
-    shifts, reaches : arrays of shape (n_ranges,), float32
-        By the old score alone a row's score is slope · old + shift, wrong by at most the reach.
-    order : array of shape (N,), int32
-        The row at each place.
-    ids : array of shape (N,), int64
-        Of the rows.
-    excluded : array of shape (n_excluded,), int64, ascending
-        Ids that do not count.
-    best : array of shape (n,), float32
-        Infinite at first; in the end the n smallest approximate distances from zero, ascending.
-    places, scores : arrays of at least (places in all ranges) + 1
-        Filled with the places and approximate scores that are left; excluded ones may be among them.
+    `errors` says how wrong a score may be after each block. Where there are `old` scores, slope · old is
+    part of the score, and slope · old + the cluster's mean is wrong by no more than the cluster's reach.
+    `best` becomes the smallest approximate distances from zero; `places` and `scores` are those of the rows
+    left.
 
-    Returns
-    -------
-    tuple of int
-        How many are left, and of how many the bytes were read.
+    Returns how many are left, and of how many the bytes were read.
     """
+    codes, order, ids = tables.codes, tables.order, tables.ids
     n_blocks, n = codes.shape[0], best.shape[0]
-    first_codes, first_weights, first_unit = codes[0], weights[0], units[0]
+    first_codes, first_weights, first_unit = codes[0], outlook.weights[0], outlook.units[0]
     flags = np.empty(_BATCH, dtype=np.bool_)
     reach = np.float32(np.inf)
     found = 0
     looked = 0
-    for c in range(begins.shape[0]):
-        for begin in range(begins[c], ends[c], _BATCH):
-            size = min(_BATCH, ends[c] - begin)
+    for c in clusters:
+        last = min(tables.starts[c + 1], tables.starts[c] + limit)
+        limit -= last - tables.starts[c]
+        for begin in range(tables.starts[c], last, _BATCH):
+            size = min(_BATCH, last - begin)
+            offset = outlook.offsets[c]
             end = found
             if old.shape[0] == 0:
                 looked += size
-                offset, cut = offsets[c], reach + errors[0]
+                cut = reach + errors[0]
                 for place in range(begin, begin + size):
                     prefetch(first_codes, place + _AHEAD, 0)
                     score = offset + first_unit * np.float32(_product(first_codes[place], first_weights))
@@ -126,19 +330,19 @@ def search(  # noqa: D417
                     scores[end] = score
                     end += abs(score) <= cut
             else:
-                shift, cut = shifts[c], reach + reaches[c]
+                mean, cut = outlook.means[c], reach + reaches[c]
                 for i in range(size):
-                    flags[i] = abs(slope * old[begin + i] + shift) <= cut
+                    flags[i] = abs(slope * old[begin + i] + mean) <= cut
                 for i in range(size):
                     places[end] = begin + i
-                    scores[end] = slope * old[begin + i] + offsets[c]
+                    scores[end] = slope * old[begin + i] + offset
                     end += flags[i]
                 looked += end - found
                 cut = reach + errors[0]
                 end = _left(first_codes, first_weights, first_unit, cut, found, end, places, scores)
             for block in range(1, n_blocks):
-                cut = reach + errors[block]
-                end = _left(codes[block], weights[block], units[block], cut, found, end, places, scores)
+                unit, cut = outlook.units[block], reach + errors[block]
+                end = _left(codes[block], outlook.weights[block], unit, cut, found, end, places, scores)
             for candidate in range(found, end):
                 distance = abs(scores[candidate])
                 if distance < best[n - 1] and not _contains(excluded, ids[order[places[candidate]]]):
@@ -152,67 +356,63 @@ def search(  # noqa: D417
     return found, looked
 
 
-@fast_kernel
-def outlook(  # noqa: D417
-    normal: Floats32, at_centre: np.float32,
-    steps: Floats32, second_moments: Floats32, centroids: Floats32, means: Floats32, variances: Floats32,
-    weights: Ints16, units: Floats32, unread: Floats32,
-    offsets: Floats32, expected: Floats32, spread: Floats32,
-) -> None:  # fmt: skip
-    """What an affine function looks like from the clusters and through the bytes.
+@kernel
+def search(  # noqa: D417
+    tables: Tables, normal: Floats64, bias: float, excluded: Ints64, n: int, limit: int, z: float,
+    old: Floats32, old_normal: Floats32, old_at_centre: float,
+) -> Found:  # fmt: skip
+    """The rows that may be among the n nearest of the first `limit` in the order of density.
 
     Parameters
     ----------
-    normal : array of shape (d,), float32
-        Along the principal directions.
-    at_centre : float32
-        The function's value at the centre.
-    steps : array of shape (d,), float32
-    second_moments : array of shape (n_blocks, BLOCK), float32
-        Of the bytes, over all rows.
-    centroids : array of shape (n_clusters, n_clustered), float32
-    means, variances : arrays of shape (n_clusters, n_leading), float32
-        Of the leading coordinates in each cluster.
-    weights, units, unread, offsets, expected, spread : arrays
-        Filled: see `core.selection.margin.search.Affine`; the last two are its means and variances.
+    tables : Tables
+    normal : array of shape (d,), float64
+    bias : float
+        The hyperplane.
+    excluded : array of shape (n_excluded,), int64, ascending
+        Items that do not count.
+    n : int
+        How many are wanted.
+    limit : int
+        How many rows to read.
+    z : float
+        Of the tolerance, see above.
+    old : array of shape (N,), or (0,) for none, float32
+        Scores under an earlier hyperplane, by place.
+    old_normal : array of shape (d,), float32
+    old_at_centre : float
+        That hyperplane, turned.
     """
-    n_blocks, d = weights.shape[0], normal.shape[0]
-    rest = np.float32(0)
-    for block in range(n_blocks - 1, -1, -1):
-        first, end = block * BLOCK, min(block * BLOCK + BLOCK, d)
-        largest = np.float32(0)
-        energy = np.float32(0)
-        rounding = np.float32(0)
-        for j in range(first, end):
-            step = normal[j] * steps[j]
-            largest = max(largest, abs(step))
-            energy += step * step * second_moments[block, j - first]
-            rounding += step * step
-        units[block] = largest / np.float32(32767) if largest > 0 else np.float32(1)
-        for j in range(first, end):
-            weights[block, j - first] = np.int16(np.rint(normal[j] * steps[j] / units[block]))
-        for j in range(end - first, BLOCK):
-            weights[block, j] = 0
-        unread[block] = rest
-        # The roundings of this block and of those before it add up in all that follow.
-        for later in range(block, n_blocks):
-            unread[later] += rounding / np.float32(12)
-        if block > 0:
-            rest += energy
-    for block in range(n_blocks):
-        unread[block] = np.sqrt(unread[block])
-    for c in range(centroids.shape[0]):
-        offset = at_centre
-        for j in range(centroids.shape[1]):
-            offset += normal[j] * centroids[c, j]
-        offsets[c] = offset
-        mean = at_centre
-        variance = rest
-        for j in range(means.shape[1]):
-            mean += normal[j] * means[c, j]
-            variance += normal[j] * normal[j] * variances[c, j]
-        expected[c] = mean
-        spread[c] = variance
+    along, at_centre = turned(tables, normal, bias)
+    outlook = _outlook(tables, along, at_centre)
+    clusters = _reading(tables, outlook, limit)
+    tilt = _slope_of_density(tables, outlook)
+    slope = 0.0
+    if old.shape[0] > 0:
+        slope = _slope_of_change(tables, along, old_normal)
+        rest = along - np.float32(slope) * old_normal
+        outlook = _outlook(tables, rest, at_centre - slope * old_at_centre)
+    errors = np.float32(z) * outlook.unread + np.float32(tilt) * outlook.unread**2
+    reaches = np.float32(z) * np.sqrt(outlook.variances) + np.float32(tilt) * outlook.variances
+    best = np.full(n, np.inf, dtype=np.float32)
+    places = np.empty(limit + 1, dtype=np.int32)
+    scores = np.empty(limit + 1, dtype=np.float32)
+    left, looked = _cascade(
+        tables, outlook, errors, clusters, limit, old, np.float32(slope), reaches,
+        excluded, best, places, scores,
+    )  # fmt: skip
+    error = errors[errors.shape[0] - 1]
+    rows = np.empty(left, dtype=np.int64)
+    distances = np.empty(left, dtype=np.float32)
+    found = 0
+    for candidate in range(left):
+        row = tables.order[places[candidate]]
+        distance = abs(scores[candidate])
+        if distance <= best[n - 1] + 2 * error and not _contains(excluded, tables.ids[row]):
+            rows[found] = row
+            distances[found] = distance
+            found += 1
+    return Found(rows[:found], distances[:found], error, looked)
 
 
 @kernel
