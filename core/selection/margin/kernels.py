@@ -39,8 +39,8 @@ FRONT = 32
 """When all clusters are read, only so many of them need be in the order of their density."""
 
 _BATCH = 256
+_LONG_BATCH = 4096
 _AHEAD = 64
-_AHEAD_SCATTERED = 8
 _ROWS_AHEAD = 4
 _CLUSTERS_AHEAD = 8
 _LINE = 16
@@ -263,18 +263,19 @@ def _product(codes: Codes, weights: Ints16) -> np.int32:
 
 @strict_kernel
 def _left(
-    codes: Codes, weights: Ints16, unit: np.float32, cut: np.float32, start: int, end: int,
+    codes: Codes, coming: Codes, weights: Ints16, unit: np.float32, cut: np.float32, start: int, end: int,
     places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
     """Add a block to the scores of places[start:end]; those within the cut move up. Returns their end."""
     kept = start
     for candidate in range(start, end):
-        prefetch(codes, places[min(candidate + _AHEAD_SCATTERED, end - 1)], 0)
         place = np.uint32(places[candidate])  # unsigned: no check for places counted from the end
         score = scores[candidate] + unit * np.float32(_product(codes[place], weights))
-        places[kept] = place
-        scores[kept] = score
-        kept += abs(score) <= cut
+        if abs(score) <= cut:
+            prefetch(coming, place, 0)
+            places[kept] = place
+            scores[kept] = score
+            kept += 1
     return kept
 
 
@@ -309,15 +310,19 @@ def _cascade(
     codes, order, ids = tables.codes, tables.order, tables.ids
     n_blocks, n = codes.shape[0], best.shape[0]
     first_codes, first_weights, first_unit = codes[0], outlook.weights[0], outlook.units[0]
-    flags = np.empty(_BATCH, dtype=np.bool_)
+    second_codes = codes[min(1, n_blocks - 1)]
+    flags = np.empty(_LONG_BATCH, dtype=np.uint8)
+    words = flags.view(np.uint64)  # eight flags at a time, most of them zero
     reach = np.float32(np.inf)
     found = 0
     looked = 0
     for c in clusters:
         last = min(tables.starts[c + 1], tables.starts[c] + limit)
         limit -= last - tables.starts[c]
-        for begin in range(tables.starts[c], last, _BATCH):
-            size = min(_BATCH, last - begin)
+        begin = tables.starts[c]
+        while begin < last:
+            # Old scores drop most rows, so it takes many to have enough to ask for in advance.
+            size = min(_BATCH if old.shape[0] == 0 or not np.isfinite(reach) else _LONG_BATCH, last - begin)
             offset = outlook.offsets[c]
             end = found
             if old.shape[0] == 0:
@@ -326,23 +331,31 @@ def _cascade(
                 for place in range(begin, begin + size):
                     prefetch(first_codes, place + _AHEAD, 0)
                     score = offset + first_unit * np.float32(_product(first_codes[place], first_weights))
-                    places[end] = place
-                    scores[end] = score
-                    end += abs(score) <= cut
+                    if abs(score) <= cut:
+                        prefetch(second_codes, place, 0)
+                        places[end] = place
+                        scores[end] = score
+                        end += 1
             else:
                 mean, cut = outlook.means[c], reach + reaches[c]
                 for i in range(size):
                     flags[i] = abs(slope * old[begin + i] + mean) <= cut
-                for i in range(size):
-                    places[end] = begin + i
-                    scores[end] = slope * old[begin + i] + offset
-                    end += flags[i]
+                for word in range((size + 7) // 8):
+                    if words[word] != 0:
+                        for i in range(8 * word, min(8 * word + 8, size)):
+                            prefetch(first_codes, begin + i, 0)
+                            places[end] = begin + i
+                            scores[end] = slope * old[begin + i] + offset
+                            end += flags[i]
                 looked += end - found
                 cut = reach + errors[0]
-                end = _left(first_codes, first_weights, first_unit, cut, found, end, places, scores)
+                end = _left(
+                    first_codes, second_codes, first_weights, first_unit, cut, found, end, places, scores
+                )
             for block in range(1, n_blocks):
-                unit, cut = outlook.units[block], reach + errors[block]
-                end = _left(codes[block], outlook.weights[block], unit, cut, found, end, places, scores)
+                weights, unit, cut = outlook.weights[block], outlook.units[block], reach + errors[block]
+                coming = codes[min(block + 1, n_blocks - 1)]
+                end = _left(codes[block], coming, weights, unit, cut, found, end, places, scores)
             for candidate in range(found, end):
                 distance = abs(scores[candidate])
                 if distance < best[n - 1] and not _contains(excluded, ids[order[places[candidate]]]):
@@ -353,6 +366,7 @@ def _cascade(
                     best[at] = distance
             reach = best[n - 1] + errors[n_blocks - 1]
             found = end
+            begin += size
     return found, looked
 
 
