@@ -50,7 +50,7 @@ def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
     return cast(Any, types).CPointer(types.float32)(address), generate
 
 
-@cast(Callable[[Any], Callable[[Any, int, int], None]], intrinsic)
+@cast(Callable[[Any], Callable[[Any, Any, Any], None]], intrinsic)
 def prefetch(context: Any, array: types.Array, row: types.Integer, column: types.Integer) -> Any:  # noqa: ARG001
     """In a kernel, ``prefetch(X, i, j)``: ask for the line of X[i, j] to be brought into the cache.
 
