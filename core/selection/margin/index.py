@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from core.selection.margin.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
 from core.selection.nearest import at_most, balanced, float32_error, nearest_first
 from core.selection.reader import PoolRows, Rows
 from core.selection.scratch import scratch_array
+from core.selection.subsample import Subsample
 
 FIRST_FIT = 20_000
 """A smaller pool is clustered anew whenever it grows; a larger one when it has doubled."""
@@ -37,6 +39,13 @@ BLOCK_ROWS = 4096
 STRAYED = 0.001
 """With more than this share of rows beyond the quantizer's limits, the pool is clustered anew."""
 
+
+LEAST_BUDGET = 2_500
+"""In what it takes to find the clusters to read, some thousand rows can be read at random.
+
+At 1,000,000 × 384, of digits and of photographs, a budget of 2,500 came nearer than the random rows that can
+be read in the same time, and one of 1,000 didn't where the hyperplane cuts through the bulk.
+"""
 
 PROMISING = 32
 """Rows that are scored exactly first, beside as many as are wanted."""
@@ -80,7 +89,7 @@ class MarginIndex(QueryStrategy):
     ----------
     budget : int or None
         Look at no more rows than this. With None, near-exact: look at all rows that may be nearer than what
-        was found.
+        was found. A budget below `LEAST_BUDGET` is spent on a random subsample instead, with a warning.
     confidence : float
         About how probable it is that the nearest of the rows looked at is found, 0 … 1 (see
         `core.selection.margin.kernels`).
@@ -100,11 +109,12 @@ class MarginIndex(QueryStrategy):
     squares_: NDArray[np.int64]
     fit_rows_: int
     strayed_: int
+    _subsample: Subsample | None
 
     def __init__(
         self,
         *,
-        budget: int | None = 10_000,
+        budget: int | None = None,
         confidence: float = 0.99,
         n_clusters: int | None = None,
         random_state: int = 0,
@@ -129,6 +139,8 @@ class MarginIndex(QueryStrategy):
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
+        if self._subsample is not None:
+            return self._subsample.choose(query)
         n_rows = self.n_items
         limit = n_rows if self.budget is None else min(n_rows, max(self.budget, query.n))
         choice = self._nearest(query, limit)
@@ -213,6 +225,13 @@ class MarginIndex(QueryStrategy):
         if self.n_clusters is not None and not 1 <= self.n_clusters <= MAX_CLUSTERS:
             raise InputError(f"n_clusters must be from 1 to {MAX_CLUSTERS}, or none, got {self.n_clusters}")
 
+        if self.budget is not None and self.budget < LEAST_BUDGET:
+            warnings.warn(
+                f"a budget of {self.budget:,} rows is spent on a random subsample, since clusters find "
+                f"nothing nearer in the same time: give margin-index at least {LEAST_BUDGET:,}, or none",
+                stacklevel=4,
+            )
+
     def _follow(self, pool: PoolRows, progress: Progress | None) -> None:
         """Cluster all rows anew if too many are unlike those that the clusters were fitted to."""
         if self.strayed_ > STRAYED * len(pool) and self.fit_rows_ < len(pool):
@@ -286,6 +305,9 @@ class MarginIndex(QueryStrategy):
             np.concatenate([[0], np.cumsum(sizes)]),
             self.codes_, self.order_, self.pool_.ids,
         )  # fmt: skip
+        self._subsample = None
+        if self.budget is not None and self.budget < LEAST_BUDGET:
+            self._subsample = Subsample(n_scored=self.budget, random_state=self.random_state).fit(self.pool_)
         self.tables_ = Tables(*(_read_only(array) for array in parts))
         n_looks = quantizer.n_blocks + 1
         self.z_ = NormalDist().inv_cdf(1 - (1 - self.confidence) / (2 * n_looks))
