@@ -115,7 +115,7 @@ class MarginIndex(QueryStrategy):
         self,
         *,
         budget: int | None = None,
-        confidence: float = 0.99,
+        confidence: float = 0.997,
         n_clusters: int | None = None,
         random_state: int = 0,
     ) -> None:
