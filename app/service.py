@@ -103,7 +103,7 @@ class LabelingSession:
         The session; reopening it goes on where its log ends.
     """
 
-    DEFAULT: ClassVar[str] = "eh-hash"
+    DEFAULT: ClassVar[str] = "margin-index"
     """The strategy of new sessions."""
 
     def __init__(self, project: Project, record: SessionRecord) -> None:

@@ -143,6 +143,34 @@ def test_a_strategy_that_cannot_be_fitted_harms_no_other(session, monkeypatch):
     assert session.set_strategy("subsample")["notes"]["strategy"] == "subsample"
 
 
+def test_new_sessions_choose_by_the_margin_index(tmp_path):
+    """It is the default, and an older session keeps what it chose by."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        older = project.session()
+        older.set_strategy("eh-hash")
+        newer = project.session(annotator="ada")
+        assert (older.strategy, newer.strategy) == ("eh-hash", "margin-index")
+        wait_for_index(project, "margin-index")
+        assert label(newer, 12)["notes"]["strategy"] == "margin-index"
+        key, session_id = project.key, older.id
+    with open_workspace(tmp_path) as workspace:
+        assert workspace.project(key).session(session_id).strategy == "eh-hash"
+
+
+def test_the_picker_offers_baselines_first(project):
+    """Strategies stand in one order, whatever is ready."""
+    assert [strategy.label for strategy in project.strategies()] == [
+        "Random",
+        "Subsample",
+        "Exhaustive",
+        "Margin index",
+        "H-Hash",
+        "EH-Hash",
+        "BH-Hash",
+    ]
+
+
 def test_the_picker_offers_a_researchers_own_strategy(project, monkeypatch):
     """Whatever the entry points name stands beside the built-in ones."""
     monkeypatch.setattr("app.project.strategy_names", lambda: (*STRATEGIES, "my-own"))
