@@ -1,6 +1,6 @@
 """Hash families: vectors to bits that tend to agree for what belongs together."""
 
-from core.hashing.base import Codes
+from core.hashing.base import Codes, QueryCode
 from core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
 
-__all__ = ["BHHash", "Codes", "EHHash", "HHash", "HyperplaneHasher"]
+__all__ = ["BHHash", "Codes", "EHHash", "HHash", "HyperplaneHasher", "QueryCode"]

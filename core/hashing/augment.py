@@ -32,6 +32,8 @@ from numpy.typing import NDArray
 
 from core.geometry import Hyperplane
 from core.hashing.base import Arrays
+from core.hashing.projection import combined
+from core.kernels import kernel
 
 Floats32 = NDArray[np.float32]
 
@@ -106,13 +108,34 @@ class Augmentation:
 
     def hyperplane(self, hyperplane: Hyperplane) -> Floats32:
         """[w, (b + wᵀμ)/c], of shape (n_dimensions,), scaled to unit norm."""
-        normal = hyperplane.normal
-        bias = (hyperplane.bias + float(normal @ self.centre.astype(np.float64))) / self.constant
-        if self.directions is not None:
-            normal = normal @ self.directions.astype(np.float64)
-        augmented = np.append(normal, bias)
-        norm = np.linalg.norm(augmented)
-        return np.asarray(augmented / norm if norm > 0 else augmented, dtype=np.float32)
+        normal, centre = hyperplane.normal, self.centre
+        kept = normal if self.directions is None else combined(normal, self.directions)
+        return _augmented(kept, normal, hyperplane.bias, centre, self.constant)
+
+
+@kernel
+def _augmented(
+    kept: NDArray[np.float64], normal: NDArray[np.float64], bias: float, centre: Floats32, constant: float
+) -> Floats32:
+    """[kept, (b + wᵀμ)/c] of unit norm; zero where all of it is."""
+    n = kept.shape[0]
+    for i in range(normal.shape[0]):
+        bias += normal[i] * centre[i]
+    bias /= constant
+    greatest = abs(bias)
+    for i in range(n):
+        greatest = max(greatest, abs(kept[i]))
+    augmented = np.zeros(n + 1, dtype=np.float32)
+    if greatest == 0:
+        return augmented
+    squares = (bias / greatest) ** 2
+    for i in range(n):
+        squares += (kept[i] / greatest) ** 2
+    norm = np.sqrt(squares)
+    for i in range(n):
+        augmented[i] = kept[i] / greatest / norm
+    augmented[n] = bias / greatest / norm
+    return augmented
 
 
 def _settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,43 @@ class Codes:
                 f"{later.n_functions} functions of {later.bits} bits"
             )
         return Codes(np.concatenate([self.packed, later.packed]), self.n_functions, self.bits)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryCode:
+    """A hyperplane, as codes of points are compared with it.
+
+    Parameters
+    ----------
+    n_functions : int
+    bits : 1 or 2
+        As of `Codes`.
+    weights : array of shape (n_functions * bits,), float32
+        What each bit of a point weighs: offset + Σ weights · (2 bit − 1) estimates the score of the point,
+        in units of its own, or the square of the score.
+    offset : float
+    signed : bool
+        Whether it is the score that is estimated, and the likest codes are those whose estimate is nearest to
+        zero; if it is the square, the likest are those with the least.
+    hashed : callable
+        Gives the code; not every query needs it.
+    embedded : array of shape (n_embedded,), float32, or None
+        What a `Reconstruction` from fewer bits is asked with; None where there is none, and the same weights
+        serve for them.
+    """
+
+    n_functions: int
+    bits: int
+    weights: NDArray[np.float32]
+    offset: float
+    signed: bool
+    hashed: Callable[[], Codes]
+    embedded: NDArray[np.float32] | None = None
+
+    @cached_property
+    def code(self) -> Codes:
+        """Its one code: the values that a point near it has more often than others."""
+        return self.hashed()
 
 
 def bytes_a_row(n_functions: int, bits: int) -> int:

@@ -5,6 +5,10 @@ often where x is orthogonal to w. `HHash` gives two bits a function, which count
 `EHHash` and `BHHash` one. Both x and w are augmented first (see `core.hashing.augment`), and the angle in
 `collision_probability` is the one between the augmented vectors.
 
+The bits of a point tell more than whether they agree: from those of H-Hash the score of the point can be
+estimated, and from those of the others its square (see `core.hashing.reconstruction`). `query` gives what is
+needed for both.
+
 References
 ----------
 .. [1] P. Jain, S. Vijayanarasimhan, K. Grauman, "Hashing hyperplane queries to near points with applications
@@ -16,6 +20,7 @@ References
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -24,9 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.hashing.augment import Augmentation, Floats32
-from core.hashing.base import Arrays, Codes
+from core.hashing.base import Arrays, Codes, QueryCode
 from core.hashing.collision import Probabilities, dense_agrees, pair_agrees, rank_agrees
 from core.hashing.projection import combined
+from core.hashing.reconstruction import Moments, Reconstruction
 
 BLOCK_ROWS = 2048
 """Points are hashed in blocks of exactly this many rows, the last filled up with zeros, so that a row's bits
@@ -35,6 +41,8 @@ do not depend on how many rows follow it: a matrix product's last digits may dep
 _AUTO_RANK = 4
 _MOST_DENSE_ENTRIES = 300 * 386 * 385 // 2
 _MONOMIALS_AT_ONCE = 1 << 23
+_MOST_EMBEDDED = 1_000
+_MOST_BITS = 4_000
 
 
 class HyperplaneHasher(ABC):
@@ -54,6 +62,8 @@ class HyperplaneHasher(ABC):
     bits: ClassVar[int] = 1
 
     augmentation_: Augmentation
+    moments_: Moments | None
+    reconstruction_: Reconstruction | None
 
     def __init__(
         self,
@@ -71,7 +81,7 @@ class HyperplaneHasher(ABC):
         self.random_state = random_state
 
     def fit(self, X: Floats32) -> Self:
-        """Take mean and scale from X, of shape (n_samples, n_features), and draw the functions.
+        """Take mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
 
         Raises
         ------
@@ -84,6 +94,10 @@ class HyperplaneHasher(ABC):
         )
         self._settle(self.augmentation_.n_dimensions)
         self._draw(self.augmentation_.n_dimensions, np.random.default_rng(self.random_state))
+        n_bits = self.n_functions * self.bits
+        few = n_bits <= _MOST_BITS and self._n_embedded() <= _MOST_EMBEDDED
+        self.moments_ = Moments.of(self._bits_and_embedded(X)) if few else None
+        self.reconstruction_ = self.moments_.reconstruction() if self.moments_ else None
         return self
 
     def hash_points(self, X: Floats32) -> Codes:
@@ -94,12 +108,31 @@ class HyperplaneHasher(ABC):
 
     def hash_hyperplane(self, hyperplane: Hyperplane) -> Codes:
         """The one code of a hyperplane."""
+        return self.query(hyperplane).code
+
+    def query(self, hyperplane: Hyperplane) -> QueryCode:
+        """The code of a hyperplane, and what each bit of a point says about the point's score."""
         w = self.augmentation_.hyperplane(hyperplane)
-        return Codes.from_bits(self._hyperplane_bits(w, hyperplane)[None], self.bits)
+        embedded = self._embedded_hyperplane(w, hyperplane) if self._embeds() else None
+
+        def code() -> Codes:
+            bits = self._hyperplane_bits(self._projections(w, embedded))
+            return Codes.from_bits(bits[None], self.bits)
+
+        if self.reconstruction_ is None or embedded is None:
+            weights, offset = self._projections(w, embedded), 0.0
+        else:
+            weights, offset = self.reconstruction_.weights(embedded)
+        return QueryCode(self.n_functions, self.bits, weights, offset, self.bits == 2, code, embedded)
 
     def arrays(self) -> Arrays:
         """What `fit` found and drew, by name."""
-        return {**self.augmentation_.arrays(), **{name: getattr(self, name) for name in self._drawn}}
+        moments = self.moments_.arrays() if self.moments_ else {}
+        return {
+            **self.augmentation_.arrays(),
+            **{name: getattr(self, name) for name in self._drawn},
+            **{f"moments-{name}": array for name, array in moments.items()},
+        }
 
     def restored(self, arrays: Arrays) -> Self:
         """Take over what `arrays` gave, instead of `fit`."""
@@ -108,6 +141,13 @@ class HyperplaneHasher(ABC):
         self._settle(self.augmentation_.n_dimensions)
         for name in self._drawn:
             setattr(self, name, arrays[name])
+        moments = {
+            name.removeprefix("moments-"): array
+            for name, array in arrays.items()
+            if name.startswith("moments-")
+        }
+        self.moments_ = Moments.from_arrays(moments) if moments else None
+        self.reconstruction_ = self.moments_.reconstruction() if self.moments_ else None
         return self
 
     @abstractmethod
@@ -127,9 +167,34 @@ class HyperplaneHasher(ABC):
     def _point_bits(self, Z: Floats32) -> NDArray[np.bool_]:
         """The bits of augmented points, of shape (len(Z), n_functions * bits)."""
 
+    def _embeds(self) -> bool:
+        """Whether e is needed."""
+        return self.reconstruction_ is not None
+
     @abstractmethod
-    def _hyperplane_bits(self, w: Floats32, hyperplane: Hyperplane) -> NDArray[np.bool_]:
-        """The bits of an augmented hyperplane, of shape (n_functions * bits,)."""
+    def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:
+        """The e of an augmented hyperplane, of shape (n_embedded,)."""
+
+    @abstractmethod
+    def _projections(self, w: Floats32, embedded: Floats32 | None) -> Floats32:
+        """What the hyperplane's bits would be signs of, if it were an augmented point."""
+
+    @abstractmethod
+    def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
+        """The bits of a hyperplane, of shape (n_functions * bits,), from its projections."""
+
+    @abstractmethod
+    def _n_embedded(self) -> int:
+        """The length of E(x) and e."""
+
+    @abstractmethod
+    def _embedded(self, Z: Floats32) -> Floats32:
+        """E(x) of augmented points, of shape (len(Z), n_embedded)."""
+
+    def _bits_and_embedded(self, X: Floats32) -> Iterator[tuple[NDArray[np.bool_], Floats32]]:
+        for start in range(0, len(X), BLOCK_ROWS):
+            block = X[start : start + BLOCK_ROWS]
+            yield self._hash_block(block), self._embedded(self.augmentation_.points(block))
 
     def _settle(self, n_dimensions: int) -> None:  # noqa: B027
         """Decide what depends on the number of dimensions."""
@@ -167,10 +232,21 @@ class HHash(HyperplaneHasher):
     def _point_bits(self, Z: Floats32) -> NDArray[np.bool_]:
         return np.asarray(Z @ self.pairs_ >= 0)
 
-    def _hyperplane_bits(self, w: Floats32, hyperplane: Hyperplane) -> NDArray[np.bool_]:  # noqa: ARG002
-        projected = combined(w, self.pairs_)
-        projected[1::2] *= -1
-        return np.asarray(projected >= 0)
+    def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:  # noqa: ARG002
+        return w
+
+    def _projections(self, w: Floats32, embedded: Floats32 | None) -> Floats32:  # noqa: ARG002
+        return combined(w, self.pairs_)
+
+    def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
+        second = np.arange(len(projections)) % 2 == 1
+        return np.asarray(np.where(second, -projections, projections) >= 0)
+
+    def _n_embedded(self) -> int:
+        return self.augmentation_.n_dimensions
+
+    def _embedded(self, Z: Floats32) -> Floats32:
+        return Z
 
 
 class EHHash(HyperplaneHasher):
@@ -243,47 +319,58 @@ class EHHash(HyperplaneHasher):
                 f"query_samples needs rank='dense', got rank={self.rank!r} in {n_dimensions} dimensions: "
                 f"at rank {self.rank_} a whole query costs less than a sample"
             )
-        self.entries_ = np.triu_indices(n_dimensions) if dense else None
+        self.entries_ = np.triu_indices(n_dimensions)
+        self.multiplicity_ = np.where(np.equal(*self.entries_), 1, 2).astype(np.float32)
 
     def _draw(self, n_dimensions: int, rng: np.random.Generator) -> None:
         if self.rank_ is not None:
             shape = (n_dimensions, self.rank_ * 2 * self.n_functions)
             self.factors_ = rng.standard_normal(shape, dtype=np.float32)
-        elif self.entries_ is not None:
+        else:
             # Only U's symmetric part matters: off the diagonal, U_ij + U_ji has variance 2.
-            i, j = self.entries_
-            deviations = np.where(i == j, 1, np.sqrt(2)).astype(np.float32)
-            self.dense_ = rng.standard_normal((len(i), self.n_functions), dtype=np.float32)
-            self.dense_ *= deviations[:, None]
+            self.dense_ = rng.standard_normal((self._n_embedded(), self.n_functions), dtype=np.float32)
+            self.dense_ *= np.sqrt(self.multiplicity_)[:, None]
 
     def _point_bits(self, Z: Floats32) -> NDArray[np.bool_]:
         return np.asarray(self._forms(Z) >= 0)
 
-    def _hyperplane_bits(self, w: Floats32, hyperplane: Hyperplane) -> NDArray[np.bool_]:
-        return np.asarray(self._query_forms(w, hyperplane) <= 0)
+    def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
+        return np.asarray(projections <= 0)
+
+    def _n_embedded(self) -> int:
+        n = self.augmentation_.n_dimensions
+        return n * (n + 1) // 2
+
+    def _embedded(self, Z: Floats32) -> Floats32:
+        """The upper triangle of zzᵀ, row by row."""
+        i, j = self.entries_
+        return np.asarray(Z[:, i] * Z[:, j])
 
     def _forms(self, Z: Floats32) -> Floats32:
         """⟨U, zzᵀ⟩ for each row z and each function, of shape (len(Z), n_functions)."""
-        if self.entries_ is None:
+        if self.rank_ is not None:
             return self._products(Z @ self.factors_)
-        i, j = self.entries_
-        step = max(1, _MONOMIALS_AT_ONCE // len(i))
+        step = max(1, _MONOMIALS_AT_ONCE // self._n_embedded())
         parts = [Z[first : first + step] for first in range(0, len(Z), step)]
-        return np.concatenate([(part[:, i] * part[:, j]) @ self.dense_ for part in parts])
+        return np.concatenate([self._embedded(part) @ self.dense_ for part in parts])
 
-    def _query_forms(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:
-        """⟨U, wwᵀ⟩ for each function, or estimates of them, of shape (n_functions,)."""
-        if self.entries_ is None:
-            projected = combined(w, self.factors_)
-            return np.asarray(self._products(projected[None])[0])
-        i, j = self.entries_
-        if self.query_samples is None:
-            return combined(w[i] * w[j], self.dense_)
-        if not w.any():
-            return np.zeros(self.n_functions, dtype=np.float32)
+    def _embeds(self) -> bool:
+        return super()._embeds() or self.rank_ is None
+
+    def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:
+        """The entries of wwᵀ on and above the diagonal, those above it twice; or estimates of them."""
+        if self.query_samples is None or not w.any():
+            return np.asarray(self._embedded(w[None])[0] * self.multiplicity_)
         rng = np.random.default_rng([self.random_state, int(hyperplane.digest, 16)])
-        entries, values = _sampled(w, self.query_samples, rng)
-        return combined(values, self.dense_[entries])
+        return _sampled(w, self.query_samples, rng)
+
+    def _projections(self, w: Floats32, embedded: Floats32 | None) -> Floats32:
+        if self.rank_ is not None or embedded is None:
+            return np.asarray(self._products(combined(w, self.factors_)[None])[0])
+        if self.query_samples is None:
+            return combined(embedded / self.multiplicity_, self.dense_)
+        drawn = np.flatnonzero(embedded)
+        return combined(embedded[drawn] / self.multiplicity_[drawn], self.dense_[drawn])
 
     def _products(self, projected: Floats32) -> Floats32:
         """Σ_j (u_jᵀz)(v_jᵀz) of all functions, from the projections on all u_j and v_j."""
@@ -294,18 +381,19 @@ class EHHash(HyperplaneHasher):
         return total
 
 
-def _sampled(w: Floats32, samples: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats32]:
-    """An unbiased estimate of vec(wwᵀ) by `samples` entries drawn with replacement: (places, values).
+def _sampled(w: Floats32, samples: int, rng: np.random.Generator) -> Floats32:
+    """An unbiased estimate of e, the upper triangle of wwᵀ with all above the diagonal twice.
 
-    Entry (i, j) is drawn with the probability p = w_i² w_j² / ‖w‖⁴, that is i and j independently, and counts
-    w_i w_j / (samples · p) each time. Places are those of the upper triangle, row by row.
+    Of the d² entries of wwᵀ, `samples` are drawn with replacement. Entry (i, j) is drawn with the probability
+    p = w_i² w_j² / ‖w‖⁴, that is i and j independently, and counts w_i w_j / (samples · p) each time.
     """
+    n = len(w)
     weights = w.astype(np.float64) ** 2
-    i, j = rng.choice(len(w), size=(2, samples), p=weights / weights.sum())
+    i, j = rng.choice(n, size=(2, samples), p=weights / weights.sum())
     values = weights.sum() ** 2 / (samples * w[i].astype(np.float64) * w[j])
     low, high = np.minimum(i, j), np.maximum(i, j)
-    place, which = np.unique(low * (2 * len(w) - low - 1) // 2 + high, return_inverse=True)
-    return place, np.bincount(which, values).astype(np.float32)
+    places = low * (2 * n - low - 1) // 2 + high
+    return np.bincount(places, values, minlength=n * (n + 1) // 2).astype(np.float32)
 
 
 class BHHash(EHHash):

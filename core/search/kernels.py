@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from core.kernels import kernel
 
+_LEVELS = 1024
+
 
 @kernel
 def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np.uint64:
@@ -86,42 +88,71 @@ def _empty_set(n: int) -> NDArray[np.int64]:
 
 
 @kernel
-def from_buckets(
-    offsets: NDArray[np.uint32], rows: NDArray[np.uint32], probes: NDArray[np.int64], wanted: int, seed: int
-) -> NDArray[np.int64]:
-    """Up to `wanted` different rows from the buckets `probes`.
+def _sums(weights: NDArray[np.float32], offset: float) -> NDArray[np.float32]:
+    """The offset + Σ weights · β for every β = ±1, by the number whose bits are β, the highest first."""
+    sums = np.empty(1 << weights.shape[0], dtype=np.float32)
+    sums[0] = offset
+    n = 1
+    for weight in weights[::-1]:
+        for i in range(n):
+            sums[n + i] = sums[i] + weight
+            sums[i] -= weight
+        n *= 2
+    return sums
 
-    `probes`, of shape (n_rings, n_tables, n_probes), has numbers of buckets, -1 for none. The first ring is
-    used up before the next; within a ring, the buckets give one row each in turn, from a random one on.
+
+@kernel
+def likeliest_buckets(
+    weights: NDArray[np.float32], offset: float, signed: bool, offsets: NDArray[np.uint32], wanted: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Starts and stops of the buckets with the least estimates that together hold `wanted` rows.
+
+    A bucket has the estimate offset + Σ weights · β, the bits of its number being β, the highest first; only
+    the estimate's size counts where `signed`. Equal ones come by number. All levels of the estimate but the
+    last one needed are taken whole; only the buckets of that one are sorted.
     """
-    found = np.empty(wanted, dtype=np.int64)
-    seen = _empty_set(wanted)
-    n_found = 0
-    n_tables = probes.shape[1]
-    for ring in range(probes.shape[0]):
-        turn = 0
-        left = True
-        while left and n_found < wanted:
-            left = False
-            for table in range(n_tables):
-                for probe in range(probes.shape[2]):
-                    bucket = probes[ring, table, probe]
-                    if bucket < 0:
-                        continue
-                    start = np.int64(offsets[table, bucket])
-                    size = np.int64(offsets[table, bucket + 1]) - start
-                    if turn >= size:
-                        continue
-                    left = True
-                    first = np.int64(
-                        _mixed(np.uint64(seed) * np.uint64(n_tables) + np.uint64(table)) % np.uint64(size)
-                    )
-                    row = int(rows[table, start + (first + turn) % size])
-                    if n_found < wanted and _is_new(row, seen):
-                        found[n_found] = row
-                        n_found += 1
-            turn += 1
-    return found[:n_found]
+    n_buckets = offsets.shape[0] - 1
+    half = weights.shape[0] // 2
+    low, high = _sums(weights[half:], 0.0), _sums(weights[:half], offset)
+    estimates = np.empty(n_buckets, dtype=np.float32)
+    for h in range(high.shape[0]):
+        for i in range(low.shape[0]):
+            estimate = high[h] + low[i]
+            estimates[h * low.shape[0] + i] = abs(estimate) if signed else estimate
+    least, greatest = estimates.min(), estimates.max()
+    levels = np.float32(_LEVELS) / max(greatest - least, np.float32(1e-30))
+    held = np.zeros(_LEVELS + 1, dtype=np.int64)
+    for b in range(n_buckets):
+        held[int((estimates[b] - least) * levels)] += np.int64(offsets[b + 1]) - np.int64(offsets[b])
+    last, before = 0, 0
+    while before + held[last] < wanted:
+        before += held[last]
+        last += 1
+    starts = np.empty(n_buckets, dtype=np.int64)
+    stops = np.empty(n_buckets, dtype=np.int64)
+    on_last = np.empty(n_buckets, dtype=np.int64)
+    n_taken, n_on_last = 0, 0
+    for b in range(n_buckets):
+        level = int((estimates[b] - least) * levels)
+        if level > last or offsets[b] == offsets[b + 1]:
+            continue
+        if level == last:
+            on_last[n_on_last] = b
+            n_on_last += 1
+        else:
+            starts[n_taken], stops[n_taken] = offsets[b], offsets[b + 1]
+            n_taken += 1
+    on_last = on_last[:n_on_last]
+    missing = wanted - before
+    for place in np.argsort(estimates[on_last], kind="mergesort"):
+        if missing <= 0:
+            break
+        b = on_last[place]
+        start = np.int64(offsets[b])
+        starts[n_taken], stops[n_taken] = start, min(np.int64(offsets[b + 1]), start + missing)
+        missing -= stops[n_taken] - start
+        n_taken += 1
+    return starts[:n_taken], stops[:n_taken]
 
 
 @kernel

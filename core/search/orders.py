@@ -2,7 +2,7 @@
 
 Near codes share many leading functions in some of the orders, so a query is placed in each, and the rows
 around its place are taken, those first that share the longest prefix with it (Charikar 2002; used with
-M = 2N^{1/(1+ε)} orders by the paper's companions). It is a bucket table whose key is as long as it can be,
+M = 2N^{1/(1+ε)} orders by the paper's companions). It is a hash table whose key is as long as it can be,
 row by row: there are never too few candidates, nor too many.
 
 H-Hash's two bits move together, and only whole pairs count as shared.
@@ -20,9 +20,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.hashing.base import Codes
-from core.search.base import Arrays, Rows, SearchStructure, dealt
+from core.hashing.base import Arrays, Codes, QueryCode
+from core.hashing.reconstruction import Moments
+from core.search.base import Rows, SearchStructure, packed_arrays, packed_codes
 from core.search.kernels import from_orders, keys_of_hands, keys_of_rows
+from core.search.ranking import Measure, comparison, likest
 
 MOST_ORDERS = 32
 _PREFIX_BITS = 32
@@ -38,20 +40,21 @@ class PermutedOrders(SearchStructure):
 
     name = "orders"
 
-    functions_: NDArray[np.int64]
-    orders_: NDArray[np.uint64]
-
-    def __init__(
-        self, functions: NDArray[np.int64], orders: NDArray[np.uint64], *, n_functions: int, bits: int
-    ) -> None:
+    def __init__(self, functions: NDArray[np.int64], orders: NDArray[np.uint64], codes: Codes) -> None:
         self.functions_ = functions
         self.orders_ = orders
-        self.n_functions = n_functions
-        self.bits = bits
-        self.n_rows = orders.shape[1]
+        self.codes_ = codes
 
     @classmethod
-    def build(cls, codes: Codes, *, n_candidates: int, n_bytes: int, seed: int) -> Self:  # noqa: ARG003
+    def build(
+        cls,
+        codes: Codes,
+        moments: Moments | None,  # noqa: ARG003
+        *,
+        n_compared: int,  # noqa: ARG003
+        n_bytes: int,
+        seed: int,
+    ) -> Self:
         """See `SearchStructure.build`; the number of orders by `order_rule`."""
         n_orders = order_rule(len(codes), n_bytes)
         functions = dealt(codes.n_functions, n_orders, _PREFIX_BITS // codes.bits, seed)
@@ -61,27 +64,47 @@ class PermutedOrders(SearchStructure):
         for order, hand in zip(orders, functions, strict=True):
             np.bitwise_or(keys_of_rows(codes.packed, hand, codes.bits) << shift, rows, out=order)
             order.sort()
-        return cls(functions, orders, n_functions=codes.n_functions, bits=codes.bits)
+        return cls(functions, orders, codes)
 
-    def candidates(self, query: Codes, n_candidates: int, seed: int = 0) -> Rows:  # noqa: ARG002
-        """See `SearchStructure.candidates`: by the longest shared prefix in any order, the orders in turn."""
+    def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:
+        """See `SearchStructure.candidates`: of `proposed` rows."""
         self._check(query)
-        keys = keys_of_hands(query.packed[0], self.functions_, self.bits) << _shift(
-            self.functions_, self.bits
-        )
-        length = self.functions_.shape[1]
-        return np.asarray(from_orders(self.orders_, keys, self.bits, length, n_candidates))
+        rows = self.proposed(query, max(n, n_compared))
+        return likest(self.codes_, rows, rows + 1, comparison(query, measure), n)
+
+    def proposed(self, query: QueryCode, n: int) -> Rows:
+        """Up to n rows by the longest prefix shared in any order, the orders in turn."""
+        bits = self.codes_.bits
+        keys = keys_of_hands(query.code.packed[0], self.functions_, bits) << _shift(self.functions_, bits)
+        return np.asarray(from_orders(self.orders_, keys, bits, self.functions_.shape[1], n))
 
     def arrays(self) -> Arrays:
         """See `SearchStructure.arrays`."""
-        sizes = np.array([self.n_functions, self.bits], dtype=np.int64)
-        return {"functions": self.functions_, "orders": self.orders_, "sizes": sizes}
+        return {**packed_arrays(self.codes_), "functions": self.functions_, "orders": self.orders_}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """See `SearchStructure.from_arrays`."""
-        n_functions, bits = arrays["sizes"].tolist()
-        return cls(arrays["functions"], arrays["orders"], n_functions=n_functions, bits=bits)
+        return cls(arrays["functions"], arrays["orders"], packed_codes(arrays))
+
+
+def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.int64]:
+    """Functions for each of `n_hands` orders, of shape (n_hands, min(size, n_functions)).
+
+    They are dealt from a shuffled deck, shuffled again when it runs out, so that all functions are used
+    equally often, none twice in one hand, and no function by two hands as long as there are enough.
+    """
+    rng = np.random.default_rng(seed)
+    size = min(size, n_functions)
+    hands = np.empty((n_hands, size), dtype=np.int64)
+    deck = rng.permutation(n_functions)
+    for hand in hands:
+        if len(deck) < size:
+            fresh = rng.permutation(n_functions)
+            # A hand that takes the old deck's last cards must not get one of them again.
+            deck = np.concatenate([deck, fresh[~np.isin(fresh, deck)], fresh[np.isin(fresh, deck)]])
+        hand[:], deck = deck[:size], deck[size:]
+    return hands
 
 
 def _shift(functions: NDArray[np.int64], bits: int) -> np.uint64:

@@ -1,95 +1,256 @@
-"""Candidates in the order in which their whole codes are like the query's.
+"""Whole codes in the order in which they are like a hyperplane's.
 
-A table or an order looks at a few functions only. Comparing all k of them costs a cache line or two a row,
-far less than reading the row, so a few thousand rows can be looked up for the few hundred that are scored.
+A key or a prefix looks at a few functions only. Comparing all k of them costs a line or two of the cache a
+row, far less than reading the row, so many more rows can be compared than are scored.
 
 Measures
 --------
 disagreements
-    In how many functions the values differ (of H-Hash: pairs, in which at least one bit does).
+    In how many functions the values differ (of H-Hash: pairs, in which at least one bit does); the papers'.
 difference
     For H-Hash: |A_u − A_v|, where A_u and A_v count the agreements of the first and of the second bits. The
     mean of A_u − A_v is k(1 − 2θ/π): it changes with the angle to first order, where the number of agreeing
     pairs changes to second order only. Sharper by far, from the same bits.
+weights
+    The estimate of the score, or of its square, by real weights of the bits (`core.hashing.reconstruction`),
+    each rounded to ±1 or ±3 times a common step. That leaves 88 % of the squared length of normal weights
+    (of ±1 alone, 64 %), and two counts of bits a word make it: those that differ from the weights' signs,
+    and again those of them that weigh 3. It is `difference` with weights, and takes as long.
+
+All but the pairs are |m + 2m' − centre|, m bits of the code that differ from some pattern, m' of them under a
+mask. `difference` counts the bits that differ from w's own signs, A_v's not turned, and is least at k.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.hashing.base import Codes
-from core.kernels import kernel
-from core.search.base import Rows
+from core.hashing.base import Codes, QueryCode, bytes_a_row
+from core.kernels import kernel, prefetch
 
-Measure = Literal["disagreements", "difference"]
+Words = NDArray[np.uint64]
+Positions = NDArray[np.int64]
 
-MEASURES: tuple[Measure, ...] = ("disagreements", "difference")
+Measure = Literal["weights", "disagreements", "difference"]
 
-_BITS, _PAIRS, _DIFFERENCE = 0, 1, 2
+MEASURES: tuple[Measure, ...] = ("weights", "disagreements", "difference")
+
+_SECOND_BITS = np.uint64(0xAAAAAAAAAAAAAAAA)
+_ROWS_AHEAD = 32
+_TURNS = 8
+_WORDS_A_LINE = 8
+_ROWS_AT_ONCE = 64
 
 
 def check_measure(measure: str, bits: int) -> None:
     """Raise InputError unless there is such a measure for codes of so many bits a function."""
-    allowed = MEASURES if bits == 2 else MEASURES[:1]
+    allowed = MEASURES if bits == 2 else MEASURES[:2]
     if measure not in allowed:
         raise InputError(f"measure must be one of {', '.join(allowed)} here, got {measure!r}")
 
 
-def likest(codes: Codes, query: Codes, rows: Rows, n: int, measure: Measure = "disagreements") -> Rows:
-    """The `n` of `rows` whose codes are most like the query's, likest first; ties in the order of `rows`."""
-    kind = _BITS if codes.bits == 1 else _PAIRS if measure == "disagreements" else _DIFFERENCE
-    most = codes.n_functions * codes.bits
-    return np.asarray(_likest(codes.words, query.words[0], rows, kind, most, min(n, len(rows))))
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What makes a code unlike the query: |differing + 2 · (differing and heavy) − centre|, in bits.
+
+    Parameters
+    ----------
+    pattern : array of shape (n_words,), uint64
+        Bits of the code differ from these.
+    heavy : array of shape (n_words,), uint64
+        Which bits count three times.
+    centre : int
+        From 0 to `most`.
+    most : int
+        An upper bound of it.
+    in_pairs : bool
+        Count pairs in which a bit differs, and none of them three times.
+    """
+
+    pattern: Words
+    heavy: Words
+    centre: int
+    most: int
+    in_pairs: bool = False
+
+
+def comparison(query: QueryCode, measure: Measure) -> Comparison:
+    """How codes are compared with a query's by a measure."""
+    if measure == "weights":
+        return _weighted(query)
+    n_bits = query.n_functions * query.bits
+    words = query.code.words[0]
+    nothing = np.zeros_like(words)
+    if measure == "disagreements":
+        return Comparison(words, nothing, 0, n_bits, in_pairs=query.bits == 2)
+    every = Codes.from_bits(np.ones((1, n_bits), dtype=np.bool_), query.bits).words[0]
+    return Comparison(words ^ (_SECOND_BITS & every), nothing, query.n_functions, n_bits)
+
+
+def _weighted(query: QueryCode) -> Comparison:
+    """The weights rounded to ±step or ±3·step."""
+    n_words = bytes_a_row(query.n_functions, query.bits) // 8
+    return Comparison(*_rounded(query.weights, query.offset, query.signed, n_words))
+
+
+def likest(codes: Codes, starts: Positions, stops: Positions, compared: Comparison, n: int) -> Positions:
+    """The `n` positions within segments of `codes` that are likest the query, the likest first.
+
+    Segment i is the positions from starts[i] to stops[i], the last one excluded. Ties come in the order of
+    the segments. Fewer than n are found where the segments have fewer positions.
+    """
+    n = min(n, int((stops - starts).sum()))
+    if n < 1:
+        return np.empty(0, dtype=np.int64)
+    return np.asarray(
+        _likest(
+            codes.words,
+            starts,
+            stops,
+            compared.pattern,
+            compared.heavy,
+            compared.centre,
+            compared.most,
+            compared.in_pairs,
+            n,
+        )
+    )
 
 
 @kernel
-def _ones(word: np.uint64) -> int:
+def _ones(word: np.uint64) -> np.uint64:
     """How many bits of a word are set."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
 @kernel
-def _unlikeness(code: NDArray[np.uint64], query: NDArray[np.uint64], kind: int) -> int:
+def _count(
+    words: Words, first: int, pattern: Words, heavy: Words, in_pairs: bool, counts: NDArray[np.uint64]
+) -> None:
+    """What differs from the pattern in the rows from `first` on, as many as `counts` has places."""
     first_bits = np.uint64(0x5555555555555555)
-    total = 0
-    for i in range(query.shape[0]):
-        differing = code[i] ^ query[i]
-        if kind == _BITS:
-            total += _ones(differing)
-        elif kind == _PAIRS:
-            total += _ones((differing | (differing >> np.uint64(1))) & first_bits)
+    for row in range(counts.shape[0]):
+        total = np.uint64(0)
+        if in_pairs:
+            for i in range(pattern.shape[0]):
+                differing = words[first + row, i] ^ pattern[i]
+                total += _ones((differing | (differing >> np.uint64(1))) & first_bits)
         else:
-            total += _ones(differing & first_bits) - _ones(differing & ~first_bits)
-    return abs(total)
+            for i in range(pattern.shape[0]):
+                differing = words[first + row, i] ^ pattern[i]
+                total += _ones(differing) + (_ones(differing & heavy[i]) << np.uint64(1))
+        counts[row] = total
+
+
+@kernel
+def _rounded(
+    weights: NDArray[np.float32], offset: float, signed: bool, n_words: int
+) -> tuple[Words, Words, int, int]:
+    """The pattern, the heavy bits, the centre and the most of a comparison by `weights`.
+
+    The step is found by turns, as in Lloyd's quantiser: weights above 2 · step are heavy, l = 3 and otherwise
+    1; and then the step of least squared error is Σl|w| / Σl².
+    """
+    n = weights.shape[0]
+    step = 0.0
+    for turn in range(_TURNS):
+        total, squares = 0.0, 0
+        for weight in weights:
+            level = 3 if turn and abs(weight) > 2 * step else 1
+            total += level * abs(weight)
+            squares += level * level
+        step = total / squares
+    pattern, heavy = np.zeros(n_words, dtype=np.uint64), np.zeros(n_words, dtype=np.uint64)
+    most = n
+    for i in range(n):
+        bit = np.uint64(1) << np.uint64(i % 64)
+        if weights[i] > 0 if signed else weights[i] < 0:
+            pattern[i // 64] |= bit
+        if abs(weights[i]) > 2 * step:
+            heavy[i // 64] |= bit
+            most += 2
+    centre = 0
+    if signed and step > 0:
+        # The estimate is offset + step · (most − 2 · what differs from the weights' signs).
+        centre = int(np.rint(min(max((offset / step + most) / 2, 0.0), float(most))))
+    return pattern, heavy, centre, most
 
 
 @kernel
 def _likest(
-    words: NDArray[np.uint64],
-    query: NDArray[np.uint64],
-    rows: NDArray[np.int64],
-    kind: int,
+    words: Words,
+    starts: Positions,
+    stops: Positions,
+    pattern: Words,
+    heavy: Words,
+    centre: int,
     most: int,
+    in_pairs: bool,
     n: int,
-) -> NDArray[np.int64]:
-    """Counting sort by unlikeness, which is `most` at most, as far as the first n."""
-    unlike = np.empty(rows.shape[0], dtype=np.int64)
-    place = np.zeros(most + 2, dtype=np.int64)
-    for i in range(rows.shape[0]):
-        unlike[i] = _unlikeness(words[rows[i]], query, kind)
+) -> Positions:
+    """Keeps what is not unliker than the n-th likest so far, and sorts that by counting in the end."""
+    differing = np.empty(_ROWS_AT_ONCE, dtype=np.uint64)
+    found = np.empty(2 * n + 1, dtype=np.int64)
+    unlike = np.empty(2 * n + 1, dtype=np.int64)
+    counts = np.zeros(most + 2, dtype=np.int64)
+    n_found = 0
+    worst, n_better = most + 1, 0  # the n-th smallest value so far, and how many are smaller
+    coming_segment, coming, to_ask = 0, starts[0], _ROWS_AHEAD
+    for segment in range(starts.shape[0]):
+        for first in range(starts[segment], stops[segment], _ROWS_AT_ONCE):
+            n_rows = min(_ROWS_AT_ONCE, stops[segment] - first)
+            to_ask += n_rows
+            while to_ask > 0 and coming_segment < starts.shape[0]:
+                to_ask -= 1
+                for column in range(0, words.shape[1], _WORDS_A_LINE):
+                    prefetch(words, coming, column)
+                coming += 1
+                if coming == stops[coming_segment]:
+                    coming_segment += 1
+                    coming = starts[min(coming_segment, starts.shape[0] - 1)]
+            _count(words, first, pattern, heavy, in_pairs, differing[:n_rows])
+            for row in range(n_rows):
+                value = abs(np.int64(differing[row]) - centre)
+                if value >= worst:
+                    continue
+                if n_found == found.shape[0]:
+                    # As many as are worst of the n likest may stay, the first ones.
+                    spare = n - n_better
+                    n_found = 0
+                    for i in range(found.shape[0]):
+                        if unlike[i] < worst or (unlike[i] == worst and spare > 0):
+                            spare -= unlike[i] == worst
+                            found[n_found], unlike[n_found] = found[i], unlike[i]
+                            n_found += 1
+                found[n_found], unlike[n_found] = first + row, value
+                n_found += 1
+                counts[value] += 1
+                n_better += 1
+                while n_better >= n:
+                    worst -= 1
+                    n_better -= counts[worst]
+    return _sorted(found[:n_found], unlike[:n_found], most, n)
+
+
+@kernel
+def _sorted(found: Positions, unlike: Positions, most: int, n: int) -> Positions:
+    """The first n by unlikeness, ties as they come."""
+    place = np.zeros(most + 3, dtype=np.int64)
+    for i in range(found.shape[0]):
         place[unlike[i] + 1] += 1
     for value in range(1, most + 2):
         place[value] += place[value - 1]
-    found = np.empty(n, dtype=np.int64)
-    for i in range(rows.shape[0]):
+    likest_first = np.empty(n, dtype=np.int64)
+    for i in range(found.shape[0]):
         if place[unlike[i]] < n:
-            found[place[unlike[i]]] = rows[i]
+            likest_first[place[unlike[i]]] = found[i]
         place[unlike[i]] += 1
-    return found
+    return likest_first

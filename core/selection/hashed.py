@@ -1,17 +1,19 @@
 """Selection by hyperplane hashing: only the rows whose codes are like the hyperplane's are scored.
 
-A round, as in Section 3.5 of the paper: hash the hyperplane, collect candidates from bucket tables or
-permuted orders, compute wᵀx + b of those alone, take the nearest. The paper stops at N^ρ = 500 candidates.
+A round, as in Section 3.5 of the paper: hash the hyperplane, collect candidates by a search structure,
+compute wᵀx + b of those alone, take the nearest. The paper stops at N^ρ = 500 candidates.
 
-The mean, the constant and the directions by which points are augmented are those of the pool's first
-`FIT_ROWS` rows. So they stay what they are when the pool grows: the codes of the old rows are kept, only
-the new rows are hashed, and tables and orders are made again from the codes, the smaller part of the work.
+What a hash family knows of the pool (mean, directions, how its bits go together) it learns from up to
+`FIT_ROWS` rows, evenly spread over the first 2^j rows, 2^j the greatest power of two that is not greater than
+the number of rows. So it stays what it is while the pool grows, until it has doubled: the codes of the old
+rows are kept, only the new rows are hashed, and the structure is made again from the codes, the smaller part
+of the work. And it knows all of the pool, however the source is sorted.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -20,12 +22,14 @@ from core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher
 from core.hashing.hyperplane import BLOCK_ROWS
 from core.hashing.pool import hash_rows
 from core.search import STRUCTURES, SearchStructure
-from core.search.ranking import Measure, check_measure, likest
+from core.search.ranking import Measure, check_measure
 from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
 from core.selection.nearest import nearest_first
 from core.selection.reader import PoolRows, Rows
 
 FIT_ROWS = 20_000
+
+Structure = Literal["table", "orders", "scan"]
 
 
 class HashedSearch(QueryStrategy):
@@ -33,20 +37,21 @@ class HashedSearch(QueryStrategy):
 
     Parameters
     ----------
-    structure : "tables" or "orders"
-        How candidates are found, see `core.search.tables` and `core.search.orders`.
+    structure : "table", "orders" or "scan"
+        How candidates are found, see `core.search.table`, `core.search.orders` and `core.search.scan`.
+    measure : "weights", "disagreements", or for H-Hash "difference"
+        Which codes are most like the hyperplane's, see `core.search.ranking`.
     n_functions : int
         k, the number of hash functions; 300 in the paper.
     n_compared : int
-        How many rows the structure proposes; of these, the `n_candidates` whose whole codes are most like the
-        hyperplane's are scored (see `core.search.ranking`). With 0 it proposes `n_candidates`, as in the
-        paper.
+        How many rows' whole codes are compared with the hyperplane's; a scan compares all. With 0 it is as
+        many as are scored, as in the paper.
     n_candidates : int
-        How many items to score, N^ρ in the paper and 500 there; at least ten for each item wanted are.
-        Where so many are excluded that fewer than half of this number remain, more are looked up.
+        How many of them, the likest, are scored, N^ρ in the paper and 500 there; at least ten for each item
+        wanted are. Where so many are excluded that fewer than half of this number remain, more are.
     megabytes : int
-        How much memory the structure may take, beside the codes (80 bytes a row for H-Hash, 40 for the
-        others).
+        How much memory permuted orders may take, beside the codes (80 bytes a row for H-Hash, 40 for the
+        others). A table takes 4 bytes a row, and a scan nothing.
     centred : bool
     scale : float
     n_directions : int or None
@@ -54,27 +59,28 @@ class HashedSearch(QueryStrategy):
     random_state : int
     """
 
-    hasher_: HyperplaneHasher
-    measure: Measure = "disagreements"
+    query_params: ClassVar[frozenset[str]] = frozenset({"measure", "n_candidates"})
 
-    codes_: Codes
+    hasher_: HyperplaneHasher
     structure_: SearchStructure
 
     def __init__(
         self,
         *,
-        structure: Literal["tables", "orders"] = "tables",
+        structure: Structure = "table",
+        measure: Measure = "weights",
         n_functions: int = 300,
-        n_compared: int = 5_000,
+        n_compared: int = 16_000,
         n_candidates: int = 500,
         megabytes: int = 200,
         centred: bool = True,
         scale: float = 1.0,
-        n_directions: int | None = None,
+        n_directions: int | None = 32,
         random_state: int = 0,
     ) -> None:
         super().__init__(random_state=random_state)
         self.structure = structure
+        self.measure = measure
         self.n_functions = n_functions
         self.n_compared = n_compared
         self.n_candidates = n_candidates
@@ -89,37 +95,35 @@ class HashedSearch(QueryStrategy):
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`: hash every row."""
-        hasher = self.new_hasher().fit(pool.rows(np.arange(min(len(pool), FIT_ROWS))))
-        self._hash(hasher, None, pool, progress)
+        self._hash(self.new_hasher().fit(pool.rows(_fit_rows(len(pool)))), None, pool, progress)
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
-        """See `QueryStrategy.grow`: hash the new rows, or all while the mean is still moving."""
-        if old.n_items < min(FIT_ROWS, len(pool)):
-            self.prepare(pool, progress)
+        """See `QueryStrategy.grow`: hash the new rows, or all where the pool has doubled."""
+        if np.array_equal(_fit_rows(old.n_items), _fit_rows(len(pool))):
+            self._hash(old.hasher_, old.structure_.codes_by_row(), pool, progress)
         else:
-            self._hash(old.hasher_, old.codes_, pool, progress)
+            self.prepare(pool, progress)
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
-        hyperplane = query.plane()
         rows = self._candidates(query)
         if not len(rows):
             return Choice.nothing()
-        margins = self.reader_.margins(rows, hyperplane)
-        ids, nearest = nearest_first(self.pool_.ids[rows], margins, query.n)
+        margins = self.reader_.margins(rows, query.plane())
+        last = min(query.n, len(rows)) - 1
+        near = np.flatnonzero(margins <= np.partition(margins, last)[last])
+        ids, nearest = nearest_first(self.pool_.ids[rows[near]], margins[near], query.n)
         return Choice(ids, nearest, scored=len(rows))
 
     def arrays(self) -> Arrays:
         """See `QueryStrategy.arrays`."""
         parts = {"hasher": self.hasher_.arrays(), "structure": self.structure_.arrays()}
-        named = {f"{part}-{name}": array for part, of in parts.items() for name, array in of.items()}
-        return {"codes": self.codes_.packed, **named}
+        return {f"{part}-{name}": array for part, of in parts.items() for name, array in of.items()}
 
     def restore(self, arrays: Arrays) -> None:
         """See `QueryStrategy.restore`."""
         self._check()
         self.hasher_ = self.new_hasher().restored(_part(arrays, "hasher"))
-        self.codes_ = Codes(arrays["codes"], self.n_functions, self.hasher_.bits)
         self.structure_ = STRUCTURES[self.structure].from_arrays(_part(arrays, "structure"))
 
     def _hasher_params(self) -> dict[str, Any]:
@@ -151,65 +155,35 @@ class HashedSearch(QueryStrategy):
         if old is not None:
             codes = Codes(old.packed[:kept], old.n_functions, old.bits).joined(codes)
         self.hasher_ = hasher
-        self.codes_ = codes
         self.structure_ = STRUCTURES[self.structure].build(
             codes,
-            n_candidates=max(self.n_compared, self.n_candidates),
+            hasher.moments_,
+            n_compared=max(self.n_compared, self.n_candidates),
             n_bytes=self.megabytes * 10**6,
             seed=self.random_state,
         )
 
     def _candidates(self, query: Query) -> Rows:
-        code = self.hasher_.hash_hyperplane(query.plane())
+        code = self.hasher_.query(query.plane())
         wanted = max(self.n_candidates, 10 * query.n)
-        asked = max(self.n_compared, wanted)
+        asked = wanted
         while True:
-            rows = self.structure_.candidates(code, asked, query.seed)
+            rows = self.structure_.candidates(
+                code, asked, n_compared=max(self.n_compared, asked), measure=self.measure
+            )
             allowed = rows[query.allowed(self.pool_.ids[rows])]
             if len(allowed) >= max(query.n, wanted // 2) or asked >= self.n_items:
-                return likest(self.codes_, code, allowed, wanted, self.measure)
+                return allowed[:wanted]
             asked *= 4
 
 
 class HHashSearch(HashedSearch):
     """Candidates by H-Hash: two bits a function, agreement of whole pairs (`core.hashing.HHash`).
 
-    Parameters
-    ----------
-    measure : "disagreements" or "difference"
-        Which codes are most like the hyperplane's, see `core.search.ranking`.
-
-    Others are those of `HashedSearch`.
+    Parameters are those of `HashedSearch`.
     """
 
     name = "h-hash"
-
-    def __init__(
-        self,
-        *,
-        measure: Measure = "difference",
-        structure: Literal["tables", "orders"] = "tables",
-        n_functions: int = 300,
-        n_compared: int = 5_000,
-        n_candidates: int = 500,
-        megabytes: int = 200,
-        centred: bool = True,
-        scale: float = 1.0,
-        n_directions: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(
-            structure=structure,
-            n_functions=n_functions,
-            n_compared=n_compared,
-            n_candidates=n_candidates,
-            megabytes=megabytes,
-            centred=centred,
-            scale=scale,
-            n_directions=n_directions,
-            random_state=random_state,
-        )
-        self.measure = measure
 
     def new_hasher(self) -> HHash:
         """See `HashedSearch.new_hasher`."""
@@ -248,18 +222,20 @@ class EHHashSearch(HashedSearch):
         *,
         rank: int | Literal["dense", "auto"] = "auto",
         query_samples: int | None = None,
-        structure: Literal["tables", "orders"] = "tables",
+        structure: Structure = "table",
+        measure: Measure = "weights",
         n_functions: int = 300,
-        n_compared: int = 5_000,
+        n_compared: int = 16_000,
         n_candidates: int = 500,
         megabytes: int = 200,
         centred: bool = True,
         scale: float = 1.0,
-        n_directions: int | None = None,
+        n_directions: int | None = 32,
         random_state: int = 0,
     ) -> None:
         super().__init__(
             structure=structure,
+            measure=measure,
             n_functions=n_functions,
             n_compared=n_compared,
             n_candidates=n_candidates,
@@ -275,6 +251,12 @@ class EHHashSearch(HashedSearch):
     def new_hasher(self) -> EHHash:
         """See `HashedSearch.new_hasher`."""
         return EHHash(rank=self.rank, query_samples=self.query_samples, **self._hasher_params())
+
+
+def _fit_rows(n_rows: int) -> Rows:
+    """The rows that a hasher is fitted on, see above."""
+    spread = 1 << (n_rows.bit_length() - 1)
+    return np.unique(np.linspace(0, spread - 1, min(FIT_ROWS, spread)).astype(np.int64))
 
 
 def _part(arrays: Arrays, part: str) -> Arrays:

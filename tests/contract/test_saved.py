@@ -27,7 +27,7 @@ def pool():
 @pytest.fixture
 def saved(pool, tmp_path):
     """An index with many arrays, saved."""
-    make("h-hash, tables").fit(pool).save(tmp_path / "index")
+    make("h-hash, table").fit(pool).save(tmp_path / "index")
     return tmp_path / "index"
 
 
@@ -69,7 +69,7 @@ def test_a_saved_index_takes_up_a_pool_that_has_grown_since(pool, tmp_path, vari
 
 def test_saving_again_replaces_what_was_there(pool, saved):
     """The folder always holds one whole index and nothing else."""
-    other = make("h-hash, tables", random_state=9).fit(pool)
+    other = make("h-hash, table", random_state=9).fit(pool)
     other.save(saved)
     assert answers(strategy_class("h-hash").load(saved, pool)) == answers(other)
     assert [path.name for path in saved.parent.iterdir()] == ["index"]
@@ -118,7 +118,7 @@ def test_an_index_of_a_version_with_other_parameters_or_arrays_is_refused(pool, 
     files.write_index(saved, {**header, "params": {**header["params"], "colour": 1}}, arrays)
     with pytest.raises(InputError, match="was made by another version: build the index again"):
         strategy_class("h-hash").load(saved, pool)
-    files.write_index(saved, header, {"codes": arrays["codes"]})
+    files.write_index(saved, header, {"hasher-centre": arrays["hasher-centre"]})
     with pytest.raises(InputError, match="was made by another version: build the index again"):
         strategy_class("h-hash").load(saved, pool)
 

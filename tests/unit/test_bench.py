@@ -234,7 +234,7 @@ def test_indexes_are_kept(pool, tmp_path):
     assert again["fit_seconds"] is None
     assert again["margin_median"] == first["margin_median"]
     (kept,) = folder.iterdir()
-    codes = kept / "codes.npy"
+    codes = kept / "structure-codes.npy"
     codes.write_bytes(codes.read_bytes()[:-1] + b"?")
     result = run("select", "--pool", pool.path, *words)
     assert "codes.npy is damaged" in result.output
@@ -256,7 +256,7 @@ def test_a_figure_is_drawn(pool, tmp_path, name):
         (("--strategy", "subsample:500"), "a strategy is NAME or NAME:param=value"),
         (
             ("--strategy", "h-hash:structure=trees"),
-            "structure of h-hash must be tables or orders, got 'trees'",
+            "structure of h-hash must be table or orders or scan, got 'trees'",
         ),
         (("--items", "801"), "--items must be from 1 to 800 for the pool .*, got 801"),
         (("--setting", "C=10"), f"--setting must be, or be part of, one of {PAPER}; got 'C=10'"),

@@ -152,9 +152,7 @@ def test_the_sampled_query_is_an_unbiased_estimate():
     i, j = np.triu_indices(5)
     total = np.zeros(len(i))
     for _ in range(400):
-        places, values = _sampled(w, 100, rng)
-        assert len(places) == len(set(places.tolist())) <= 100
-        total[places] += values
+        total += _sampled(w, 100, rng)
     expected = np.where(i == j, 1, 2) * w[i] * w[j]
     assert np.allclose(total / 400, expected, atol=0.15 * np.abs(expected).max())
 

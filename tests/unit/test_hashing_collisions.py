@@ -15,7 +15,7 @@ from scipy import stats
 from core.geometry import Hyperplane
 from core.hashing import BHHash, Codes, EHHash, HHash
 from core.hashing.collision import dense_agrees, pair_agrees, product_agrees, rank_agrees
-from core.search import BucketTables
+from core.search import HashTable
 
 ALPHA = 1e-3
 N_FUNCTIONS = 20_000
@@ -192,12 +192,11 @@ def test_candidates_come_out_of_the_real_tables_at_the_rate_p_to_the_width(famil
     """A point is in the query's bucket with probability p^width, and not with p^(width ± 1)."""
     hasher, plane, points = setting(FAMILIES[family])
     n_tables = N_FUNCTIONS // width
-    tables = BucketTables.of_width(hasher.hash_points(points), width, n_tables, seed=1)
-    assert len(np.unique(tables.functions_)) == n_tables * width  # no function in two tables: independent
-    query = hasher.hash_hyperplane(plane)
+    codes, query = hasher.hash_points(points), hasher.query(plane)
     counts = np.zeros(len(points))
-    for table in range(n_tables):
-        counts[tables.bucket(query, table)] += 1
+    # No function is in two tables, so they are independent.
+    for functions in np.arange(n_tables * width).reshape(n_tables, width):
+        counts[HashTable.of_functions(codes, functions).bucket(query)] += 1
     p = hasher.collision_probability(ANGLES)
     assert within(counts, n_tables, p**width)
     assert not within(counts, n_tables, p ** (width - 1))

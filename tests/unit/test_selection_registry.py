@@ -51,13 +51,16 @@ def test_an_unknown_parameter_is_refused_with_those_there_are(name):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"structure": "heap"}, "structure must be one of tables, orders, got 'heap'"),
+        ({"structure": "heap"}, "structure must be one of table, orders, scan, got 'heap'"),
         ({"n_functions": 0}, "n_functions must be at least 1, got 0"),
         ({"n_candidates": 0}, "n_candidates and megabytes must be at least 1, got 0 and 200"),
         ({"n_compared": -1}, "n_compared must be at least 0, got -1"),
         ({"scale": 0.0}, "scale must be positive, got 0.0"),
         ({"n_directions": 0}, "n_directions must be at least 1 or None, got 0"),
-        ({"measure": "length"}, "measure must be one of disagreements, difference here, got 'length'"),
+        (
+            {"measure": "length"},
+            "measure must be one of weights, disagreements, difference here, got 'length'",
+        ),
     ],
 )
 def test_a_parameter_out_of_range_is_refused(params, message):
@@ -131,7 +134,7 @@ def test_a_word_names_a_strategy_and_its_parameters(word, params):
         ("subsample:n_scored=1.5", "n_scored of subsample must be a whole number, got '1.5'"),
         ("subsample:n_scored=true", "n_scored of subsample must be a whole number, got 'true'"),
         ("h-hash:centred=1", "centred of h-hash must be true or false, got '1'"),
-        ("h-hash:structure=heap", "structure of h-hash must be tables or orders, got 'heap'"),
+        ("h-hash:structure=heap", "structure of h-hash must be table or orders or scan, got 'heap'"),
         ("bh-hash:n_directions=few", "n_directions of bh-hash must be a whole number or none, got 'few'"),
     ],
 )
