@@ -11,6 +11,7 @@ from pathlib import Path
 
 from app.builder import Builder
 from app.indexes import Indexes
+from app.memories import Memories
 from app.pictures import Pictures
 from app.project_file import INDEX_FOLDER, LABELS_FILE, ProjectFile, lock_project
 from app.service import LabelingSession, LiveConcept
@@ -55,6 +56,8 @@ class Project:
             self.indexes = Indexes(self._open_pool, folder / INDEX_FOLDER)
             self.indexes.start()
             opened.callback(self.indexes.close)
+            self.memories = Memories()
+            opened.callback(self.memories.close)
             self._opened = opened.pop_all()
         self.shown: dict[str, int] = {}
         self._pictures: Pictures | None = None

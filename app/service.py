@@ -17,7 +17,16 @@ import numpy as np
 
 from app.answers import parse_answers
 from app.card import card, example_urls
-from app.training import SKIPPED_TOO, Trained, accuracy, choose, excluded_items, train_concept, why_chosen
+from app.training import (
+    REMEMBERED,
+    SKIPPED_TOO,
+    Trained,
+    accuracy,
+    choose,
+    excluded_items,
+    train_concept,
+    why_chosen,
+)
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
 from storage import (
@@ -236,8 +245,10 @@ class LabelingSession:
         number = self.history[-1].round + 1 if self.history else 1
         seed = self._seed * ROUNDS_APART + number
         strategy = self._strategy(pool)
+        remembered = self.project.memories.newest(self.id, strategy)
+        memory = remembered.memory if remembered else None
         try:
-            selection = choose(pool, strategy, trained, exclude=exclude, seed=seed)
+            selection = choose(pool, strategy, trained, exclude=exclude, seed=seed, memory=memory)
         except PoolExhausted:
             self.shown, self.exhausted = None, True
             self.project.shown.pop(self.id, None)
@@ -248,6 +259,8 @@ class LabelingSession:
         parameters = strategy.params() if why == "strategy" else {}
         if self.include_skipped:
             parameters[SKIPPED_TOO] = True
+        if remembered and why == "strategy":
+            parameters[REMEMBERED] = remembered.digest
         record = self.project.log.record_selection(
             SelectionRecord(
                 session_id=self.id,
@@ -277,6 +290,8 @@ class LabelingSession:
         )
         self.history.append(record)
         self._show(record)
+        if trained.hyperplane is not None:
+            self.project.memories.offer(self.id, strategy, trained.hyperplane, selection.seconds)
 
     def _show_again(self, undo: AnswerRecord) -> None:
         """Bring back the item whose answer was undone, with the numbers of its own selection."""

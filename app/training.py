@@ -18,6 +18,12 @@ from storage.records import Why
 SKIPPED_TOO = "skipped_too"
 """Says, among a selection's parameters, that skipped items could be chosen again."""
 
+REMEMBERED = "remembered"
+"""Names, among a selection's parameters, the digest of the hyperplane that the session remembered."""
+
+OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED)
+"""Parameters of a selection that are none of its strategy's."""
+
 
 @dataclass(frozen=True, eq=False)
 class Trained:
@@ -109,9 +115,17 @@ def why_chosen(trained: Trained) -> Why:
 
 
 def choose(
-    pool: Pool, strategy: QueryStrategy, trained: Trained, *, exclude: NDArray[np.int64], seed: int
+    pool: Pool,
+    strategy: QueryStrategy,
+    trained: Trained,
+    *,
+    exclude: NDArray[np.int64],
+    seed: int,
+    memory: object = None,
 ) -> Selection:
     """The next item: nearest to the hyperplane; before there is one, like the examples, else at random.
+
+    `memory` is what the strategy remembers of an earlier hyperplane.
 
     Raises
     ------
@@ -119,5 +133,11 @@ def choose(
         If every item of the pool is excluded.
     """
     return learner.select_next(
-        pool, strategy, trained.hyperplane, examples=trained.likes, exclude=exclude, seed=seed
+        pool,
+        strategy,
+        trained.hyperplane,
+        examples=trained.likes,
+        exclude=exclude,
+        seed=seed,
+        memory=memory,
     )

@@ -14,9 +14,18 @@ import numpy as np
 
 from app.project_file import LABELS_FILE, ProjectFile
 from app.strategies import label_of
-from app.training import SKIPPED_TOO, Trained, choose, excluded_items, train_concept
+from app.training import (
+    OF_THE_QUERY,
+    REMEMBERED,
+    SKIPPED_TOO,
+    Trained,
+    choose,
+    excluded_items,
+    train_concept,
+)
 from core.errors import InputError
 from core.experiment.rank import rank_of
+from core.geometry import Hyperplane
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
 from storage import AnswerRecord, ConceptRecord, Concepts, Database, LabelLog, LabelState, SelectionRecord
@@ -25,6 +34,9 @@ REPLAYED = ("strategy", "random-start", "example", "skipped-again")
 """Selections that were computed; an undo only shows an earlier one again."""
 
 SAID_AT_MOST = 20
+
+REMEMBERED_AT_ONCE = 16
+"""Hyperplanes for which one pass over the pool makes the memories again, of 4 MB a million items each."""
 
 
 @dataclass
@@ -70,11 +82,12 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A selection of the log, with the concept as it was then."""
+    """A selection of the log, with the concept as it was then, and what the session remembered."""
 
     record: SelectionRecord
     trained: Trained
     exclude: np.ndarray
+    remembered: Hyperplane | None
 
 
 def _verify_concept(
@@ -108,6 +121,7 @@ def _replays(
     findings: Findings,
 ) -> Iterator[Replay]:
     """Fold the log forward once, training the concept as it stood at each selection."""
+    known: dict[str | None, Hyperplane | None] = {None: None}
     state, coming = LabelState(concept.id), iter(answers)
     following = next(coming, None)
     computed = sorted((s for s in selections if s.why in REPLAYED), key=lambda s: (s.trained_through, s.seq))
@@ -127,14 +141,20 @@ def _replays(
                 f"Round {record.round}: the labels give hyperplane {digest}, "
                 f"the log has {record.hyperplane_digest}"
             )
+        known[digest] = trained.hyperplane
+        remembered = record.parameters.get(REMEMBERED)
+        if remembered not in known:
+            findings.problems.append(
+                f"Round {record.round}: hyperplane {remembered} was remembered, which no labels gave before"
+            )
         skipped_too = bool(record.parameters.get(SKIPPED_TOO))
         exclude = excluded_items(state, record.leased, include_skipped=skipped_too)
-        yield Replay(record, trained, exclude)
+        yield Replay(record, trained, exclude, known.get(remembered))
 
 
 def _index_of(replay: Replay) -> tuple[str, str, int]:
     record = replay.record
-    parameters = {name: value for name, value in record.parameters.items() if name != SKIPPED_TOO}
+    parameters = {name: value for name, value in record.parameters.items() if name not in OF_THE_QUERY}
     return record.strategy, json.dumps(parameters, sort_keys=True), record.items_total
 
 
@@ -158,9 +178,9 @@ def _reselect(
     except (InputError, TypeError) as error:
         findings.problems.append(f"The strategy {name} with {parameters} can't be made again: {error}")
         return
-    for replay in replays:
+    for replay, memory in _with_memories(replays, fitted[name, parameters]):
         record = replay.record
-        chosen = _choose_again(replay, then, fitted[name, parameters])
+        chosen = _choose_again(replay, then, fitted[name, parameters], memory)
         findings.choices += 1
         item = int(chosen.ids[0]) if chosen else None
         if item != record.item:
@@ -182,9 +202,21 @@ def _strategy_as_then(
     return make_strategy(name, **json.loads(parameters)).fit(then)
 
 
-def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy) -> Selection | None:
+def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterator[tuple[Replay, object]]:
+    """Each selection with what the session remembered, some of them at a time."""
+    for first in range(0, len(replays), REMEMBERED_AT_ONCE):
+        some = replays[first : first + REMEMBERED_AT_ONCE]
+        planes = {replay.remembered.digest: replay.remembered for replay in some if replay.remembered}
+        memories = dict(zip(planes, strategy.remember(list(planes.values())), strict=True))
+        for replay in some:
+            yield replay, memories[replay.remembered.digest] if replay.remembered else None
+
+
+def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: object) -> Selection | None:
     try:
-        return choose(then, strategy, replay.trained, exclude=replay.exclude, seed=replay.record.seed)
+        return choose(
+            then, strategy, replay.trained, exclude=replay.exclude, seed=replay.record.seed, memory=memory
+        )
     except PoolExhausted:
         return None
 

@@ -101,6 +101,7 @@ def select_next(
     examples: NDArray[np.float32] | None = None,
     exclude: Iterable[int] = (),
     seed: int = 0,
+    memory: object = None,
     diversity: float = 0.0,
 ) -> Selection:
     """What the strategy picks; where there is no hyperplane yet, what is like the examples, else anything.
@@ -121,6 +122,8 @@ def select_next(
         Ids that must not be selected.
     seed : int
         For whatever is random about this one selection.
+    memory : object
+        What the strategy remembers of an earlier hyperplane; see `core.selection.QueryStrategy.remember`.
     diversity : float, 0 … 1
         How far apart several items must be; see `core.selection.QueryStrategy.select`.
 
@@ -130,7 +133,7 @@ def select_next(
         If every item is excluded.
     """
     if hyperplane is not None or not strategy.needs_hyperplane:
-        return strategy.select(hyperplane, n, exclude=exclude, seed=seed, diversity=diversity)
+        return strategy.select(hyperplane, n, exclude=exclude, seed=seed, memory=memory, diversity=diversity)
     if examples is not None and len(examples):
         return most_similar(pool, examples, exclude=exclude)
     return make_strategy("random").fit(pool).select(None, n, exclude=exclude, seed=seed, diversity=diversity)

@@ -71,6 +71,25 @@ def label(session: LabelingSession, n: int) -> dict[str, Any]:
     return card
 
 
+def label_with_memory(session: LabelingSession, n: int) -> None:
+    """Answer n items truly, each time with all that the session can remember by then."""
+    memories = session.project.memories
+    memories.worthwhile_seconds = 0.0
+    wait_for_index(session.project, session.strategy)
+    index = session.project.indexes.get(session.strategy)
+    assert index is not None
+    card = session.card()
+    for _ in range(n):
+        card = session.submit([answer(card, truth_word(session.project, card["item"]["id"]))])
+        shown = session.shown
+        assert shown is not None
+        while shown.why == "strategy" and shown.strategy == session.strategy:
+            remembered = memories.newest(session.id, index)
+            if remembered and remembered.digest == shown.hyperplane_digest:
+                break
+            time.sleep(0.001)
+
+
 def wait_for_index(project: Project, strategy: str) -> None:
     """Until the strategy answers for itself: before that an exhaustive scan stands in for it."""
     project.indexes.want(strategy)

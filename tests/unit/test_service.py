@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +11,15 @@ from app.workspace import Workspace
 from core.errors import InputError
 from core.selection import STRATEGIES
 from storage import StorageError
-from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
+from tests.projects import (
+    answer,
+    label,
+    label_with_memory,
+    new_project,
+    open_workspace,
+    truth_word,
+    wait_for_index,
+)
 
 
 @pytest.fixture
@@ -156,6 +165,17 @@ def test_new_sessions_choose_by_the_margin_index(tmp_path):
         key, session_id = project.key, older.id
     with open_workspace(tmp_path) as workspace:
         assert workspace.project(key).session(session_id).strategy == "eh-hash"
+
+
+def test_a_session_selects_with_what_it_remembers(session):
+    """The log says which hyperplane it was; where selecting is fast, nothing is remembered."""
+    wait_for_index(session.project, session.strategy)
+    label(session, 12)
+    label_with_memory(session, 6)
+    log = list(session.project.log.selections(session.concept.record.id))
+    assert all("remembered" not in selection.parameters for selection in log[:13])
+    for before, selection in pairwise(log[13:]):
+        assert selection.parameters["remembered"] == before.hyperplane_digest
 
 
 def test_the_picker_offers_baselines_first(project):

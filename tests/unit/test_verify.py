@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import main
-from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+from core.selection.margin import MarginIndex
+from tests.projects import answer, label, label_with_memory, new_project, open_workspace, wait_for_index
 
 
 @pytest.fixture
@@ -30,6 +31,8 @@ def project_folder(tmp_path):
             wait_for_index(project, strategy)
             session.set_strategy(strategy)
             label(session, 4)
+        session.set_strategy("margin-index")
+        label_with_memory(session, 20)
         session.revisit_skipped()
         label(session, 2)
         return project.folder
@@ -60,6 +63,22 @@ def test_an_honest_log_holds(project_folder):
     assert findings["answers"] > 30
     assert findings["ranks"]["exhaustive"]["max"] == 0
     assert findings["ranks"]["random"]["selections"] >= 4
+    assert findings["ranks"]["margin-index"]["nearest_share"] > 0.9
+
+
+def test_what_sessions_remembered_is_made_again(project_folder, monkeypatch):
+    """Of the hyperplane that the log names, which was trained again; several share a pass over the pool."""
+    passes, remember = [], MarginIndex.remember
+
+    def noted(self, hyperplanes):
+        passes.append([plane.digest for plane in hyperplanes])
+        return remember(self, hyperplanes)
+
+    monkeypatch.setattr(MarginIndex, "remember", noted)
+    monkeypatch.setattr("app.verify.REMEMBERED_AT_ONCE", 7)
+    assert json.loads(run(project_folder).output)["problems"] == []
+    assert sum(map(len, passes)) >= 19
+    assert max(map(len, passes)) == 7
 
 
 @pytest.mark.parametrize(
@@ -68,6 +87,11 @@ def test_an_honest_log_holds(project_folder):
         ("UPDATE answers SET answer = 'yes' WHERE answer = 'no' AND seq < 9", "hyperplane"),
         ("UPDATE selections SET margin = margin + 0.001 WHERE margin IS NOT NULL", "wᵀx"),
         ("UPDATE selections SET seed = seed + 1 WHERE strategy = 'random'", "chooses item"),
+        (
+            "UPDATE selections SET parameters = json_set(parameters, '$.remembered', 'made-up') "
+            "WHERE strategy = 'margin-index'",
+            "made-up was remembered, which no labels gave before",
+        ),
         (
             "UPDATE answers SET item = item + 1 WHERE selection_id IS NOT NULL AND undoes IS NULL",
             "showed item",
