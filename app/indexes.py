@@ -6,8 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from app.strategies import label_of
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.pool import Pool
@@ -23,6 +26,33 @@ GROWTH = 1.25
 
 CHEAP_SECONDS = 0.1
 """An index whose last fit took no longer than this is extended at every growth."""
+
+
+@dataclass
+class IndexState:
+    """How it is with a strategy that is kept fitted.
+
+    Parameters
+    ----------
+    fitted : QueryStrategy or None
+        None until it is first ready.
+    seconds : float
+        What the last fit took.
+    share : float
+        How far the fit is that is under way, 0 … 1.
+    failure, notice : str or None
+        Why it can't be fitted, or is being built although it was saved, in one sentence.
+    """
+
+    fitted: QueryStrategy | None = None
+    seconds: float = 0.0
+    share: float = 0.0
+    failure: str | None = None
+    notice: str | None = None
+
+
+class _ClosedError(Exception):
+    """Nobody waits any more for the index that is being built."""
 
 
 class Indexes:
@@ -46,15 +76,12 @@ class Indexes:
         self._folder = folder
         self._seed = seed
         self._pool: Pool | None = None
-        self._fitted: dict[str, QueryStrategy] = {}
-        self._fit_seconds: dict[str, float] = {}
-        self._wanted: set[str] = set()
+        self._indexes: dict[str, IndexState] = {}
         self._full_scan_ms: tuple[int, float] | None = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closed = False
         self._pool_problem: str | None = None
-        self._failed: dict[str, str] = {}
         self._thread = threading.Thread(target=self._tend, name="indexes", daemon=True)
 
     def start(self) -> None:
@@ -63,7 +90,7 @@ class Indexes:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop watching; returns when no index is being built any more."""
+        """Stop watching and building; returns when that is so."""
         self._closed = True
         self._wake.set()
         self._thread.join()
@@ -75,8 +102,10 @@ class Indexes:
 
     @property
     def problem(self) -> str | None:
-        """What keeps the pool from being read or an index from being built, in one sentence."""
-        return self._pool_problem or next(iter(self._failed.values()), None)
+        """What keeps the pool from being read or an index from being ready, in one sentence."""
+        known = list(self._indexes.values())
+        said = [self._pool_problem, *(index.failure for index in known), *(index.notice for index in known)]
+        return next(filter(None, said), None)
 
     @property
     def full_scan_ms(self) -> float | None:
@@ -93,18 +122,23 @@ class Indexes:
         """
         make_strategy(name)
         with self._lock:
-            self._wanted.add(name)
+            self._indexes.setdefault(name, IndexState())
         self._wake.set()
 
     def get(self, name: str) -> QueryStrategy | None:
         """The fitted strategy, or None while it is still being built."""
-        return self._fitted.get(name)
+        return self.state(name).fitted
+
+    def state(self, name: str) -> IndexState:
+        """How it is with the strategy `name`; of one that nobody wants nothing is known."""
+        return self._indexes.get(name) or IndexState()
 
     def _tend(self) -> None:
         while not self._closed:
             self._wake.wait(POLL_SECONDS)
             self._wake.clear()
-            self._catch_up()
+            with suppress(_ClosedError):
+                self._catch_up()
 
     def _catch_up(self) -> None:
         try:
@@ -117,60 +151,65 @@ class Indexes:
             return
         self._pool = pool
         with self._lock:
-            wanted = sorted(self._wanted)
-        for name in wanted:
+            wanted = sorted(self._indexes.items())
+        for name, index in wanted:
             if self._closed:
                 return
-            if name not in self._failed and self._is_due(name, pool):
-                self._fit_or_tell(name, pool)
+            if index.failure is None and _is_due(index, pool):
+                self._fit_or_tell(name, index, pool)
         if wanted:
             self._time_full_scan(pool)
 
-    def _is_due(self, name: str, pool: Pool) -> bool:
-        fitted = self._fitted.get(name)
-        if fitted is None:
-            return True
-        if fitted.n_items >= len(pool):
-            return False
-        cheap = self._fit_seconds[name] <= CHEAP_SECONDS
-        return cheap or pool.complete or len(pool) >= GROWTH * fitted.n_items
-
-    def _fit_or_tell(self, name: str, pool: Pool) -> None:
+    def _fit_or_tell(self, name: str, index: IndexState, pool: Pool) -> None:
         """Fit; a strategy that can't be is left out from then on, and the others are tended as before."""
         try:
-            self._fit(name, pool)
+            self._fit(name, index, pool)
         except (InputError, OSError, MemoryError) as error:
             log.exception("The index %s could not be built", name)
-            self._failed[name] = f"{name} can't be used with this pool: {error or type(error).__name__}"
+            index.failure = f"{name} can't be used with this pool: {error or type(error).__name__}"
 
-    def _fit(self, name: str, pool: Pool) -> None:
+    def _fit(self, name: str, index: IndexState, pool: Pool) -> None:
+        def advanced(done: int, of: int) -> None:
+            if self._closed:
+                raise _ClosedError
+            index.share = min(1.0, done / of)
+
         started = time.perf_counter()
-        fitted = self._fitted.get(name)
+        fitted = index.fitted or self._saved(name, index, pool)
+        is_built = fitted is None or fitted.n_items < len(pool)
+        index.share = 0.0
         if fitted is None:
-            fitted = self._saved(name, pool)
-        loaded = fitted is not None and fitted.n_items == len(pool)
-        if not loaded:
-            unfitted = make_strategy(name, random_state=self._seed)
-            fitted = unfitted.fit(pool) if fitted is None else fitted.extended(pool)
-        self._fitted[name] = fitted
-        self._fit_seconds[name] = time.perf_counter() - started
-        if pool.complete and not loaded and self._fit_seconds[name] > CHEAP_SECONDS:
-            self._save(name, fitted)
+            fitted = make_strategy(name, random_state=self._seed).fit(pool, progress=advanced)
+        elif is_built:
+            fitted = fitted.extended(pool, progress=advanced)
+        index.fitted, index.seconds = fitted, time.perf_counter() - started
+        index.notice = None
+        if is_built and pool.complete and index.seconds > CHEAP_SECONDS:
+            self._save(name, index, pool)
 
-    def _saved(self, name: str, pool: Pool) -> QueryStrategy | None:
-        folder = self._folder / name
-        if not folder.is_dir():
+    def _saved(self, name: str, index: IndexState, pool: Pool) -> QueryStrategy | None:
+        """What was saved; None where there is nothing, or nothing that can be used, which is told."""
+        if not (self._folder / name).is_dir():
             return None
         try:
-            return type(make_strategy(name)).load(folder, pool)
+            return self._load(name, pool)
         except InputError as error:
             log.warning("The saved index %s is built anew: %s", name, error)
+            index.notice = f"What was saved of {label_of(name)} can't be used: it is being built again"
             return None
 
-    def _save(self, name: str, fitted: QueryStrategy) -> None:
+    def _load(self, name: str, pool: Pool) -> QueryStrategy:
+        """The saved index, for queries as they are made today."""
+        strategy = make_strategy(name, random_state=self._seed)
+        return strategy.sharing(type(strategy).load(self._folder / name, pool))
+
+    def _save(self, name: str, index: IndexState, pool: Pool) -> None:
+        """Save the index, and go on with the saved one: what it was built in is freed."""
+        assert index.fitted is not None
         try:
             self._folder.mkdir(exist_ok=True)
-            fitted.save(self._folder / name)
+            index.fitted.save(self._folder / name)
+            index.fitted = self._load(name, pool)
         except (InputError, OSError) as error:
             log.warning("The index %s could not be saved and will be built anew next time: %s", name, error)
 
@@ -179,7 +218,17 @@ class Indexes:
         measured_at = self._full_scan_ms[0] if self._full_scan_ms else 0
         if len(pool) < GROWTH * measured_at and not (pool.complete and len(pool) > measured_at):
             return
-        strategy = self._fitted.get("exhaustive") or make_strategy("exhaustive").fit(pool)
+        strategy = make_strategy("exhaustive").fit(pool)
         first = pool.rows([0])[0]
         seconds = [strategy.select(Hyperplane(first, 0.0)).seconds for _ in range(3)]
         self._full_scan_ms = (len(pool), 1000 * sorted(seconds)[1])
+
+
+def _is_due(index: IndexState, pool: Pool) -> bool:
+    """Whether it is time to fit it, for the first time or to more items."""
+    if index.fitted is None:
+        return True
+    if index.fitted.n_items >= len(pool):
+        return False
+    is_cheap = index.seconds <= CHEAP_SECONDS
+    return is_cheap or pool.complete or len(pool) >= GROWTH * index.fitted.n_items

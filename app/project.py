@@ -15,7 +15,7 @@ from app.memories import Memories
 from app.pictures import Pictures
 from app.project_file import INDEX_FOLDER, LABELS_FILE, ProjectFile, lock_project
 from app.service import LabelingSession, LiveConcept
-from app.strategies import StrategyInfo, label_of
+from app.strategies import label_of
 from core.build import Progress
 from core.errors import InputError
 from core.pool import Pool
@@ -98,12 +98,9 @@ class Project:
             return None
         return self.builder.progress() if self.builder else None
 
-    def strategies(self) -> list[StrategyInfo]:
-        """All query strategies, in the fixed order of the page."""
-        return [
-            StrategyInfo(name, label_of(name), self.indexes.get(name) is not None)
-            for name in strategy_names()
-        ]
+    def strategies(self) -> dict[str, str]:
+        """All query strategies by name, in the fixed order of the page, and what the page calls them."""
+        return {name: label_of(name) for name in strategy_names()}
 
     def concepts(self) -> list[ConceptRecord]:
         """The project's concepts, oldest first."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 LABELS = {
     "random": "Random",
     "subsample": "Subsample",
@@ -20,12 +18,3 @@ LABELS = {
 def label_of(strategy: str) -> str:
     """The strategy's name as the page shows it."""
     return LABELS.get(strategy, strategy.replace("-", " ").capitalize())
-
-
-@dataclass(frozen=True)
-class StrategyInfo:
-    """A query strategy as the picker shows it; not `ready` while its index is being built."""
-
-    name: str
-    label: str
-    ready: bool

@@ -25,6 +25,11 @@ def short_growth(progress: Progress) -> str:
     return share if progress.seconds_left is None else f"{share}, {duration(progress.seconds_left)} left"
 
 
+def preparation(strategy: str, share: float, *, again: bool) -> str:
+    """How far an index is: "Margin index is being prepared: 45 %"."""
+    return f"{strategy} is being {'built again' if again else 'prepared'}: {100 * share:.0f} %"
+
+
 def done_share(progress: Progress) -> float:
     """From 0 to 1."""
     return min(1.0, progress.done / progress.total) if progress.total else 0.0

@@ -9,11 +9,13 @@ import streamlit as st
 from app import words
 from app.component import answers_of, label_card
 from app.server import landing
+from app.strategies import label_of
 from app.workspace import current
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from app.indexes import IndexState
     from app.project import Project
     from app.service import LabelingSession
 
@@ -32,7 +34,7 @@ def main() -> None:
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
         settings(project, session)
-        if project.build_progress() or unready(project, session):
+        if project.build_progress() or awaited_index(project, session):
             with st.container(key="growth"):
                 watch(project, session)
         st.space("stretch")
@@ -99,7 +101,7 @@ def pick_concept(project: Project, session: LabelingSession) -> None:
 
 def pick_strategy(project: Project, session: LabelingSession) -> None:
     """Who chooses the next item; may change at any time."""
-    labels = {strategy.name: strategy.label for strategy in project.strategies()}
+    labels = project.strategies()
 
     def picked() -> None:
         session.set_strategy(st.session_state["strategy"])
@@ -116,19 +118,22 @@ def pick_strategy(project: Project, session: LabelingSession) -> None:
     )
 
 
-def unready(project: Project, session: LabelingSession) -> str | None:
-    """Label of the session's strategy while its index is being built."""
-    return next((s.label for s in project.strategies() if s.name == session.strategy and not s.ready), None)
+def awaited_index(project: Project, session: LabelingSession) -> IndexState | None:
+    """The index of the session's strategy while it is being built."""
+    index = project.indexes.state(session.strategy)
+    return index if index.fitted is None and index.failure is None else None
 
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: Project, session: LabelingSession) -> None:
     """How far pool and index are; runs by itself beside the card, and in the end runs the page once more."""
-    progress, label = project.build_progress(), unready(project, session)
+    progress, index = project.build_progress(), awaited_index(project, session)
     if progress is not None:
         st.progress(words.done_share(progress), text=words.short_growth(progress))
-    elif label is not None:
-        st.caption(f"{label} is being prepared")
+    elif index is not None:
+        again = index.notice is not None
+        text = words.preparation(label_of(session.strategy), index.share, again=again)
+        st.progress(index.share, text=text)
     else:
         st.rerun()
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
 import re
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -43,6 +46,18 @@ def test_nothing_is_sent_to_strangers() -> None:
     config = server_config("127.0.0.1", 8600)
     assert config["server.address"] == "127.0.0.1"
     assert config["browser.gatherUsageStats"] is False
+
+
+@pytest.mark.slow
+def test_blas_has_one_thread_a_call() -> None:
+    """Sessions share the cores; the libraries read how many threads they have when they are loaded."""
+    asked = (
+        "import app.workspace, threadpoolctl;"
+        "print({i['num_threads'] for i in threadpoolctl.threadpool_info() if i['user_api'] == 'blas'})"
+    )
+    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    said = subprocess.run([sys.executable, "-c", asked], env=free, capture_output=True, check=True)
+    assert said.stdout.decode().strip() == "{1}"
 
 
 def test_streamlit_knows_every_option() -> None:

@@ -180,7 +180,7 @@ def test_a_session_selects_with_what_it_remembers(session):
 
 def test_the_picker_offers_baselines_first(project):
     """Strategies stand in one order, whatever is ready."""
-    assert [strategy.label for strategy in project.strategies()] == [
+    assert list(project.strategies().values()) == [
         "Random",
         "Subsample",
         "Exhaustive",
@@ -194,7 +194,7 @@ def test_the_picker_offers_baselines_first(project):
 def test_the_picker_offers_a_researchers_own_strategy(project, monkeypatch):
     """Whatever the entry points name stands beside the built-in ones."""
     monkeypatch.setattr("app.project.strategy_names", lambda: (*STRATEGIES, "my-own"))
-    assert "my-own" in [strategy.name for strategy in project.strategies()]
+    assert project.strategies()["my-own"] == "My own"
 
 
 def test_an_unknown_strategy_is_refused(session):

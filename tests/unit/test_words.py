@@ -36,3 +36,9 @@ def test_the_share_of_an_empty_pool_is_nothing() -> None:
     """No division by an unknown total, and never more than all."""
     assert words.done_share(Progress(0, 0)) == 0
     assert words.done_share(Progress(2100, 2000)) == 1
+
+
+def test_an_index_that_is_built_again_says_so() -> None:
+    """What was ready before is not simply prepared."""
+    assert words.preparation("Margin index", 0.454, again=False) == "Margin index is being prepared: 45 %"
+    assert words.preparation("Margin index", 0, again=True) == "Margin index is being built again: 0 %"

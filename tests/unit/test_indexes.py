@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app import indexes
+from app.indexes import Indexes
+from core.build import build
+from core.pool import Pool
+from core.selection.margin import MarginIndex
+from tests.fakes import FakeSource
+
+NAME = "margin-index"
+
+
+@pytest.fixture(autouse=True)
+def everything_is_saved(monkeypatch):
+    """However quickly it was built."""
+    monkeypatch.setattr(indexes, "CHEAP_SECONDS", 0)
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory) -> Pool:
+    return build(FakeSource(3000), tmp_path_factory.mktemp("indexes") / "pool")
+
+
+@contextmanager
+def watching(pool: Pool, folder: Path) -> Iterator[Indexes]:
+    made = Indexes(lambda: pool, folder)
+    made.start()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gate(monkeypatch) -> Iterator[threading.Event]:
+    """Opens when building margin indexes may go on; it begins open."""
+    opened, fit = threading.Event(), MarginIndex.fit
+
+    def late(self, pool, *, progress=None):
+        if progress:
+            progress(1, 4)
+        assert opened.wait(10)
+        return fit(self, pool, progress=progress)
+
+    monkeypatch.setattr(MarginIndex, "fit", late)
+    opened.set()
+    yield opened
+    opened.set()
+
+
+def until(condition: Callable[[], object]) -> None:
+    patience = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < patience
+        time.sleep(0.005)
+
+
+def is_saved(made: Indexes) -> bool:
+    """Whether the index that is used is the one in the folder."""
+    codes = getattr(made.get(NAME), "codes_", None)
+    return isinstance(codes, np.memmap) and codes.filename is not None and codes.filename.suffix == ".npy"
+
+
+def test_an_index_is_saved_and_then_used_as_saved(pool, tmp_path):
+    """Its arrays lie in the project's folder, so that those it was built in are freed."""
+    with watching(pool, tmp_path / "indexes") as made:
+        made.want(NAME)
+        until(lambda: is_saved(made))
+        assert made.problem is None
+    assert [path.name for path in (tmp_path / "indexes").iterdir()] == [NAME]
+
+
+def test_a_saved_index_is_not_built_again(pool, tmp_path, gate):
+    """It is there at once the next time, and asked as strategies are asked now, not as when it was saved."""
+    MarginIndex(budget=2_500).fit(pool).save(tmp_path / NAME)
+    gate.clear()
+    with watching(pool, tmp_path) as made:
+        made.want(NAME)
+        until(lambda: made.get(NAME))
+        assert is_saved(made)
+        assert made.get(NAME).params() == MarginIndex().params()
+
+
+@pytest.mark.parametrize("damage", ["flipped", "of another pool", "with other clusters"])
+def test_a_saved_index_that_cannot_be_used_is_told_and_built_again(pool, tmp_path, gate, caplog, damage):
+    """A sentence says so for as long as it takes; then the index is whole again, on the disk, too."""
+    others = build(FakeSource(3000, seed=8), tmp_path / "others")
+    params = {"n_clusters": 3} if damage == "with other clusters" else {}
+    saved = others if damage == "of another pool" else pool
+    folder = tmp_path / "indexes"
+    MarginIndex(**params).fit(saved).save(folder / NAME)
+    if damage == "flipped":
+        codes = folder / NAME / "codes.npy"
+        codes.write_bytes(codes.read_bytes()[:-1] + b"?")
+    gate.clear()
+    with watching(pool, folder) as made:
+        made.want(NAME)
+        until(lambda: made.problem)
+        assert made.problem == "What was saved of Margin index can't be used: it is being built again"
+        assert "The saved index margin-index is built anew" in caplog.text
+        assert made.state(NAME).notice is not None
+        gate.set()
+        until(lambda: is_saved(made))
+        assert made.problem is None
+    loaded, built = MarginIndex.load(folder / NAME, pool), MarginIndex().fit(pool)
+    assert np.array_equal(loaded.codes_, built.codes_)
+
+
+def test_building_says_how_far_it_is(pool, tmp_path, gate):
+    """From nothing to ready."""
+    gate.clear()
+    with watching(pool, tmp_path) as made:
+        assert made.state(NAME).share == 0
+        made.want(NAME)
+        until(lambda: made.state(NAME).share == 0.25)
+        assert made.get(NAME) is None
+        gate.set()
+        until(lambda: made.get(NAME))
+
+
+def test_closing_does_not_wait_for_an_index(pool, tmp_path, gate):
+    """What is being built is given up, and nothing of it is saved."""
+    gate.clear()
+    made = Indexes(lambda: pool, tmp_path)
+    made.start()
+    made.want(NAME)
+    until(lambda: made.state(NAME).share)
+    closing = threading.Thread(target=made.close)
+    closing.start()
+    until(lambda: made._closed)
+    gate.set()
+    closing.join(10)
+    assert not closing.is_alive()
+    assert made.get(NAME) is None
+    assert list(tmp_path.iterdir()) == []
