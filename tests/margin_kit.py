@@ -1,0 +1,72 @@
+"""Pools and hyperplanes for the tests of the margin index, and the definition of what it looks for."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.geometry import Hyperplane
+from core.selection import ArrayPool
+from core.selection.margin import MarginIndex
+
+WHERE = ("bulk", "side", "beside")
+
+
+def near_exact(pool: ArrayPool, confidence: float = 0.99, **params: object) -> MarginIndex:
+    """An index without a budget."""
+    return MarginIndex(budget=None, confidence=confidence, **params).fit(pool)
+
+
+def clustered_pool(n: int, d: int, *, seed: int = 0) -> ArrayPool:
+    """A dozen Gaussians about a common direction, with some directions wider than others; ids with gaps."""
+    rng = np.random.default_rng(seed)
+    X = 0.7 * rng.standard_normal((12, d))[rng.integers(12, size=n)]
+    X += rng.standard_normal((n, d)) * np.linspace(1.5, 0.4, d)
+    X[:, 0] += np.sqrt(d) / 2
+    return ArrayPool(X, ids=3 + 2 * np.arange(n))
+
+
+def heavy_tailed_pool(n: int, d: int, *, seed: int = 0) -> ArrayPool:
+    """Student's t with 3 degrees of freedom in every coordinate; all directions are alike."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(3, (n, d))
+    X[:, 0] += np.sqrt(d)
+    return ArrayPool(X, ids=3 + 2 * np.arange(n))
+
+
+def features(pool: ArrayPool) -> NDArray[np.float64]:
+    """All rows of the pool."""
+    return pool.rows(np.arange(len(pool))).astype(np.float64)
+
+
+def planes_of(pool: ArrayPool, n: int, where: str, *, seed: int = 0) -> list[Hyperplane]:
+    """Hyperplanes through the `bulk` of the pool, at its outermost items (`side`), or `beside` them all."""
+    rng = np.random.default_rng([seed, WHERE.index(where)])
+    X = features(pool)
+    found = []
+    for _ in range(n):
+        normal = rng.standard_normal(pool.n_features)
+        scores = np.sort(X @ normal)
+        cut = {
+            "bulk": np.quantile(scores, rng.uniform(0.1, 0.9)),
+            "side": scores[-5:].mean(),
+            "beside": scores[-1] + 2 * scores.std(),
+        }[where]
+        found.append(Hyperplane(normal, -cut))
+    return found
+
+
+def true_margins(pool: ArrayPool, planes: list[Hyperplane]) -> NDArray[np.float64]:
+    """|wᵀx + b| under each hyperplane of every item, of shape (len(planes), N)."""
+    return np.abs([plane.scores(features(pool)) for plane in planes])
+
+
+def shares_found(
+    index: MarginIndex, planes: list[Hyperplane], true: NDArray[np.float64], n: int = 1
+) -> float:
+    """For which share of the hyperplanes the n selected items are the n nearest there are."""
+    hits = [
+        index.select(plane, n).margins[-1] <= np.partition(margins, n - 1)[n - 1] + 1e-12
+        for plane, margins in zip(planes, true, strict=True)
+    ]
+    return float(np.mean(hits))
