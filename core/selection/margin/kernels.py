@@ -9,6 +9,7 @@ variance of what hasn't been read of the row, w_j² E[p_j²] for each coordinate
 each byte's rounding; z is a quantile of the normal distribution. And κ is the slope of the density of scores:
 where a hyperplane passes far beside the pool, there are many more rows a little farther away, and the nearest
 is rather one that its rest brought near. A normal rest, tilted by that slope, has a mean κσ² nearer to zero.
+What float32 may have rounded is added to all of that: near-duplicates differ by no more.
 
 **Remembering.** With the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β where
 δ = w − α w₀, and α makes the variance of δᵀx smallest. The cascade then sums δᵀx + β, after a first look
@@ -20,6 +21,7 @@ queries other work takes the caches, and Python's own code would have to come fr
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +47,7 @@ _ROWS_AHEAD = 4
 _CLUSTERS_AHEAD = 8
 _LINE = 16
 _LEAST_VARIANCE = 1e-30
+_ROUNDING = 2.0**-24
 
 
 class Tables(NamedTuple):
@@ -219,6 +222,15 @@ def _slope_of_change(tables: Tables, normal: Floats32, before: Floats32) -> floa
         across += spread * normal[j]
         along += spread * before[j]
     return across / along if along > 0 else 0.0
+
+
+@fast_kernel
+def _rounding(normal: Floats32, at_centre: float) -> float:
+    """How wrong a score may be by float32's rounding, see `core.selection.nearest`."""
+    squares = 0.0
+    for j in range(normal.shape[0]):
+        squares += normal[j] * normal[j]
+    return (len(normal) + 3) * _ROUNDING * (sqrt(squares) + abs(at_centre))
 
 
 @kernel
@@ -401,13 +413,16 @@ def search(  # noqa: D417
     outlook = _outlook(tables, along, at_centre)
     clusters = _reading(tables, outlook, limit)
     tilt = _slope_of_density(tables, outlook)
+    rounding = _rounding(along, at_centre)
     slope = 0.0
     if old.shape[0] > 0:
         slope = _slope_of_change(tables, along, old_normal)
         rest = along - np.float32(slope) * old_normal
         outlook = _outlook(tables, rest, at_centre - slope * old_at_centre)
-    errors = np.float32(z) * outlook.unread + np.float32(tilt) * outlook.unread**2
+        rounding += abs(slope) * _rounding(old_normal, old_at_centre)
+    errors = np.float32(z) * outlook.unread + np.float32(tilt) * outlook.unread**2 + np.float32(rounding)
     reaches = np.float32(z) * np.sqrt(outlook.variances) + np.float32(tilt) * outlook.variances
+    reaches += np.float32(rounding)
     best = np.full(n, np.inf, dtype=np.float32)
     places = np.empty(limit + 1, dtype=np.int32)
     scores = np.empty(limit + 1, dtype=np.float32)
