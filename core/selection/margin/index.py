@@ -131,10 +131,13 @@ class MarginIndex(QueryStrategy):
         self._follow(pool, progress)
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
-        """See `QueryStrategy.grow`: encode the new rows, or cluster anew if the pool has doubled."""
+        """See `QueryStrategy.grow`: encode the new rows, if a new index would begin with these clusters.
+
+        It doesn't where the pool has doubled, or where the clusters had followed rows that strayed.
+        """
         self._check()
         fit_rows = _fit_rows(len(pool))
-        self._build(pool, max(fit_rows, old.fit_rows_), old if old.fit_rows_ >= fit_rows else None, progress)
+        self._build(pool, fit_rows, old if old.fit_rows_ == fit_rows else None, progress)
         self._follow(pool, progress)
 
     def choose(self, query: Query) -> Choice:
@@ -169,8 +172,8 @@ class MarginIndex(QueryStrategy):
         if isinstance(query.memory, Memory) and query.memory.order is self.order_ and limit == self.n_items:
             memory = query.memory
         found = search(
-            self.tables_, hyperplane.normal, hyperplane.bias, query.exclude, query.n, limit, self.z_,
-            memory.scores, memory.normal, memory.at_centre,
+            self.tables_, hyperplane.normal, hyperplane.bias, _read_only(query.exclude), query.n, limit,
+            self.z_, memory.scores, memory.normal, memory.at_centre,
         )  # fmt: skip
         rows, margins = self._settled(found, hyperplane, query.n)
         return Choice(self.pool_.ids[rows], margins * unit, scored=found.looked)
@@ -310,12 +313,12 @@ class MarginIndex(QueryStrategy):
             self._subsample = Subsample(n_scored=self.budget, random_state=self.random_state).fit(self.pool_)
         self.tables_ = Tables(*(_read_only(array) for array in parts))
         n_looks = quantizer.n_blocks + 1
-        self.z_ = NormalDist().inv_cdf(1 - (1 - self.confidence) / (2 * n_looks))
+        self.z_ = -NormalDist().inv_cdf((1 - self.confidence) / (2 * n_looks))
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that compiled code knows by one type, whether the array is mapped or not."""
-    view = np.asarray(array).view()
+    """The array as compiled code knows it by one type, be it mapped, a slice of another, or neither."""
+    view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
 
