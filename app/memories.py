@@ -21,9 +21,10 @@ from core.selection import QueryStrategy
 log = logging.getLogger(__name__)
 
 WORTHWHILE_SECONDS = 0.016
-"""A selection within a frame of the screen (60 a second) needs no help.
+"""A selection that computes no longer than a frame of the screen lasts (1/60 s) needs no help.
 
-Nobody would see the difference, and remembering takes a scan of processor time.
+Nobody would see the difference, and to remember takes a scan. It is processor time that counts: where a
+selection takes long because the processors are busy, a scan would keep them busier.
 """
 
 MOST_BYTES = 800_000_000
@@ -68,7 +69,7 @@ class Memories:
     Parameters
     ----------
     worthwhile_seconds : float
-        A hyperplane is remembered if selecting by it took longer.
+        A hyperplane is remembered if selecting by it took more processor time.
     """
 
     def __init__(self, worthwhile_seconds: float = WORTHWHILE_SECONDS) -> None:
@@ -80,8 +81,10 @@ class Memories:
         self._thread = threading.Thread(target=self._tend, name="memories", daemon=True)
         self._thread.start()
 
-    def __len__(self) -> int:
-        return len(self._kept)
+    @property
+    def sessions(self) -> list[str]:
+        """Who remembers something, whoever selected last at the end."""
+        return list(self._kept)
 
     def close(self) -> None:
         """Stop; returns when no pass is under way any more."""
@@ -100,7 +103,7 @@ class Memories:
             return kept.remembered
 
     def offer(self, session: str, index: QueryStrategy, hyperplane: Hyperplane, seconds: float) -> None:
-        """Have the hyperplane remembered if selecting by it took so many seconds that it is worthwhile.
+        """Have the hyperplane remembered if it is worthwhile, selecting by it having taken so many seconds.
 
         It takes the place of an earlier one of the session that still waits.
         """

@@ -247,12 +247,14 @@ class LabelingSession:
         strategy = self._strategy(pool)
         remembered = self.project.memories.newest(self.id, strategy)
         memory = remembered.memory if remembered else None
+        started = time.thread_time()
         try:
             selection = choose(pool, strategy, trained, exclude=exclude, seed=seed, memory=memory)
         except PoolExhausted:
             self.shown, self.exhausted = None, True
             self.project.shown.pop(self.id, None)
             return
+        computed_seconds = time.thread_time() - started
         why = why_chosen(trained)
         margin = float(selection.margins[0])
         item = int(selection.ids[0])
@@ -291,7 +293,7 @@ class LabelingSession:
         self.history.append(record)
         self._show(record)
         if trained.hyperplane is not None:
-            self.project.memories.offer(self.id, strategy, trained.hyperplane, selection.seconds)
+            self.project.memories.offer(self.id, strategy, trained.hyperplane, computed_seconds)
 
     def _show_again(self, undo: AnswerRecord) -> None:
         """Bring back the item whose answer was undone, with the numbers of its own selection."""

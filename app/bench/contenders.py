@@ -67,19 +67,19 @@ class StrategyContender:
     def __init__(self, word: str, strategy: QueryStrategy, fit_seconds: float | None, seed: int) -> None:
         self.word = word
         self.fit_seconds = fit_seconds
-        self._strategy = strategy
+        self.strategy = strategy
         self._seed = seed
 
     def remember(self, hyperplane: Hyperplane) -> tuple[object, float]:
         """See `Contender.remember`."""
         start = process_time()
-        memory = self._strategy.remember([hyperplane])[0]
+        memory = self.strategy.remember([hyperplane])[0]
         return memory, 1000 * (process_time() - start)
 
     def answer(self, plane: Plane, memory: object) -> Answer:
         """See `Contender.answer`."""
         cpu, start = process_time(), perf_counter()
-        found = self._strategy.select(plane.hyperplane, exclude=plane.labeled, seed=self._seed, memory=memory)
+        found = self.strategy.select(plane.hyperplane, exclude=plane.labeled, seed=self._seed, memory=memory)
         seconds = perf_counter() - start
         return Answer(int(found.ids[0]), found.scored, 1000 * seconds, 1000 * (process_time() - cpu))
 

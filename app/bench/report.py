@@ -28,6 +28,11 @@ HEAD = (
 QUIET = 0.9
 """A scan that has a processor for a smaller share of its time is disturbed."""
 
+DISTURBED = (
+    "Other programs ran, too: the exhaustive scan had a processor for {:.0f} % of its time, which flatters "
+    "whatever is short."
+)
+
 LEGEND = (
     "ms: median time of one selection. of scan: of the exhaustive one's, in the same run. CPU ms: with what "
     "a session remembers. rank: how many items are nearer than the selected one; the median. found: how "
@@ -64,10 +69,40 @@ def show_selection(rows: Sequence[dict[str, Any]]) -> None:
     scan = next(row for row in rows if row["strategy"] == REFERENCE)
     share = scan["cpu_ms_per_round"] / scan["median_ms"]
     if share < QUIET:
+        click.echo(DISTURBED.format(100 * share))
+
+
+def show_sessions(row: dict[str, Any]) -> None:
+    """Print the row of one mode of `app.bench.sessions.measure_sessions`."""
+    sessions = f"{row['sessions']} session{'s' if row['sessions'] > 1 else ''}"
+    click.echo(
+        f"\n{row['strategy']}, {row['data']}, {row['items']:,} × {row['dim']}; {sessions}, a round every "
+        f"{row['pace_seconds']:g} s; memory {row['memory']}:"
+    )
+    median, p90 = _share(row["ratio_to_exhaustive"]), _share(row["p90_ratio_to_exhaustive"])
+    click.echo(
+        f"  Selecting takes {row['median_ms']:.1f} ms in the median ({median} of an exhaustive scan), "
+        f"at most {row['p90_ms']:.1f} ms in 9 of 10 rounds ({p90}), {row['p99_ms']:.1f} ms in 99 of 100."
+    )
+    click.echo(
+        f"  It computes for {row['cpu_median_ms']:.1f} ms ({_share(row['cpu_ratio_to_exhaustive'])}); "
+        f"with what remembering takes, a round costs {row['cpu_ms_per_round']:.1f} ms of a processor."
+    )
+    if row["with_memory"]:
         click.echo(
-            f"Other programs ran, too: the exhaustive scan had a processor for {100 * share:.0f} % of its "
-            "time, which flatters whatever is short."
+            f"  Something was remembered in {100 * row['with_memory']:.0f} % of the rounds, "
+            f"{row['memory_age_median']:.0f} rounds old in the median, "
+            f"at most {row['memory_age_p90']:.0f} in 9 of 10."
         )
+    kept = "is kept" if row["sustained"] else "is too fast"
+    click.echo(f"  The pace {kept}: rounds began at most {row['late_max_ms']:.0f} ms late.")
+    found, low = 100 * row["recall_at_1"], 100 * row["recall_at_1_low"]
+    click.echo(
+        f"  The nearest item was found in {found:.1f} % of {row['sessions'] * row['rounds']:,} rounds "
+        f"(at least {low:.1f} %, with 95 % confidence)."
+    )
+    if row["scan_cpu_share"] < QUIET:
+        click.echo(DISTURBED.format(100 * row["scan_cpu_share"]))
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
