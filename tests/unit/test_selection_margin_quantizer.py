@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from core.selection.margin import quantizer
 from core.selection.margin.quantizer import BLOCK, CLUSTERED, HEADROOM, Quantizer
@@ -134,6 +135,18 @@ def test_the_same_rows_and_seed_give_the_same_quantizer_and_another_seed_another
     assert all(np.array_equal(array, again[name]) for name, array in one.items())
     assert not np.array_equal(one["centroids"], other["centroids"])
     assert np.array_equal(one["directions"], other["directions"])
+
+
+def test_the_number_of_threads_changes_nothing():
+    """To the last bit, with as many features as LAPACK shares out among threads."""
+    X = sample(700, 384)
+    quantizers = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads):
+            quantizers.append(Quantizer.fitted(X, 5, seed=0).arrays())
+    for name, array in quantizers[0].items():
+        assert np.array_equal(array, quantizers[1][name]), name
+        assert np.array_equal(array, quantizers[2][name]), name
 
 
 def test_a_direction_has_one_sign_however_the_rows_are_ordered():

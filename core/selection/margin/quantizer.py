@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 Arrays = dict[str, NDArray[np.generic]]
 Floats32 = NDArray[np.float32]
@@ -61,7 +62,8 @@ class Quantizer:
         wide = X.astype(np.float64)
         centre = wide.mean(axis=0)
         wide -= centre
-        _, vectors = np.linalg.eigh(wide.T @ wide / len(wide))
+        with threadpool_limits(1, user_api="blas"):  # or their number tells in the last bits
+            _, vectors = np.linalg.eigh(wide.T @ wide / len(wide))
         vectors = _settled_signs(vectors[:, ::-1])
         directions = np.ascontiguousarray(vectors, dtype=np.float32)
         P = (wide @ vectors).astype(np.float32)
