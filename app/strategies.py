@@ -10,6 +10,7 @@ LABELS = {
     "h-hash": "H-Hash",
     "eh-hash": "EH-Hash",
     "bh-hash": "BH-Hash",
+    "lbh-hash": "LBH-Hash",
     "example": "Like the examples",
 }
 """Strategies as the page names them."""

@@ -93,7 +93,7 @@ class HyperplaneHasher(ABC):
             X, centred=self.centred, scale=self.scale, n_directions=self.n_directions
         )
         self._settle(self.augmentation_.n_dimensions)
-        self._draw(self.augmentation_.n_dimensions, np.random.default_rng(self.random_state))
+        self._draw(self.augmentation_.points(X), np.random.default_rng(self.random_state))
         n_bits = self.n_functions * self.bits
         few = n_bits <= _MOST_BITS and self._n_embedded() <= _MOST_EMBEDDED
         self.moments_ = Moments.of(self._bits_and_embedded(X)) if few else None
@@ -155,8 +155,8 @@ class HyperplaneHasher(ABC):
         """Of one function, for a point and a hyperplane whose augmented vectors enclose the angle theta."""
 
     @abstractmethod
-    def _draw(self, n_dimensions: int, rng: np.random.Generator) -> None:
-        """Draw the functions; their arrays are named by `_drawn`."""
+    def _draw(self, Z: Floats32, rng: np.random.Generator) -> None:
+        """Draw the functions, for augmented points like Z; their arrays are named by `_drawn`."""
 
     @property
     @abstractmethod
@@ -226,8 +226,8 @@ class HHash(HyperplaneHasher):
         """That both bits of a pair agree: 1/4 − (θ/π − 1/2)²."""
         return pair_agrees(theta)
 
-    def _draw(self, n_dimensions: int, rng: np.random.Generator) -> None:
-        self.pairs_ = rng.standard_normal((n_dimensions, 2 * self.n_functions), dtype=np.float32)
+    def _draw(self, Z: Floats32, rng: np.random.Generator) -> None:
+        self.pairs_ = rng.standard_normal((Z.shape[1], 2 * self.n_functions), dtype=np.float32)
 
     def _point_bits(self, Z: Floats32) -> NDArray[np.bool_]:
         return np.asarray(Z @ self.pairs_ >= 0)
@@ -322,9 +322,9 @@ class EHHash(HyperplaneHasher):
         self.entries_ = np.triu_indices(n_dimensions)
         self.multiplicity_ = np.where(np.equal(*self.entries_), 1, 2).astype(np.float32)
 
-    def _draw(self, n_dimensions: int, rng: np.random.Generator) -> None:
+    def _draw(self, Z: Floats32, rng: np.random.Generator) -> None:
         if self.rank_ is not None:
-            shape = (n_dimensions, self.rank_ * 2 * self.n_functions)
+            shape = (Z.shape[1], self.rank_ * 2 * self.n_functions)
             self.factors_ = rng.standard_normal(shape, dtype=np.float32)
         else:
             # Only U's symmetric part matters: off the diagonal, U_ij + U_ji has variance 2.

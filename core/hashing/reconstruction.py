@@ -103,7 +103,7 @@ class Moments:
         C = self.covariance[np.ix_(bits, bits)].astype(np.float64) + ridge * np.eye(len(bits))
         D = np.linalg.solve(C, self.cross[bits].astype(np.float64))
         rest = self.embedded - self.bits[bits] @ D
-        return Reconstruction(np.column_stack([D.T, rest]).astype(np.float32))
+        return Reconstruction(np.vstack([D, rest]).T.astype(np.float32, order="C"))
 
     def arrays(self) -> Arrays:
         """All there is to it, by name."""

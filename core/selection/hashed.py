@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from core.errors import InputError
-from core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher
+from core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash
 from core.hashing.hyperplane import BLOCK_ROWS
 from core.hashing.pool import hash_rows
 from core.search import STRUCTURES, SearchStructure
 from core.search.ranking import Measure, check_measure
 from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
-from core.selection.nearest import nearest_first
+from core.selection.nearest import at_most, balanced, float32_error, nearest_first
 from core.selection.reader import PoolRows, Rows
 
 FIT_ROWS = 20_000
@@ -70,7 +70,7 @@ class HashedSearch(QueryStrategy):
         structure: Structure = "table",
         measure: Measure = "weights",
         n_functions: int = 300,
-        n_compared: int = 16_000,
+        n_compared: int = 8_000,
         n_candidates: int = 500,
         megabytes: int = 200,
         centred: bool = True,
@@ -106,14 +106,16 @@ class HashedSearch(QueryStrategy):
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
+        hyperplane, unit = balanced(query.plane())
         rows = self._candidates(query)
         if not len(rows):
             return Choice.nothing()
-        margins = self.reader_.margins(rows, query.plane())
+        rough = self.reader_.rough_margins(rows, hyperplane)
         last = min(query.n, len(rows)) - 1
-        near = np.flatnonzero(margins <= np.partition(margins, last)[last])
-        ids, nearest = nearest_first(self.pool_.ids[rows[near]], margins[near], query.n)
-        return Choice(ids, nearest, scored=len(rows))
+        reach = float(np.partition(rough, last)[last]) + 2 * float32_error(hyperplane)
+        near = rows[at_most(rough, reach)]
+        ids, margins = nearest_first(self.pool_.ids[near], self.reader_.margins(near, hyperplane), query.n)
+        return Choice(ids, margins * unit, scored=len(rows))
 
     def arrays(self) -> Arrays:
         """See `QueryStrategy.arrays`."""
@@ -203,6 +205,53 @@ class BHHashSearch(HashedSearch):
         return BHHash(**self._hasher_params())
 
 
+class LBHHashSearch(HashedSearch):
+    """Candidates by LBH-Hash: BH-Hash with learned functions (`core.hashing.LBHHash`).
+
+    Parameters
+    ----------
+    n_samples : int
+        How many items the functions are learned from.
+
+    Others are those of `HashedSearch`.
+    """
+
+    name = "lbh-hash"
+
+    def __init__(
+        self,
+        *,
+        n_samples: int = 1000,
+        structure: Structure = "table",
+        measure: Measure = "weights",
+        n_functions: int = 32,
+        n_compared: int = 8_000,
+        n_candidates: int = 500,
+        megabytes: int = 200,
+        centred: bool = True,
+        scale: float = 1.0,
+        n_directions: int | None = 32,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            structure=structure,
+            measure=measure,
+            n_functions=n_functions,
+            n_compared=n_compared,
+            n_candidates=n_candidates,
+            megabytes=megabytes,
+            centred=centred,
+            scale=scale,
+            n_directions=n_directions,
+            random_state=random_state,
+        )
+        self.n_samples = n_samples
+
+    def new_hasher(self) -> LBHHash:
+        """See `HashedSearch.new_hasher`."""
+        return LBHHash(n_samples=self.n_samples, **self._hasher_params())
+
+
 class EHHashSearch(HashedSearch):
     """Candidates by EH-Hash: the sign of a quadratic form (`core.hashing.EHHash`).
 
@@ -225,7 +274,7 @@ class EHHashSearch(HashedSearch):
         structure: Structure = "table",
         measure: Measure = "weights",
         n_functions: int = 300,
-        n_compared: int = 16_000,
+        n_compared: int = 8_000,
         n_candidates: int = 500,
         megabytes: int = 200,
         centred: bool = True,

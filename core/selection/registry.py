@@ -8,7 +8,7 @@ from typing import Any
 from core.errors import InputError
 from core.selection.base import QueryStrategy
 from core.selection.exhaustive import ExhaustiveSearch
-from core.selection.hashed import BHHashSearch, EHHashSearch, HHashSearch
+from core.selection.hashed import BHHashSearch, EHHashSearch, HHashSearch, LBHHashSearch
 from core.selection.margin import MarginIndex
 from core.selection.random import RandomSampling
 from core.selection.subsample import Subsample
@@ -26,6 +26,7 @@ STRATEGIES: dict[str, type[QueryStrategy]] = {
         HHashSearch,
         EHHashSearch,
         BHHashSearch,
+        LBHHashSearch,
     )
 }
 

@@ -35,6 +35,9 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "eh-hash, scan": ("eh-hash", {**SMALL, "structure": "scan"}),
     "bh-hash": ("bh-hash", {}),
     "bh-hash, table": ("bh-hash", SMALL),
+    "lbh-hash": ("lbh-hash", {"n_functions": 6, "n_samples": 50}),
+    "lbh-hash, orders": ("lbh-hash", {**PAPER, "n_functions": 5, "n_samples": 50, "structure": "orders"}),
+    "lbh-hash, scan": ("lbh-hash", {**SMALL, "n_functions": 70, "n_samples": 9, "structure": "scan"}),
     "bh-hash, orders": ("bh-hash", {**PAPER, "structure": "orders"}),
 }
 assert {name for name, _ in VARIANTS.values()} == set(STRATEGIES)

@@ -278,8 +278,8 @@ def test_the_width_rule_keeps_buckets_as_large_as_it_says(n_rows, bits, n_compar
 
 def test_the_rules_at_a_million():
     """What the documentation's figures rest on."""
-    assert width_rule(10**6, 2, 16_000, 300) == 6
-    assert width_rule(10**6, 1, 16_000, 300) == 13
+    assert width_rule(10**6, 2, 8_000, 300) == 7
+    assert width_rule(10**6, 1, 8_000, 300) == 14
     assert width_rule(10**6, 1, 500, 300) == 16
     assert order_rule(10**6, 2 * 10**8) == 25
     assert order_rule(100, 2 * 10**8) == MOST_ORDERS
