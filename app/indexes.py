@@ -13,6 +13,7 @@ from pathlib import Path
 from app.strategies import label_of
 from core.errors import InputError
 from core.geometry import Hyperplane
+from core.learner import Labels, learn
 from core.pool import Pool
 from core.selection import QueryStrategy, make_strategy
 
@@ -174,6 +175,7 @@ class Indexes:
                 raise _ClosedError
             index.share = min(1.0, done / of)
 
+        hyperplane = _some_hyperplane(pool)
         started = time.perf_counter()
         fitted = index.fitted or self._saved(name, index, pool)
         is_built = fitted is None or fitted.n_items < len(pool)
@@ -182,10 +184,10 @@ class Indexes:
             fitted = make_strategy(name, random_state=self._seed).fit(pool, progress=advanced)
         elif is_built:
             fitted = fitted.extended(pool, progress=advanced)
-        index.fitted, index.seconds = fitted, time.perf_counter() - started
-        index.notice = None
+        index.seconds = time.perf_counter() - started
+        index.fitted, index.notice = _rehearsed(fitted, hyperplane), None
         if is_built and pool.complete and index.seconds > CHEAP_SECONDS:
-            self._save(name, index, pool)
+            index.fitted = _rehearsed(self._save(name, fitted, pool), hyperplane)
 
     def _saved(self, name: str, index: IndexState, pool: Pool) -> QueryStrategy | None:
         """What was saved; None where there is nothing, or nothing that can be used, which is told."""
@@ -203,15 +205,15 @@ class Indexes:
         strategy = make_strategy(name, random_state=self._seed)
         return strategy.sharing(type(strategy).load(self._folder / name, pool))
 
-    def _save(self, name: str, index: IndexState, pool: Pool) -> None:
-        """Save the index, and go on with the saved one: what it was built in is freed."""
-        assert index.fitted is not None
+    def _save(self, name: str, fitted: QueryStrategy, pool: Pool) -> QueryStrategy:
+        """Save what was built, and take what was saved: files of the project instead of memory."""
         try:
             self._folder.mkdir(exist_ok=True)
-            index.fitted.save(self._folder / name)
-            index.fitted = self._load(name, pool)
+            fitted.save(self._folder / name)
+            return self._load(name, pool)
         except (InputError, OSError) as error:
             log.warning("The index %s could not be saved and will be built anew next time: %s", name, error)
+            return fitted
 
     def _time_full_scan(self, pool: Pool) -> None:
         """Time one full scan for the notes, whenever the pool has grown by a quarter or is complete."""
@@ -219,8 +221,7 @@ class Indexes:
         if len(pool) < GROWTH * measured_at and not (pool.complete and len(pool) > measured_at):
             return
         strategy = make_strategy("exhaustive").fit(pool)
-        first = pool.rows([0])[0]
-        seconds = [strategy.select(Hyperplane(first, 0.0)).seconds for _ in range(3)]
+        seconds = [strategy.select(Hyperplane(pool.rows([0])[0], 0.0)).seconds for _ in range(3)]
         self._full_scan_ms = (len(pool), 1000 * sorted(seconds)[1])
 
 
@@ -232,3 +233,16 @@ def _is_due(index: IndexState, pool: Pool) -> bool:
         return False
     is_cheap = index.seconds <= CHEAP_SECONDS
     return is_cheap or pool.complete or len(pool) >= GROWTH * index.fitted.n_items
+
+
+def _some_hyperplane(pool: Pool) -> Hyperplane | None:
+    """What the pool's first two items teach; None where there is but one."""
+    ids = pool.ids[:2]
+    return learn(Labels.of(pool, ids, ids == ids[0])).hyperplane
+
+
+def _rehearsed(fitted: QueryStrategy, hyperplane: Hyperplane | None) -> QueryStrategy:
+    """The strategy after its first query, which takes longer: files are mapped, compiled code is loaded."""
+    if hyperplane is not None:
+        fitted.select(hyperplane)
+    return fitted

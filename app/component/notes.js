@@ -27,7 +27,7 @@ const ROWS = [
     label: "|wᵀx|",
     parts: MARGIN_NAME,
     unit: "",
-    write: fixed(5),
+    write: fixed(7),
     aside: (notes) => (notes.margin == null ? "after the first yes and no" : "0 is on the hyperplane"),
     scale: Math.log,
   },

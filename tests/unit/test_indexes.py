@@ -113,6 +113,21 @@ def test_a_saved_index_that_cannot_be_used_is_told_and_built_again(pool, tmp_pat
     assert np.array_equal(loaded.codes_, built.codes_)
 
 
+def test_an_index_is_tried_before_anybody_asks_it(pool, tmp_path, monkeypatch):
+    """The first query loads compiled code and maps files: nobody waits for that, nor for the saved one's."""
+    choose, asked = MarginIndex.choose, []
+
+    def noted(self, query):
+        asked.append(self is made.get(NAME))
+        return choose(self, query)
+
+    monkeypatch.setattr(MarginIndex, "choose", noted)
+    with watching(pool, tmp_path) as made:
+        made.want(NAME)
+        until(lambda: is_saved(made))
+    assert asked == [False, False]
+
+
 def test_building_says_how_far_it_is(pool, tmp_path, gate):
     """From nothing to ready."""
     gate.clear()
