@@ -42,23 +42,21 @@ def features(pool: ArrayPool) -> NDArray[np.float64]:
 def planes_of(pool: ArrayPool, n: int, where: str, *, seed: int = 0) -> list[Hyperplane]:
     """Hyperplanes through the `bulk` of the pool, at its outermost items (`side`), or `beside` them all."""
     rng = np.random.default_rng([seed, WHERE.index(where)])
-    X = features(pool)
-    found = []
-    for _ in range(n):
-        normal = rng.standard_normal(pool.n_features)
-        scores = np.sort(X @ normal)
-        cut = {
-            "bulk": np.quantile(scores, rng.uniform(0.1, 0.9)),
-            "side": scores[-5:].mean(),
-            "beside": scores[-1] + 2 * scores.std(),
-        }[where]
-        found.append(Hyperplane(normal, -cut))
-    return found
+    normals = rng.standard_normal((n, pool.n_features))
+    scores = np.sort(normals @ features(pool).T, axis=1)
+    shares = rng.uniform(0.1, 0.9, n)
+    cuts = {
+        "bulk": scores[np.arange(n), (shares * len(pool)).astype(int)],
+        "side": scores[:, -5:].mean(axis=1),
+        "beside": scores[:, -1] + 2 * scores.std(axis=1),
+    }[where]
+    return [Hyperplane(normal, -cut) for normal, cut in zip(normals, cuts, strict=True)]
 
 
 def true_margins(pool: ArrayPool, planes: list[Hyperplane]) -> NDArray[np.float64]:
     """|wᵀx + b| under each hyperplane of every item, of shape (len(planes), N)."""
-    return np.abs([plane.scores(features(pool)) for plane in planes])
+    normals = np.array([plane.normal for plane in planes])
+    return np.abs(normals @ features(pool).T + np.array([[plane.bias] for plane in planes]))
 
 
 def shares_found(

@@ -239,6 +239,23 @@ def test_with_a_wide_tolerance_nothing_near_is_lost(index):
             assert found.looked == index.n_items
 
 
+def test_beside_a_pool_the_nearest_was_brought_near_by_its_rest():
+    """The first look deceives about just that row: by zσ it is left out too often, by zσ + κσ² it isn't."""
+    index = near_exact(clustered_pool(3000, 200), 0.9)
+    kept = []
+    for plane in planes_of(index.pool_, 200, "side"):
+        outlook = outlook_of(index, plane)
+        distances = by_place(index, np.abs(plane.scores(features(index.pool_))))
+        nearest = distances.argmin()
+        tilt = kernels._slope_of_density(index.tables_, outlook)
+        first_look = abs(looks(index, outlook)[0, nearest])
+        errors = index.z_ * outlook.unread[0] + np.array([0, tilt]) * outlook.unread[0] ** 2
+        kept.append(first_look <= distances[nearest] + errors)
+    without, with_tilt = np.mean(kept, axis=0)
+    assert without < 0.8
+    assert with_tilt > 0.97
+
+
 def test_what_is_excluded_does_not_narrow_the_search(index):
     """However near the excluded rows are, the nearest of the others is found as if they weren't there."""
     for plane in some_planes(index):

@@ -37,7 +37,11 @@ BLOCK_ROWS = 4096
 """Rows encoded at a time; blocks begin at multiples of it, see `core.blocks`."""
 
 STRAYED = 0.001
-"""With more than this share of rows beyond the quantizer's limits, the pool is clustered anew."""
+"""With more than this share of rows beyond the quantizer's limits, the pool is clustered anew.
+
+So few can be scored beside all else. Their bytes say too little about them, and they are the outermost rows:
+where a hyperplane passes beside the pool, one of them is often the nearest.
+"""
 
 
 LEAST_BUDGET = 2_500
@@ -108,7 +112,7 @@ class MarginIndex(QueryStrategy):
     sums_: NDArray[np.int64]
     squares_: NDArray[np.int64]
     fit_rows_: int
-    strayed_: int
+    strayed_: Rows
     _subsample: Subsample | None
 
     def __init__(
@@ -166,17 +170,28 @@ class MarginIndex(QueryStrategy):
         ]
 
     def _nearest(self, query: Query, limit: int) -> Choice:
-        """The n nearest of the `limit` rows that are the most likely to be near."""
+        """The n nearest of the `limit` rows that are the most likely to be near; of all, strayed ones too."""
         hyperplane, unit = balanced(query.plane())
-        memory = _NOTHING
+        memory, excluded = _NOTHING, query.exclude
+        strayed = self.strayed_ if limit == self.n_items else self.strayed_[:0]
         if isinstance(query.memory, Memory) and query.memory.order is self.order_ and limit == self.n_items:
             memory = query.memory
+        if len(strayed):
+            ids = self.pool_.ids[strayed]
+            excluded = np.sort(np.concatenate([excluded, ids]))
+            strayed = strayed[query.allowed(ids)]
         found = search(
-            self.tables_, hyperplane.normal, hyperplane.bias, _read_only(query.exclude), query.n, limit,
+            self.tables_, hyperplane.normal, hyperplane.bias, _read_only(excluded), query.n, limit,
             self.z_, memory.scores, memory.normal, memory.at_centre,
         )  # fmt: skip
         rows, margins = self._settled(found, hyperplane, query.n)
-        return Choice(self.pool_.ids[rows], margins * unit, scored=found.looked)
+        if len(strayed):
+            exact = self.reader_.margins(strayed, hyperplane)
+            rows, margins = nearest_first(
+                np.concatenate([rows, strayed]), np.concatenate([margins, exact]), query.n
+            )
+        scored = min(found.looked + len(strayed), self.n_items)
+        return Choice(self.pool_.ids[rows], margins * unit, scored=scored)
 
     def _settled(self, found: Found, hyperplane: Hyperplane, n: int) -> tuple[Rows, NDArray[np.float64]]:
         """The n nearest of the rows found by their exact margins, ties by the lower row.
@@ -205,7 +220,8 @@ class MarginIndex(QueryStrategy):
             "codes": self.codes_,
             "sums": self.sums_,
             "squares": self.squares_,
-            "counts": np.array([self.fit_rows_, self.strayed_], dtype=np.int64),
+            "strayed": self.strayed_,
+            "fit-rows": np.array([self.fit_rows_]),
         }
 
     def restore(self, arrays: Arrays) -> None:
@@ -217,7 +233,8 @@ class MarginIndex(QueryStrategy):
         self.order_ = arrays["order"]
         self.codes_ = arrays["codes"]
         self.sums_, self.squares_ = arrays["sums"], arrays["squares"]
-        self.fit_rows_, self.strayed_ = map(int, arrays["counts"])
+        self.strayed_ = arrays["strayed"]
+        self.fit_rows_ = int(arrays["fit-rows"][0])
         self._summarize()
 
     def _check(self) -> None:
@@ -237,7 +254,7 @@ class MarginIndex(QueryStrategy):
 
     def _follow(self, pool: PoolRows, progress: Progress | None) -> None:
         """Cluster all rows anew if too many are unlike those that the clusters were fitted to."""
-        if self.strayed_ > STRAYED * len(pool) and self.fit_rows_ < len(pool):
+        if len(self.strayed_) > STRAYED * len(pool) and self.fit_rows_ < len(pool):
             self._build(pool, len(pool), None, progress)
 
     def _build(self, pool: PoolRows, fit_rows: int, old: Self | None, progress: Progress | None) -> None:
@@ -287,7 +304,7 @@ class MarginIndex(QueryStrategy):
         by_place = self.labels_[self.order_]
         for block, codes in enumerate(self.codes_):
             add_moments(codes, by_place, self.sums_[:, block], self.squares_[:, block], strayed)
-        self.strayed_ = int(np.count_nonzero(strayed))
+        self.strayed_ = np.sort(self.order_[strayed]).astype(np.int64)
 
     def _summarize(self) -> None:
         """Each cluster's mean and variances, as if it had one average row more."""
