@@ -17,7 +17,7 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "exhaustive": ("exhaustive", {}),
     "margin-index": ("margin-index", {}),
     "margin-index, budget": ("margin-index", {"budget": 40, "n_clusters": 5}),
-    "margin-index, near-exact": ("margin-index", {"budget": None, "confidence": 0.9999}),
+    "margin-index, near-exact": ("margin-index", {"budget": None, "confidence": 1 - 1e-9}),
     "h-hash": ("h-hash", {}),
     "h-hash, table": ("h-hash", SMALL),
     "h-hash, orders": ("h-hash", {**SMALL, "structure": "orders"}),
@@ -55,7 +55,7 @@ class LowestIdFirst(QueryStrategy):
 
 ALL = [*VARIANTS, "a researcher's own"]
 
-EXACT = ["exhaustive", "subsample, all of a pool"]
+EXACT = ["exhaustive", "subsample, all of a pool", "margin-index, near-exact"]
 """Those that promise the nearest items there are, on pools of the sizes of this suite."""
 
 
