@@ -72,21 +72,24 @@ def label(session: LabelingSession, n: int) -> dict[str, Any]:
 
 
 def label_with_memory(session: LabelingSession, n: int) -> None:
-    """Answer n items truly, each time with all that the session can remember by then."""
+    """Answer n items truly, each time when the session remembers what it selected last.
+
+    Where an index is replaced meanwhile, by the one that was saved, what was remembered of it is gone.
+    """
     memories = session.project.memories
     memories.worthwhile_seconds = 0.0
     wait_for_index(session.project, session.strategy)
-    index = session.project.indexes.get(session.strategy)
-    assert index is not None
-    card = session.card()
     for _ in range(n):
-        card = session.submit([answer(card, truth_word(session.project, card["item"]["id"]))])
-        shown = session.shown
+        label(session, 1)
+        index, shown = session.project.indexes.get(session.strategy), session.shown
+        assert index is not None
         assert shown is not None
-        while shown.why == "strategy" and shown.strategy == session.strategy:
+        patience = time.monotonic() + 20
+        while shown.strategy == session.strategy:
             remembered = memories.newest(session.id, index)
             if remembered and remembered.digest == shown.hyperplane_digest:
                 break
+            assert time.monotonic() < patience
             time.sleep(0.001)
 
 

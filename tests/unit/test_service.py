@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import threading
 from itertools import pairwise
 
@@ -167,8 +168,9 @@ def test_new_sessions_choose_by_the_margin_index(tmp_path):
         assert workspace.project(key).session(session_id).strategy == "eh-hash"
 
 
-def test_a_session_selects_with_what_it_remembers(session):
+def test_a_session_selects_with_what_it_remembers(session, monkeypatch):
     """The log says which hyperplane it was; where selecting is fast, nothing is remembered."""
+    monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
     wait_for_index(session.project, session.strategy)
     label(session, 12)
     label_with_memory(session, 6)

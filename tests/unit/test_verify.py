@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 
 import pytest
@@ -12,8 +13,9 @@ from tests.projects import answer, label, label_with_memory, new_project, open_w
 
 
 @pytest.fixture
-def project_folder(tmp_path):
+def project_folder(tmp_path, monkeypatch):
     """A project that was labeled with every kind of answer and several strategies, and closed."""
+    monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         session = project.session()
