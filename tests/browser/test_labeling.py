@@ -145,7 +145,7 @@ def test_a_strategy_may_be_picked_before_its_index_is_there(server: Server, labe
     labeling.press("n")
     labeling.page.get_by_role("combobox", name="Query strategy").click()
     before = labeling.selection
-    labeling.page.get_by_role("option", name="BH-Hash").click()
+    labeling.page.get_by_role("option", name="BH-Hash", exact=True).click()
     expect(labeling.card).not_to_have_attribute("data-painted-selection", before)
     labeling.wait()
     for turn in range(60):
