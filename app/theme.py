@@ -65,6 +65,7 @@ STRATEGY_COLOURS = {
     "h-hash": ("#4F66D4", "#7F84FB"),
     "eh-hash": ("#7A2880", "#DB9FEB"),
     "bh-hash": ("#A02228", "#EF6360"),
+    "lbh-hash": ("#0E6E8C", "#58C4E4"),
 }
 """Colours of the query strategies, light and dark."""
 
