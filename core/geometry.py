@@ -74,3 +74,9 @@ def unit_rows(X: ArrayLike) -> NDArray[np.float32]:
         )
     scaled: NDArray[np.float32] = X / norms[:, None].astype(np.float32)
     return scaled
+
+
+def settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Eigenvectors, as columns, have no sign of their own: make each one's largest entry positive."""
+    largest = np.abs(vectors).argmax(axis=0)
+    return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.geometry import Hyperplane
+from core.geometry import Hyperplane, settled_signs
 from core.hashing.base import Arrays
 from core.hashing.projection import combined
 from core.kernels import kernel
@@ -79,7 +79,7 @@ class Augmentation:
         directions = None
         if n_directions is not None and n_directions < X.shape[1]:
             values, vectors = values[-n_directions:], vectors[:, -n_directions:]
-            directions = _settled_signs(vectors).astype(np.float32)
+            directions = settled_signs(vectors).astype(np.float32)
         spread = float(np.sqrt(max(values.sum(), 0.0)))
         return cls(centre.astype(np.float32), scale * spread or 1.0, directions)
 
@@ -136,9 +136,3 @@ def _augmented(
         augmented[i] = kept[i] / greatest / norm
     augmented[n] = bias / greatest / norm
     return augmented
-
-
-def _settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Eigenvectors have no sign of their own: make each one's largest entry positive."""
-    largest = np.abs(vectors).argmax(axis=0)
-    return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import numpy as np
 
+from core.blocks import Block, even_blocks
 from core.hashing.base import Codes, bytes_a_row
 from core.hashing.hyperplane import BLOCK_ROWS, HyperplaneHasher
-
-Block = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 _BLOCKS_AT_ONCE = 32
 
@@ -39,7 +38,7 @@ def hash_rows(
     """
     packed = np.empty((n_rows, bytes_a_row(hasher.n_functions, hasher.bits)), dtype=np.uint8)
     done = 0
-    even = _even_blocks(X for _, X in blocks)
+    even = even_blocks((X for _, X in blocks), BLOCK_ROWS)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         while some := list(islice(even, _BLOCKS_AT_ONCE)):
             for codes in threads.map(hasher.hash_points, some):
@@ -47,21 +46,3 @@ def hash_rows(
                 done += len(codes)
             advanced(done)
     return Codes(packed, hasher.n_functions, hasher.bits)
-
-
-def _even_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
-    """The same rows in blocks of exactly `BLOCK_ROWS`, the last one of what is left."""
-    rest: list[Block] = []
-    for X in blocks:
-        rest.append(X)
-        if sum(map(len, rest)) < BLOCK_ROWS:
-            continue
-        start = BLOCK_ROWS - sum(map(len, rest[:-1]))
-        yield X[:start] if len(rest) == 1 else np.concatenate([*rest[:-1], X[:start]])
-        whole = start + (len(X) - start) // BLOCK_ROWS * BLOCK_ROWS
-        for first in range(start, whole, BLOCK_ROWS):
-            yield X[first : first + BLOCK_ROWS]
-        rest = [X[whole:]]
-    left = np.concatenate(rest) if rest else None
-    if left is not None and len(left):
-        yield left

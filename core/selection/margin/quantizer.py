@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from core.geometry import settled_signs
+
 Arrays = dict[str, NDArray[np.generic]]
 Floats32 = NDArray[np.float32]
 Labels = NDArray[np.uint16]
@@ -64,7 +66,7 @@ class Quantizer:
         wide -= centre
         with threadpool_limits(1, user_api="blas"):  # or their number tells in the last bits
             _, vectors = np.linalg.eigh(wide.T @ wide / len(wide))
-        vectors = _settled_signs(vectors[:, ::-1])
+        vectors = settled_signs(vectors[:, ::-1])
         directions = np.ascontiguousarray(vectors, dtype=np.float32)
         P = (wide @ vectors).astype(np.float32)
         n_leading = min(CLUSTERED, X.shape[1])
@@ -134,9 +136,3 @@ def _nearest(P: Floats32, centroids: Floats32) -> Labels:
         distances += squares
         labels[first : first + _ROWS_AT_ONCE] = distances.argmin(axis=1)
     return labels
-
-
-def _settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Eigenvectors have no sign of their own: make each one's largest entry positive."""
-    largest = np.abs(vectors).argmax(axis=0)
-    return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))
