@@ -64,8 +64,11 @@ def test_with_any_memory_the_answer_is_the_one_without(pool, sure, which):
             for n, exclude in ((1, ()), (9, ()), (3, np.sort(rng.choice(pool.ids, N // 2, replace=False)))):
                 cold = answer(sure, plane, n, exclude=exclude)
                 assert answer(sure, plane, n, exclude=exclude, memory=memory) == cold
-                far = Hyperplane(1e-30 * plane.normal, 1e-30 * plane.bias)
-                assert answer(sure, far, n, exclude=exclude, memory=memory)[0] == cold[0]
+                for scale in (2.0**-100, 2.0**100):
+                    scaled = Hyperplane(scale * plane.normal, scale * plane.bias)
+                    ids, margins = answer(sure, scaled, n, exclude=exclude, memory=memory)
+                    assert ids == cold[0]
+                    assert margins == [scale * margin for margin in cold[1]]
 
 
 @pytest.mark.parametrize("which", ["the same", "a little older", "unrelated", "opposite"])
