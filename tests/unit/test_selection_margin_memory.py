@@ -123,6 +123,7 @@ def test_memory_of_another_index_is_ignored(pool, sure, tmp_path, monkeypatch):
             assert found.scored == N
         for index in (small, subsample):
             assert answer(index, plane, 2, memory=asked[-1][1]) == answer(index, plane, 2)
+            assert index.select(plane, 2, memory=asked[-1][1]).scored == 50
 
 
 def test_indexes_that_share_their_arrays_share_memories(pool, sure):
