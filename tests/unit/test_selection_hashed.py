@@ -67,7 +67,7 @@ def test_a_growing_pool_keeps_its_functions_until_it_has_doubled(rows, structure
 def test_it_comes_nearer_than_as_many_random_items(rows, name, structure):
     """In a pool that is sorted by class, of which it knows 2,000 rows; by the mean of log (rank + 1).
 
-    LBH-Hash does so for hyperplanes that run near a cluster; half-way between two it is no better than random.
+    LBH-Hash does so for hyperplanes that run near a cluster; half-way between two it is no better.
     """
     planes = _between(rows, 0.8 if name == "lbh-hash" else 0.65)
     pool = ArrayPool(rows)
