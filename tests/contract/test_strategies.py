@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import core.selection.hashed
-import core.selection.margin.index
+import core.selection.margin.layout
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection import ArrayPool, PoolExhausted
@@ -143,7 +143,7 @@ def test_additions_are_found_and_the_older_index_stays_as_it_was(pool, fitted, v
 def test_growing_step_by_step_is_the_same_as_fitting_at_once(monkeypatch, variant):
     """An index is a function of its parameters and of the rows it covers, however it came to cover them."""
     monkeypatch.setattr(core.selection.hashed, "FIT_ROWS", 1000)
-    monkeypatch.setattr(core.selection.margin.index, "FIRST_FIT", 700)
+    monkeypatch.setattr(core.selection.margin.layout, "FIRST_FIT", 700)
     pool = gaussian_pool(4500, d=4)
     at_once = make(variant).fit(pool)
     step_by_step = make(variant).fit(pool.prefix(1))

@@ -64,7 +64,8 @@ def until(condition: Callable[[], object]) -> None:
 
 def is_saved(made: Indexes) -> bool:
     """Whether the index that is used is the one in the folder."""
-    codes = getattr(made.get(NAME), "codes_", None)
+    made_index = made.get(NAME)
+    codes = made_index.layout_.codes if isinstance(made_index, MarginIndex) else None
     return isinstance(codes, np.memmap) and codes.filename is not None and codes.filename.suffix == ".npy"
 
 
@@ -110,7 +111,7 @@ def test_a_saved_index_that_cannot_be_used_is_told_and_built_again(pool, tmp_pat
         until(lambda: is_saved(made))
         assert made.problem is None
     loaded, built = MarginIndex.load(folder / NAME, pool), MarginIndex().fit(pool)
-    assert np.array_equal(loaded.codes_, built.codes_)
+    assert np.array_equal(loaded.layout_.codes, built.layout_.codes)
 
 
 def test_an_index_is_tried_before_anybody_asks_it(pool, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,8 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from core.errors import InputError
 from core.selection import ArrayPool
-from core.selection.margin import MarginIndex, kernels
-from core.selection.margin import index as margin_index
+from core.selection.margin import MarginIndex, kernels, layout
 from core.selection.margin.quantizer import Quantizer
 from tests.fakes import FakeSource
 from tests.margin_kit import clustered_pool, near_exact, planes_of, shares_found, true_margins
@@ -26,9 +26,9 @@ D = 70
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """Clusters are made anew at 500, 1000, 2000, ... rows; rows are encoded 128 at a time; few may stray."""
-    monkeypatch.setattr(margin_index, "FIRST_FIT", FIT)
-    monkeypatch.setattr(margin_index, "BLOCK_ROWS", BLOCK)
-    monkeypatch.setattr(margin_index, "STRAYED", 0.01)
+    monkeypatch.setattr(layout, "FIRST_FIT", FIT)
+    monkeypatch.setattr(layout, "BLOCK_ROWS", BLOCK)
+    monkeypatch.setattr(layout, "STRAYED", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +90,11 @@ def test_clusters_are_made_anew_at_each_doubling_and_when_rows_stray(request, mo
         index = index.extended(pool.prefix(n_rows))
         expected += fits
         assert fitted_to == expected
-        assert index.fit_rows_ == expected[-1]
+        assert index.layout_.fit_rows == expected[-1]
     index = index.extended(pool)
     assert fitted_to == expected + ([1990] if which == "straying" else [])
-    assert index.fit_rows_ == fitted_to[-1]
-    assert len(index.strayed_) <= 0.01 * 1990
+    assert index.layout_.fit_rows == fitted_to[-1]
+    assert len(index.layout_.strayed) <= 0.01 * 1990
 
 
 def test_new_rows_are_encoded_and_old_bytes_only_moved(pool, monkeypatch):
@@ -106,9 +106,9 @@ def test_new_rows_are_encoded_and_old_bytes_only_moved(pool, monkeypatch):
     monkeypatch.setattr(Quantizer, "fitted", pytest.fail)
     later = index.extended(pool)
     assert sum(rows) == 1990 - 1300 // BLOCK * BLOCK
-    assert later.quantizer_ is index.quantizer_
-    old = index.codes_[:, np.argsort(index.order_)]
-    new = later.codes_[:, np.argsort(later.order_)]
+    assert later.layout_.quantizer is index.layout_.quantizer
+    old = index.layout_.codes[:, np.argsort(index.layout_.order)]
+    new = later.layout_.codes[:, np.argsort(later.layout_.order)]
     assert np.array_equal(new[:, :1300], old)
 
 
@@ -119,14 +119,14 @@ def test_answers_are_right_before_and_after_rows_stray(straying, monkeypatch):
         planes = [*planes_of(pool, 30, "bulk"), *planes_of(pool, 30, "side")]
         true = true_margins(pool, planes)
         index = near_exact(pool, 0.9999)
-        assert index.fit_rows_ == (1000 if n_rows < 1220 else n_rows)
-        assert (len(index.strayed_) > 5) == (n_rows == 1208)
+        assert index.layout_.fit_rows == (1000 if n_rows < 1220 else n_rows)
+        assert (len(index.layout_.strayed) > 5) == (n_rows == 1208)
         for n in (1, 4, 40):
             assert shares_found(index, planes, true, n) == 1.0
-    monkeypatch.setattr(margin_index, "STRAYED", 1.0)
+    monkeypatch.setattr(layout, "STRAYED", 1.0)
     index = near_exact(straying, 0.9999)
-    assert len(index.strayed_) > 0.3 * 1990
-    index.strayed_ = index.strayed_[:0]
+    assert len(index.layout_.strayed) > 0.3 * 1990
+    index.layout_ = replace(index.layout_, strayed=index.layout_.strayed[:0])
     assert shares_found(index, planes, true) < 0.9
 
 
@@ -134,7 +134,7 @@ def test_rows_that_have_strayed_are_counted_and_can_be_excluded(straying):
     """With and without memory; what is excluded is never found, and nothing is found twice."""
     pool = straying.prefix(1208)
     index = near_exact(pool, 0.9999)
-    strayed = pool.ids[index.strayed_]
+    strayed = pool.ids[index.layout_.strayed]
     for plane in [*planes_of(pool, 20, "side"), *planes_of(pool, 20, "bulk")]:
         for memory in (None, *index.remember([plane])):
             found = index.select(plane, 50, exclude=strayed[::2], memory=memory)

@@ -14,8 +14,9 @@ from core.geometry import Hyperplane
 from core.kernels import prefetch
 from core.selection import ArrayPool
 from core.selection.margin import MarginIndex, kernels
-from core.selection.margin.index import _NOTHING, _read_only
+from core.selection.margin.index import _NOTHING
 from core.selection.margin.kernels import Found, Outlook
+from core.selection.margin.layout import read_only
 from core.selection.margin.quantizer import BLOCK
 from tests.contract.kit import gaussian_pool
 from tests.margin_kit import clustered_pool, features, near_exact, planes_of
@@ -38,20 +39,20 @@ def outlook_of(index: MarginIndex, plane: Hyperplane) -> Outlook:
 
 
 def by_place(index: MarginIndex, values: np.ndarray) -> np.ndarray:
-    return values[index.order_]
+    return values[index.layout_.order]
 
 
 def by_row(index: MarginIndex, values: np.ndarray) -> np.ndarray:
-    return values[np.argsort(index.order_)]
+    return values[np.argsort(index.layout_.order)]
 
 
 def clusters_by_place(index: MarginIndex) -> np.ndarray:
-    return index.labels_[index.order_]
+    return index.layout_.labels[index.layout_.order]
 
 
 def looks(index: MarginIndex, outlook: Outlook) -> np.ndarray:
     """Scores by the bytes up to each block, of shape (n_blocks, N), by place."""
-    sums = (index.codes_.astype(np.int64) * outlook.weights[:, None]).sum(axis=2)
+    sums = (index.layout_.codes.astype(np.int64) * outlook.weights[:, None]).sum(axis=2)
     return outlook.offsets[clusters_by_place(index)] + np.cumsum(outlook.units[:, None] * sums, axis=0)
 
 
@@ -59,14 +60,14 @@ def search(index: MarginIndex, plane: Hyperplane, n: int = 1, **given: Any) -> F
     asked = {"excluded": NONE, "limit": index.n_items, "z": index.z_, "memory": _NOTHING, **given}
     memory = asked["memory"]
     return kernels.search(
-        index.tables_, plane.normal, plane.bias, _read_only(asked["excluded"]), n, asked["limit"], asked["z"],
+        index.tables_, plane.normal, plane.bias, read_only(asked["excluded"]), n, asked["limit"], asked["z"],
         memory.scores, memory.normal, memory.at_centre,
     )  # fmt: skip
 
 
 def test_the_turned_hyperplane_is_the_hyperplane(index):
     """Its score of a row is the sum over principal directions, plus the score at the centre."""
-    q = index.quantizer_
+    q = index.layout_.quantizer
     P = (features(index.pool_) - q.centre) @ q.directions.astype(np.float64)
     for plane in some_planes(index):
         along, at_centre = kernels.turned(index.tables_, plane.normal, plane.bias)
@@ -76,7 +77,7 @@ def test_the_turned_hyperplane_is_the_hyperplane(index):
 
 def test_bytes_give_scores_as_exactly_as_is_said(index):
     """After each block the error has the standard deviation stated, and at last half a step a coordinate."""
-    steps = np.abs(index.quantizer_.steps)
+    steps = np.abs(index.layout_.quantizer.steps)
     for plane in some_planes(index):
         outlook = outlook_of(index, plane)
         wrong = looks(index, outlook) - by_place(index, plane.scores(features(index.pool_)))
@@ -93,8 +94,8 @@ def test_the_weights_of_a_block_use_all_of_int16(index):
     plane = some_planes(index)[0]
     outlook = outlook_of(index, plane)
     along, _ = kernels.turned(index.tables_, plane.normal, plane.bias)
-    steps = np.zeros(index.quantizer_.n_blocks * BLOCK)
-    steps[: len(along)] = along * index.quantizer_.steps
+    steps = np.zeros(index.layout_.quantizer.n_blocks * BLOCK)
+    steps[: len(along)] = along * index.layout_.quantizer.steps
     assert (np.abs(outlook.weights).max(axis=1) == 32767).all()
     wrong = outlook.weights * outlook.units[:, None] - steps.reshape(outlook.weights.shape)
     assert (np.abs(wrong) <= 0.501 * outlook.units[:, None]).all()
@@ -103,7 +104,7 @@ def test_the_weights_of_a_block_use_all_of_int16(index):
 def test_a_coordinate_that_the_hyperplane_ignores_weighs_nothing():
     """Where a whole block does, too; and where the hyperplane has no direction at all."""
     index = near_exact(clustered_pool(300, 130), n_clusters=4)
-    V = index.quantizer_.directions.astype(np.float64)
+    V = index.layout_.quantizer.directions.astype(np.float64)
     outlook = outlook_of(index, Hyperplane(V[:, :60] @ np.ones(60), 0.5))
     assert (np.abs(outlook.weights[1:] * outlook.units[1:, None]) < 1e-6).all()
     outlook = outlook_of(index, Hyperplane(np.zeros(130), -0.25))
@@ -115,10 +116,10 @@ def test_a_coordinate_that_the_hyperplane_ignores_weighs_nothing():
 
 def test_means_and_variances_of_a_cluster_are_those_of_its_rows_and_an_average_row(index):
     """By what the leading bytes of its rows stand for, one row after the other; directions independent."""
-    q = index.quantizer_
+    q = index.layout_.quantizer
     P = np.zeros((index.n_items, BLOCK))
     n_leading = min(BLOCK, len(q.steps))
-    P[:, :n_leading] = index.codes_[0][:, :n_leading] * q.steps[:n_leading].astype(np.float64)
+    P[:, :n_leading] = index.layout_.codes[0][:, :n_leading] * q.steps[:n_leading].astype(np.float64)
     average = (P**2).mean(axis=0)
     labels = clusters_by_place(index)
     for plane in some_planes(index, 1):
@@ -210,7 +211,7 @@ def test_all_rows_within_the_tolerance_are_kept_and_no_others(index, limit):
         starts = index.tables_.starts
         read = np.concatenate([np.arange(starts[c], starts[c + 1]) for c in clusters])[:limit]
         excluded = np.sort(index.pool_.ids[number :: 2 + number])
-        read_free = read[~np.isin(index.pool_.ids[index.order_[read]], excluded)]
+        read_free = read[~np.isin(index.pool_.ids[index.layout_.order[read]], excluded)]
         tilt = kernels._slope_of_density(index.tables_, outlook)
         errors = (index.z_ * outlook.unread + tilt * outlook.unread**2)[:, None]
         for n in (1, 7):
@@ -221,7 +222,7 @@ def test_all_rows_within_the_tolerance_are_kept_and_no_others(index, limit):
             best = np.sort(found.distances)[n - 1] if len(found.rows) >= n else np.inf
             must = read_free[(own <= best + errors[-1] + errors - 1e-5).all(axis=0)]
             may = read_free[own[-1] <= best + 2 * found.error + 1e-5]
-            assert set(index.order_[must]) <= set(found.rows.tolist()) <= set(index.order_[may])
+            assert set(index.layout_.order[must]) <= set(found.rows.tolist()) <= set(index.layout_.order[may])
             assert len(np.unique(found.rows)) == len(found.rows)
             assert np.allclose(by_row(index, distances[-1])[found.rows], found.distances, rtol=0, atol=1e-5)
             kept, left_out = kept + len(must), left_out + len(read_free) - len(may)

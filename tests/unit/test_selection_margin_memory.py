@@ -147,7 +147,7 @@ def test_what_is_remembered_is_every_score_in_the_order_of_the_index(pool, sure)
     together = sure.remember([*planes, Hyperplane(1e30 * planes[0].normal, 1e30 * planes[0].bias)])
     for plane, memory in zip(planes, together, strict=False):
         (alone,) = sure.remember([plane])
-        scores = plane.scores(pool.rows(sure.order_.astype(np.int64)))
+        scores = plane.scores(pool.rows(sure.layout_.order.astype(np.int64)))
         assert memory.scores.dtype == np.float32
         assert np.allclose(memory.scores, scores, rtol=0, atol=1e-5)
         assert np.allclose(memory.scores, alone.scores, rtol=0, atol=1e-5)

@@ -12,7 +12,7 @@ from scipy import stats
 
 from core.geometry import Hyperplane
 from core.selection import ArrayPool, make_strategy
-from core.selection.margin import MarginIndex
+from core.selection.margin import MarginIndex, layout
 from core.selection.margin import index as margin_index
 from tests.margin_kit import (
     WHERE,
@@ -36,8 +36,8 @@ ALPHA = 1e-3
 def _small():
     """Some of the rows are fitted, many blocks are encoded; any budget is spent on clusters."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(margin_index, "FIRST_FIT", 3000)
-        monkeypatch.setattr(margin_index, "BLOCK_ROWS", 512)
+        monkeypatch.setattr(layout, "FIRST_FIT", 3000)
+        monkeypatch.setattr(layout, "BLOCK_ROWS", 512)
         monkeypatch.setattr(margin_index, "LEAST_BUDGET", 1)
         yield
 
@@ -100,7 +100,7 @@ def test_rows_that_float32_cannot_tell_apart_are_all_kept():
     X = rng.standard_normal((4, 160))[rng.integers(4, size=2000)]
     pool = ArrayPool(X + 1e-6 * rng.standard_normal(X.shape))
     index = near_exact(pool)
-    assert index.quantizer_.steps.max() < 1e-6
+    assert index.layout_.quantizer.steps.max() < 1e-6
     for where in WHERE:
         planes = planes_of(pool, 60, where)
         assert shares_found(index, planes, true_margins(pool, planes)) >= at_least(0.99, 60)

@@ -1,0 +1,229 @@
+"""A pool's rows in the order of their clusters, with the bytes by which they are known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.blocks import even_blocks
+from core.selection.base import Arrays, Progress
+from core.selection.margin.kernels import Tables, add_moments
+from core.selection.margin.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
+from core.selection.reader import PoolRows, Rows
+from core.selection.scratch import scratch_array
+
+FIRST_FIT = 20_000
+"""A smaller pool is clustered anew whenever it grows; a larger one when it has doubled."""
+
+SAMPLE_ROWS = 65_536
+"""Rows that principal directions and clusters are fitted to, evenly spaced."""
+
+BLOCK_ROWS = 4096
+"""Rows encoded at a time; blocks begin at multiples of it, see `core.blocks`."""
+
+STRAYED = 0.001
+"""With more than this share of rows beyond the quantizer's limits, the pool is clustered anew.
+
+So few can be scored beside all else. Their bytes say too little about them, and they are the outermost rows:
+where a hyperplane passes beside the pool, one of them is often the nearest.
+"""
+
+_PLACES_AT_ONCE = 65_536
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where each of N rows lies, and in which bytes.
+
+    Parameters
+    ----------
+    quantizer : Quantizer
+    labels : array of shape (N,), uint16
+        The cluster of each row.
+    order : array of shape (N,), int32
+        The row at each place; those of a cluster lie together, ascending.
+    codes : array of shape (n_blocks, N, BLOCK), int8
+        The bytes of the row at each place.
+    sums, squares : arrays of shape (n_clusters, n_blocks, BLOCK), int64
+        Over the bytes of each cluster: of integers, so that it doesn't matter in which order.
+    strayed : array of shape (n_strayed,), int64
+        The rows that lie beyond the quantizer's limits, ascending.
+    fit_rows : int
+        To how many of the first rows the quantizer was fitted.
+    """
+
+    quantizer: Quantizer
+    labels: NDArray[np.uint16]
+    order: NDArray[np.int32]
+    codes: NDArray[np.int8]
+    sums: NDArray[np.int64]
+    squares: NDArray[np.int64]
+    strayed: Rows
+    fit_rows: int
+
+    @classmethod
+    def built(
+        cls, pool: PoolRows, n_clusters: int | None, seed: int, old: Layout | None, progress: Progress | None
+    ) -> Layout:
+        """The layout of a pool.
+
+        Of an `old` one of the first rows of the same pool the clusters and bytes are kept if a new one would
+        begin with the same clusters. It doesn't where the pool has doubled, or where the clusters had
+        followed rows that strayed. And if too many rows stray, all are clustered anew.
+        """
+        fit_rows = _fit_rows(len(pool))
+        kept = old if old is not None and old.fit_rows == fit_rows else None
+        built = cls._of_rows(pool, fit_rows, n_clusters, seed, kept, progress)
+        if len(built.strayed) > STRAYED * len(pool) and fit_rows < len(pool):
+            return cls._of_rows(pool, len(pool), n_clusters, seed, None, progress)
+        return built
+
+    @classmethod
+    def _of_rows(
+        cls,
+        pool: PoolRows,
+        fit_rows: int,
+        n_clusters: int | None,
+        seed: int,
+        old: Layout | None,
+        progress: Progress | None,
+    ) -> Layout:
+        n, kept = len(pool), 0
+        if old is None:
+            sample = pool.rows(np.arange(0, fit_rows, -(-fit_rows // SAMPLE_ROWS)))
+            quantizer = Quantizer.fitted(sample, n_clusters or _n_clusters(fit_rows), seed)
+        else:
+            quantizer = old.quantizer
+            kept = len(old.labels) // BLOCK_ROWS * BLOCK_ROWS
+
+        def advanced(rows: int) -> None:
+            if progress is not None:
+                progress(rows, n)
+
+        labels = np.empty(n, dtype=np.uint16)
+        if old is not None:
+            labels[:kept] = old.labels[:kept]
+        for first, some in _each_block(pool, kept, lambda _, X: quantizer.labels(X)):
+            labels[first : first + len(some)] = some
+            advanced((kept + first) // 2)
+        order = np.argsort(labels, kind="stable").astype(np.int32)
+        places = np.empty(n, dtype=np.int32)
+        places[order] = np.arange(n, dtype=np.int32)
+        codes = scratch_array((quantizer.n_blocks, n, BLOCK), np.int8)
+        if old is not None:
+            _copy(old.codes, old.order, kept, codes, places)
+        encode = lambda first, X: quantizer.encode(X, labels[first : first + len(X)])  # noqa: E731
+        for first, rows in _each_block(pool, kept, encode):
+            there = places[first : first + len(rows)]
+            for block, of_block in enumerate(codes):
+                of_block[there] = rows[:, block * BLOCK : (block + 1) * BLOCK]
+            advanced((n + first + len(rows)) // 2)
+        shape = (len(quantizer.centroids), quantizer.n_blocks, BLOCK)
+        sums, squares = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        strayed = np.zeros(n, dtype=np.bool_)
+        by_place = labels[order]
+        for block, of_block in enumerate(codes):
+            add_moments(of_block, by_place, sums[:, block], squares[:, block], strayed)
+        strayed_rows = np.sort(order[strayed]).astype(np.int64)
+        return cls(quantizer, labels, order, codes, sums, squares, strayed_rows, fit_rows)
+
+    def tables(self, ids: NDArray[np.int64]) -> Tables:
+        """What a query reads: each cluster's mean and variances as if it had one average row more.
+
+        `ids`, of shape (N,), are the rows' items.
+        """
+        quantizer = self.quantizer
+        sizes = np.bincount(self.labels, minlength=len(quantizer.centroids))
+        second_moments = (self.squares.sum(axis=0) / len(self.labels)).astype(np.float32)
+        mean = self.sums[:, 0] / (sizes[:, None] + 1)
+        variance = (self.squares[:, 0] + second_moments[0]) / (sizes[:, None] + 1) - mean**2
+        steps = np.zeros(BLOCK)
+        steps[: len(quantizer.steps[:BLOCK])] = quantizer.steps[:BLOCK]
+        mean *= steps
+        mean[:, : quantizer.centroids.shape[1]] += quantizer.centroids
+        n_leading = min(BLOCK, len(quantizer.steps))
+        parts = (
+            quantizer.centre, quantizer.directions, quantizer.steps, quantizer.centroids, second_moments,
+            np.ascontiguousarray(mean[:, :n_leading], dtype=np.float32),
+            np.ascontiguousarray((variance * steps**2)[:, :n_leading], dtype=np.float32),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            self.codes, self.order, ids,
+        )  # fmt: skip
+        return Tables(*(read_only(array) for array in parts))
+
+    def arrays(self) -> Arrays:
+        """All there is to it, by name."""
+        return {
+            **self.quantizer.arrays(),
+            "labels": self.labels,
+            "order": self.order,
+            "codes": self.codes,
+            "sums": self.sums,
+            "squares": self.squares,
+            "strayed": self.strayed,
+            "fit-rows": np.array([self.fit_rows]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Layout:
+        """The layout that gave these `arrays`."""
+        quantizer = Quantizer(
+            **{name: arrays[name] for name in ("centre", "directions", "centroids", "steps")}
+        )
+        names = ("labels", "order", "codes", "sums", "squares", "strayed")
+        return cls(quantizer, **{name: arrays[name] for name in names}, fit_rows=int(arrays["fit-rows"][0]))
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The array as compiled code knows it by one type, be it mapped, a slice of another, or neither."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _fit_rows(n_rows: int) -> int:
+    """How many of the first rows the clusters of a pool of `n_rows` are fitted to."""
+    fit_rows = min(n_rows, FIRST_FIT)
+    while 2 * fit_rows <= n_rows and fit_rows >= FIRST_FIT:
+        fit_rows *= 2
+    return fit_rows
+
+
+def _n_clusters(n_rows: int) -> int:
+    """The power of two nearest to the square root of `n_rows`."""
+    return int(min(2 ** round(np.log2(n_rows) / 2), MAX_CLUSTERS))
+
+
+def _each_block(
+    pool: PoolRows, start_row: int, compute: Callable[[int, NDArray[np.float32]], NDArray[Any]]
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """(number of the first row, result) of `compute` for each block of rows, in order, on all cores."""
+    blocks = even_blocks((X for _, X in pool.blocks(start_row)), BLOCK_ROWS)
+    numbered = zip(count(start_row, BLOCK_ROWS), blocks)
+    workers = os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as threads:
+        while some := list(islice(numbered, 8 * workers)):
+            results = threads.map(lambda block: compute(*block), some)
+            yield from zip((first for first, _ in some), results, strict=True)
+
+
+def _copy(
+    old: NDArray[np.int8],
+    order: NDArray[np.int32],
+    kept: int,
+    new: NDArray[np.int8],
+    places: NDArray[np.int32],
+) -> None:
+    """Put the bytes of the first `kept` rows to their new places."""
+    for first in range(0, len(order), _PLACES_AT_ONCE):
+        rows = order[first : first + _PLACES_AT_ONCE]
+        there = np.flatnonzero(rows < kept)
+        for block in range(len(new)):
+            new[block][places[rows[there]]] = old[block][first + there]
