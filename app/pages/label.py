@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app import words
-from app.component import answers_of, label_card
+from app.components import LABEL, answers_of
 from app.server import landing
 from app.strategies import label_of
 from app.workspace import current
@@ -148,7 +148,7 @@ def show_card(project: Project, session: LabelingSession) -> None:
     except (InputError, StorageError) as error:
         st.error(str(error))
     else:
-        label_card(card, key=key)
+        LABEL.show(card, key=key)
 
 
 def take(project: Project, session: LabelingSession, answers: list[dict[str, Any]]) -> dict[str, Any]:

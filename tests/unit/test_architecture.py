@@ -44,7 +44,7 @@ def test_labeling_knows_no_streamlit():
 def test_only_the_service_side_joins_core_and_storage():
     """No page and no component touches core's or storage's rooms beside their values and errors."""
     allowed = {"core.errors", "storage", "storage.errors"}
-    for path in [*(ROOT / "app" / "pages").glob("*.py"), *(ROOT / "app" / "component").glob("*.py")]:
+    for path in [*(ROOT / "app" / "pages").glob("*.py"), *(ROOT / "app" / "components").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             module = node.module if isinstance(node, ast.ImportFrom) else None
             if module and module.partition(".")[0] in ("core", "storage"):

@@ -5,10 +5,11 @@ import re
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from app.component import answers_of, script
+from app.components import COMPONENTS, FOLDER, Component, answers_of
 from app.server import address, require_free_port, server_config
 from app.theme import DARK, LIGHT, STRATEGY_COLOURS, page_style
 from core.errors import InputError
@@ -67,11 +68,18 @@ def test_streamlit_knows_every_option() -> None:
     assert set(server_config("127.0.0.1", 8600)) <= set(known._config_options_template)
 
 
-def test_the_cards_modules_become_one() -> None:
-    """No import is left over, and one default export."""
-    joined = script()
-    assert not re.search(r"^import ", joined, re.MULTILINE)
-    assert re.findall(r"^export .*$", joined, re.MULTILINE) == ["export default function (component) {"]
+@pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
+def test_a_components_modules_become_one(component: Component) -> None:
+    """No import is left over, one default export, and nothing imported that doesn't come before."""
+    assert not re.search(r"^import ", component.script, re.MULTILINE)
+    exports = re.findall(r"^export .*$", component.script, re.MULTILINE)
+    assert exports == ["export default function (component) {"]
+    before: set[Path] = set()
+    for module in component.modules:
+        path = FOLDER / module
+        imported = re.findall(r'^import .* from "(.*)";$', path.read_text("utf-8"), re.MULTILINE)
+        assert {(path.parent / name).resolve() for name in imported} <= before, module
+        before.add(path.resolve())
 
 
 def test_every_strategy_has_a_colour_in_light_and_dark() -> None:

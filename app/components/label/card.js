@@ -2,9 +2,9 @@
 // server says that it is stored. Streamlit calls the default function again with each new payload; what must
 // outlive such a call is kept on the root element.
 
-import { element, newId, painted, say } from "./dom.js";
-import { Notes } from "./notes.js";
-import { Queue } from "./queue.js";
+import { element, newId, painted, say } from "../shared/dom.js";
+import { Notes } from "../shared/notes.js";
+import { Queue } from "../shared/queue.js";
 import { Strip, merged } from "./strip.js";
 
 const KEYS = {

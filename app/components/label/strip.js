@@ -1,6 +1,6 @@
 // The last answers, newest last; a click on one opens a menu to correct it.
 
-import { element, glyph } from "./dom.js";
+import { element, glyph } from "../shared/dom.js";
 
 const CHOICES = [
   { answer: "no", word: "No", key: "n" },

@@ -1,0 +1,86 @@
+"""The parts of the page that change with every answer, written for the browser.
+
+Each is a Streamlit component (version 2) in a folder of its own: markup, style sheets, and small ES modules
+that are handed to Streamlit as one. They run in the page itself, inside a shadow root; what they have in
+common is in `shared`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamlit.components.v2.types import ComponentRenderer
+
+FOLDER = Path(__file__).parent
+
+_IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component, by the files that it is made of.
+
+    Parameters
+    ----------
+    name : str
+        By which Streamlit knows it.
+    markup, styles, modules : tuple of str
+        Files in this folder, joined in their order: of style sheets the later outranks the earlier, of
+        modules each imports only earlier ones.
+    """
+
+    name: str
+    markup: tuple[str, ...]
+    styles: tuple[str, ...]
+    modules: tuple[str, ...]
+
+    def show(self, payload: Mapping[str, Any], *, key: str) -> None:
+        """Show the component with `payload`.
+
+        What the browser sends is found by `answers_of` in the run that it causes.
+        """
+        self._renderer(data=dict(payload), key=key, on_pending_change=_nothing)
+
+    @property
+    def script(self) -> str:
+        """The modules as one: imports between them fall away, the default export stays."""
+        return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read(name))) for name in self.modules)
+
+    @cached_property
+    def _renderer(self) -> ComponentRenderer:
+        import streamlit as st
+
+        html, css = "\n".join(map(_read, self.markup)), "\n".join(map(_read, self.styles))
+        return st.components.v2.component(f"marginalia_{self.name}", html=html, css=css, js=self.script)
+
+
+LABEL = Component(
+    "label",
+    markup=("shared/glyphs.html", "label/card.html"),
+    styles=("shared/base.css", "label/stage.css", "shared/margin.css", "label/layouts.css"),
+    modules=("shared/dom.js", "shared/queue.js", "shared/notes.js", "label/strip.js", "label/card.js"),
+)
+"""One item, its answers, and the numbers in the margin."""
+
+COMPONENTS = (LABEL,)
+
+
+def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the browser last sent for a component, from its entry in the session state."""
+    pending = state.get("pending")
+    return [answer for answer in pending if isinstance(answer, dict)] if isinstance(pending, list) else []
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text("utf-8")
+
+
+def _nothing() -> None:
+    """Streamlit keeps only state that has a callback."""
