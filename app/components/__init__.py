@@ -65,7 +65,15 @@ LABEL = Component(
     "label",
     markup=("shared/glyphs.html", "label/card.html"),
     styles=("shared/base.css", "label/stage.css", "shared/margin.css", "label/layouts.css"),
-    modules=("shared/dom.js", "shared/queue.js", "shared/notes.js", "label/strip.js", "label/card.js"),
+    modules=(
+        "shared/dom.js",
+        "shared/keys.js",
+        "shared/queue.js",
+        "shared/figures.js",
+        "shared/notes.js",
+        "label/strip.js",
+        "label/card.js",
+    ),
 )
 """One item, its answers, and the numbers in the margin."""
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import words
 from app.components import LABEL, answers_of
-from app.server import landing
+from app.pages.chosen import chosen_project, chosen_session, pick_concept
 from app.strategies import label_of
 from app.workspace import current
 from core.errors import InputError
@@ -41,62 +41,6 @@ def main() -> None:
         pick_strategy(project, session)
     with st.container(key="card"):
         show_card(project, session)
-
-
-def chosen_project() -> Project:
-    """The project of the address; else the one before; else the one that the server was started for."""
-    workspace = current()
-    key = st.query_params.get("project") or st.session_state.get("project") or landing()
-    if key is None:
-        st.switch_page("start.py")
-    project = workspace.project(key)
-    st.session_state["project"] = key
-    put_into_address("project", key)
-    return project
-
-
-def chosen_session(project: Project) -> LabelingSession:
-    """The session of the address, so that a reload or another server goes on with it; else a new one."""
-    sessions = st.session_state.setdefault("sessions", {})
-    concept = st.session_state.get(("concept", project.key))
-    wanted = st.query_params.get("session") or sessions.get((project.key, concept))
-    session = project.session(wanted, concept)
-    sessions[project.key, session.concept.record.id] = session.id
-    sessions[project.key, None] = session.id
-    put_into_address("session", session.id)
-    return session
-
-
-def put_into_address(name: str, value: str) -> None:
-    """Each write is a message to the browser, even if nothing changes."""
-    if st.query_params.get(name) != value:
-        st.query_params[name] = value
-
-
-def pick_concept(project: Project, session: LabelingSession) -> None:
-    """The project's questions; another question is another session."""
-    concepts = {concept.id: concept for concept in project.concepts()}
-
-    def named(concept: int) -> str:
-        """The browser tells options apart by what they are called: alike questions need their names."""
-        question = concepts[concept].question
-        alike = sum(other.question == question for other in concepts.values())
-        return question if alike == 1 else f"{question} ({concepts[concept].name})"
-
-    def picked() -> None:
-        st.session_state["concept", project.key] = st.session_state["question"]
-        st.query_params.pop("session", None)
-
-    st.session_state["question"] = session.concept.record.id
-    st.selectbox(
-        "Question",
-        list(concepts),
-        format_func=named,
-        key="question",
-        on_change=picked,
-        label_visibility="collapsed",
-        width=230,
-    )
 
 
 def pick_strategy(project: Project, session: LabelingSession) -> None:

@@ -3,6 +3,7 @@
 // outlive such a call is kept on the root element.
 
 import { element, newId, painted, say } from "../shared/dom.js";
+import { isField, mayChoose, releaseFocus } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Queue } from "../shared/queue.js";
 import { Strip, merged } from "./strip.js";
@@ -20,7 +21,6 @@ const KEYS = {
   arrowup: "unsure",
   backspace: "undo",
 };
-const FIELD_ROLES = "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
 
 // Milliseconds.
 const PRESSED = 120; // how long a button shows that it was pressed
@@ -338,33 +338,6 @@ class Card {
 /** Whether an image will come without anybody's doing. */
 function mayStillCome(waiting) {
   return waiting !== null && (!waiting.exhausted || waiting.done < waiting.total);
-}
-
-/** Whether a key press is meant for a field: letters for text, arrows for everything that is set by them. */
-function isField(event) {
-  const target = event.composedPath()[0];
-  if (!target?.closest) return false;
-  if (target.isContentEditable || target.closest("textarea,select") || target.closest(FIELD_ROLES)) return true;
-  const input = target.closest("input");
-  return Boolean(input) && !["checkbox", "button", "submit", "file"].includes(input.type);
-}
-
-/** Whether an event may pick an option of one of Streamlit's pickers. */
-function mayChoose(event) {
-  return event.key === "Enter" || event.composedPath().some((part) => part.role === "option");
-}
-
-/** Give the keys back to the card as soon as the picker that has the focus is closed. */
-async function releaseFocus() {
-  for (let tries = 0; tries < 30; tries += 1) {
-    await painted();
-    const active = document.activeElement;
-    if (!active?.closest("[data-testid=stSelectbox]")) return;
-    if (active.getAttribute("aria-expanded") !== "true") {
-      active.blur();
-      return;
-    }
-  }
 }
 
 export default function (component) {

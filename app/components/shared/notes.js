@@ -1,15 +1,9 @@
 // The notes in the margin: the numbers of the round whose image is in view, each with its course.
 
-import { drawn, element, glyph, say } from "./dom.js";
+import { element, glyph, say } from "./dom.js";
+import { ABSENT, Figure, Tally, fixed, whole } from "./figures.js";
 
-const ABSENT = "–";
-const WIDTH = 116;
-const HEIGHT = 28;
 const MARGIN_NAME = ["|w", element("sup", {}, "T"), "x|"];
-
-const whole = (value) => Math.round(value).toLocaleString("en-US");
-const fixed = (digits) => (value) =>
-  value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 // In the order in which they are always read: what it cost, how near, how much was looked at, what was learned.
 const ROWS = [
@@ -59,14 +53,6 @@ const ROWS = [
   },
 ];
 
-const COUNTS = [
-  { name: "no", word: "no", symbol: "g-no" },
-  { name: "yes", word: "yes", symbol: "g-yes" },
-  { name: "skip", word: "skipped", symbol: "g-skip" },
-  { name: "unsure", word: "unsure", symbol: "g-unsure", hideZero: true },
-  { name: "left", word: "left" },
-];
-
 const WHY = {
   "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
   example: (round) => ["Like the examples", `, round ${round}`],
@@ -75,48 +61,35 @@ const WHY = {
 };
 
 export class Notes {
-  #rows;
+  #figures;
   #briefs;
-  #counts;
-  #bar;
+  #tally;
   #chosen;
 
   constructor(card) {
-    this.#rows = ROWS.map((row) => makeRow(row, card.querySelector(".rows")));
+    const list = card.querySelector(".rows");
+    this.#figures = ROWS.map((row) => new Figure(list, nameOf(row), row.unit));
     this.#briefs = ROWS.slice(0, 4).map((row) => makeBrief(row, card.querySelector(".brief")));
-    this.#counts = COUNTS.map((count) => makeCount(count, card.querySelector(".counts")));
-    this.#bar = card.querySelector(".bar");
+    this.#tally = new Tally(card);
     this.#chosen = card.querySelector(".chosen");
   }
 
   show({ notes, history, round, item }) {
     ROWS.forEach((row, i) => {
-      const { whole: place, value, unit, aside, course } = this.#rows[i];
-      place.hidden = row.absent?.(notes) ?? false;
-      say(value, write(row, notes));
-      unit.hidden = notes[row.name] == null;
-      say(aside, row.aside(notes));
-      course.setAttribute("d", trace(history[row.name] ?? [], row.scale));
-      moveDot(course.nextSibling, history[row.name] ?? [], row.scale);
+      this.#figures[i].show({
+        value: written(row, notes),
+        aside: row.aside(notes),
+        history: history[row.name],
+        scale: row.scale,
+        hidden: row.absent?.(notes) ?? false,
+      });
     });
     this.#briefs.forEach(({ value, aside }, i) => {
-      say(value, write(ROWS[i], notes));
+      say(value, written(ROWS[i], notes) ?? ABSENT);
       if (aside) say(aside, ROWS[i].aside(notes));
     });
-    this.#showCounts(notes.counts);
+    this.#tally.show(notes.counts);
     this.#showChosen(notes, round, item);
-  }
-
-  #showCounts(counts) {
-    COUNTS.forEach(({ name, hideZero }, i) => {
-      say(this.#counts[i].value, whole(counts[name]));
-      this.#counts[i].whole.hidden = Boolean(hideZero) && !counts[name];
-    });
-    const rest = counts.skip + counts.unsure;
-    for (const [name, share] of Object.entries({ no: counts.no, yes: counts.yes, rest })) {
-      this.#bar.querySelector(`.${name}`).style.flexGrow = share;
-      this.#bar.querySelector(`.${name}`).hidden = !share;
-    }
   }
 
   #showChosen(notes, round, item) {
@@ -124,9 +97,9 @@ export class Notes {
       notes.strategy_label,
       notes.awaited ? ` chose this item while ${notes.awaited} is prepared` : ` chose this item, round ${round}`,
     ];
-    const written = item ? `${notes.strategy} ${who}${rest}` : "";
-    if (this.#chosen.dataset.written === written) return;
-    this.#chosen.dataset.written = written;
+    const said = item ? `${notes.strategy} ${who}${rest}` : "";
+    if (this.#chosen.dataset.written === said) return;
+    this.#chosen.dataset.written = said;
     this.#chosen.replaceChildren();
     if (!item) return;
     const symbol = this.#chosen.getRootNode().getElementById(`s-${notes.strategy}`) ? notes.strategy : "other";
@@ -134,27 +107,13 @@ export class Notes {
   }
 }
 
-function write(row, notes) {
+function written(row, notes) {
   const value = notes[row.name];
-  return value == null ? ABSENT : row.write(value);
+  return value == null ? null : row.write(value);
 }
 
 function nameOf(row) {
   return row.parts ? row.parts.map((part) => part.cloneNode?.(true) ?? part) : [row.label];
-}
-
-function makeRow(row, list) {
-  const value = element("span", { className: "value" });
-  const aside = element("span", { className: "aside" });
-  const course = drawn("path", { class: "course" });
-  const dot = drawn("circle", { class: "dot", r: 4 });
-  const size = { width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}` };
-  const chart = drawn("svg", { class: "chart", "aria-hidden": "true", ...size }, course, dot);
-  const unit = element("span", { className: "unit" }, row.unit);
-  const figure = element("dd", {}, element("span", {}, value, unit), chart);
-  const place = element("div", {}, element("dt", {}, element("span", {}, ...nameOf(row)), aside), figure);
-  list.append(place);
-  return { whole: place, value, unit, aside, course };
 }
 
 function makeBrief(row, list) {
@@ -164,36 +123,4 @@ function makeBrief(row, list) {
   const below = element("small", {}, ...(aside ? [aside] : row.parts ? nameOf(row) : [row.brief]));
   list.append(element("li", {}, element("span", {}, value, unit), below));
   return { value, aside };
-}
-
-function makeCount({ name, word, symbol }, list) {
-  const value = element("b");
-  const label = element("span", {}, ...(symbol ? [glyph(symbol)] : []), element("span", { className: "word" }, word));
-  const place = element("li", { className: name }, value, label);
-  list.append(place);
-  return { whole: place, value };
-}
-
-function points(values, scale) {
-  const heights = values.map((value) => (value == null ? null : scale(Math.max(value, 1e-9))));
-  const known = heights.filter((height) => height !== null);
-  if (!known.length) return [];
-  const low = Math.min(...known);
-  const span = Math.max(...known) - low;
-  const step = Math.min(8, (WIDTH - 8) / Math.max(1, values.length - 1));
-  const y = (height) => HEIGHT - 5 - (span > 1e-9 ? ((height - low) / span) * (HEIGHT - 10) : (HEIGHT - 10) / 2);
-  return heights.flatMap((height, i) => (height === null ? [] : [[WIDTH - 5 - (values.length - 1 - i) * step, y(height)]]));
-}
-
-function trace(values, scale) {
-  const found = points(values, scale);
-  if (found.length < 2) return "";
-  return `M${found.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`;
-}
-
-function moveDot(dot, values, scale) {
-  const last = values.length && values.at(-1) != null ? points(values, scale).at(-1) : null;
-  dot.setAttribute("cx", last ? last[0].toFixed(1) : 0);
-  dot.setAttribute("cy", last ? last[1].toFixed(1) : 0);
-  dot.setAttribute("visibility", last ? "visible" : "hidden");
 }

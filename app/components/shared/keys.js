@@ -1,0 +1,32 @@
+// Whom a key is meant for: the component, one of its fields, or one of Streamlit's.
+
+import { painted } from "./dom.js";
+
+const FIELD_ROLES = "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
+
+/** Whether a key press is meant for a field: letters for text, arrows for everything that is set by them. */
+export function isField(event) {
+  const target = event.composedPath()[0];
+  if (!target?.closest) return false;
+  if (target.isContentEditable || target.closest("textarea,select") || target.closest(FIELD_ROLES)) return true;
+  const input = target.closest("input");
+  return Boolean(input) && !["checkbox", "button", "submit", "file"].includes(input.type);
+}
+
+/** Whether an event may pick an option of one of Streamlit's pickers. */
+export function mayChoose(event) {
+  return event.key === "Enter" || event.composedPath().some((part) => part.role === "option");
+}
+
+/** Give the keys back to the page as soon as the picker that has the focus is closed. */
+export async function releaseFocus() {
+  for (let tries = 0; tries < 30; tries += 1) {
+    await painted();
+    const active = document.activeElement;
+    if (!active?.closest("[data-testid=stSelectbox]")) return;
+    if (active.getAttribute("aria-expanded") !== "true") {
+      active.blur();
+      return;
+    }
+  }
+}
