@@ -11,6 +11,8 @@ LABELS = {
     "eh-hash": "EH-Hash",
     "bh-hash": "BH-Hash",
     "lbh-hash": "LBH-Hash",
+    "likely-positive": "Likely positive",
+    "mixture": "Mixture",
     "example": "Like the examples",
 }
 """Strategies as the page names them."""

@@ -66,6 +66,8 @@ STRATEGY_COLOURS = {
     "eh-hash": ("#7A2880", "#DB9FEB"),
     "bh-hash": ("#A02228", "#EF6360"),
     "lbh-hash": ("#0E6E8C", "#58C4E4"),
+    "likely-positive": ("#D6336C", "#FF7BC0"),
+    "mixture": ("#3F6B00", "#B5E36A"),
 }
 """Colours of the query strategies, light and dark."""
 

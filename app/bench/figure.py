@@ -31,9 +31,10 @@ _MARKERS = {
     "h-hash": "^",
     "eh-hash": "v",
     "bh-hash": "D",
+    "likely-positive": "P",
 }
 _DASHES = {"random": ":", "subsample": "--", "h-hash": "--"}
-_OTHERS = "P"
+_OTHERS = "h"
 _INK, _SECOND, _LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
 _OFFSETS = [(dx, dy) for dy in (0, 10, -10, 20, -20, 30, -30) for dx in (8, -8, 0)]
 """Where a label may stand beside a point, in points of type, the nearest first."""

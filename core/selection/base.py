@@ -52,6 +52,8 @@ class Selection:
         How many items the index covers; those added to the pool later are not among them.
     probability : float or None
         The chance that a given item had of being selected, where the strategy knows it.
+    parts : tuple of str
+        Which part of a mixture chose each item; empty for other strategies.
     """
 
     ids: Ids
@@ -60,6 +62,7 @@ class Selection:
     scored: int
     items: int
     probability: float | None = None
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +123,7 @@ class Choice:
     margins: NDArray[np.float64]
     scored: int
     probability: float | None = None
+    parts: tuple[str, ...] = ()
 
     @classmethod
     def nothing(cls) -> Choice:
@@ -174,6 +178,14 @@ class QueryStrategy(ABC):
         """Take over what `arrays` gave, memory-mapped and checked, instead of `prepare`."""
 
     @property
+    def index_name(self) -> str:
+        """The name of the strategy whose index it asks: its own, if it doesn't ask another's.
+
+        That strategy, made with `index_params`, builds the index, and both can share it.
+        """
+        return self.name
+
+    @property
     def n_items(self) -> int:
         """How many rows of the pool this index covers."""
         return len(self.pool_)
@@ -219,21 +231,25 @@ class QueryStrategy(ABC):
         later.grow(self, pool, progress)
         return later
 
-    def sharing(self, other: Self) -> Self:
+    def sharing(self, other: QueryStrategy) -> Self:
         """Instead of `fit`: cover what `other` covers, with the index that it has.
 
         Raises
         ------
         InputError
-            If the two differ in more than `query_params`.
+            If the two differ in `index_name` or `index_params`.
         """
-        if type(self) is not type(other) or self.index_params() != other.index_params():
+        if (self.index_name, self.index_params()) != (other.index_name, other.index_params()):
             raise InputError(
                 f"{self.name} with {self.index_params()} cannot share the index of {other.name} "
                 f"with {other.index_params()}"
             )
-        self._cover(other.pool_)
-        self.restore(other.arrays())
+        return self.restored(other.pool_, other.arrays())
+
+    def restored(self, pool: PoolRows, arrays: Arrays) -> Self:
+        """Instead of `fit`: cover `pool` with the index of which these are the `arrays`."""
+        self._cover(pool)
+        self.restore(arrays)
         return self
 
     def select(
@@ -302,6 +318,7 @@ class QueryStrategy(ABC):
                 scored=choice.scored,
                 items=self.n_items,
                 probability=choice.probability,
+                parts=choice.parts,
             )
             if len(choice.ids)
             else None
@@ -344,12 +361,9 @@ class QueryStrategy(ABC):
         if header["pool"] != _fingerprint(covered):
             raise InputError(f"{folder} was made for another pool: build the index again")
         try:
-            strategy = cls(**header["params"])
-            strategy._cover(covered)
-            strategy.restore(arrays)
+            return cls(**header["params"]).restored(covered, arrays)
         except (KeyError, TypeError) as error:
             raise InputError(f"{folder} was made by another version: build the index again") from error
-        return strategy
 
     def _query(self, request: Request) -> Query:
         n, hyperplane = request.n, request.hyperplane
@@ -371,7 +385,13 @@ class QueryStrategy(ABC):
             return choice
         X = self.pool_.rows(np.searchsorted(self.pool_.ids, choice.ids))
         kept = diverse(X, request.n, request.diversity * typical_angle(self.pool_))
-        return replace(choice, ids=choice.ids[kept], margins=choice.margins[kept], probability=None)
+        return replace(
+            choice,
+            ids=choice.ids[kept],
+            margins=choice.margins[kept],
+            probability=None,
+            parts=tuple(choice.parts[place] for place in kept) if choice.parts else (),
+        )
 
     def _cover(self, pool: PoolRows) -> None:
         self.pool_ = pool

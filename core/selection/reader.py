@@ -70,9 +70,13 @@ class RowReader:
         if pool.dtype == np.float32:
             self._segments = _Segments.of(list(pool.blocks()))
 
+    def scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
+        """wᵀx + b of these rows in float64, each a function of that row's features alone."""
+        return self._products(rows, hyperplane.normal) + hyperplane.bias
+
     def margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
-        """|wᵀx + b| of these rows in float64, each a function of that row's features alone."""
-        return np.abs(self._products(rows, hyperplane.normal) + hyperplane.bias)
+        """|wᵀx + b| of these rows in float64, see `scores`."""
+        return np.abs(self.scores(rows, hyperplane))
 
     def rough_margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
         """As `margins`, summed in float32: wrong by at most `core.selection.nearest.float32_error`."""

@@ -9,7 +9,9 @@ from core.errors import InputError
 from core.selection.base import QueryStrategy
 from core.selection.exhaustive import ExhaustiveSearch
 from core.selection.hashed import BHHashSearch, EHHashSearch, HHashSearch, LBHHashSearch
+from core.selection.likely import LikelyPositive
 from core.selection.margin import MarginIndex
+from core.selection.mixture import Mixture
 from core.selection.random import RandomSampling
 from core.selection.subsample import Subsample
 
@@ -27,6 +29,8 @@ STRATEGIES: dict[str, type[QueryStrategy]] = {
         EHHashSearch,
         BHHashSearch,
         LBHHashSearch,
+        LikelyPositive,
+        Mixture,
     )
 }
 

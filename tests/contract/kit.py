@@ -39,6 +39,10 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "lbh-hash, orders": ("lbh-hash", {**PAPER, "n_functions": 5, "n_samples": 50, "structure": "orders"}),
     "lbh-hash, scan": ("lbh-hash", {**SMALL, "n_functions": 70, "n_samples": 9, "structure": "scan"}),
     "bh-hash, orders": ("bh-hash", {**PAPER, "structure": "orders"}),
+    "likely-positive": ("likely-positive", {}),
+    "mixture": ("mixture", {}),
+    "mixture, without likely positives": ("mixture", {"margin": 0.4, "likely": 0.0, "random": 0.6}),
+    "mixture, of one part": ("mixture", {"margin": 0.0, "likely": 1.0, "random": 0.0}),
 }
 assert {name for name, _ in VARIANTS.values()} == set(STRATEGIES)
 
@@ -68,8 +72,8 @@ def make(variant: str, random_state: int = 0) -> QueryStrategy:
 
 
 def nearest(variant: str) -> bool:
-    """Whether the strategy's answer is ordered by distance."""
-    return variant not in ("random", "a researcher's own")
+    """Whether the strategy looks for the nearest items, and its answer is ordered by distance."""
+    return variant.split(",")[0] not in ("random", "likely-positive", "mixture", "a researcher's own")
 
 
 def gaussian_pool(n: int, d: int = 8, *, seed: int = 0, lean: float = 1.0) -> ArrayPool:

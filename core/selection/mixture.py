@@ -1,0 +1,160 @@
+"""A mixture: every item is chosen by one of several strategies, drawn with adjustable shares.
+
+Items near the hyperplane teach most about where it should be, likely positives bring the examples of a rare
+class without which it can't be anywhere near, and random items reach what the classifier would never ask
+about. Osugi et al. [1] toss a coin in each round for the same reason, to balance what is known against what
+is not; here the coin's odds are the user's.
+
+References
+----------
+.. [1] T. Osugi, D. Kun, S. Scott: Balancing exploration and exploitation: a new algorithm for active machine
+       learning, ICDM 2005.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isclose
+from typing import Any, Self
+
+import numpy as np
+
+from core.errors import InputError
+from core.geometry import Hyperplane
+from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from core.selection.likely import LikelyPositive
+from core.selection.margin import MarginIndex
+from core.selection.random import RandomSampling
+from core.selection.reader import PoolRows, Rows
+
+PARTS = ("margin", "likely", "random")
+"""In the order in which they choose, where several items are wanted: none takes what another one took."""
+
+_DRAWING = 1
+"""Keeps what draws the parts apart from what draws the random items."""
+
+
+class Mixture(QueryStrategy):
+    """Items near the hyperplane, likely positives and random ones, in adjustable shares.
+
+    Each item's part is drawn from the query's seed, and `Selection.parts` names it. Where several items are
+    wanted, each part gives as many as were drawn for it, and they come in the order of the draws.
+
+    Parameters
+    ----------
+    margin, likely, random : float, 0 … 1
+        The shares of the margin index, of `likely-positive` and of `random`; they add up to 1.
+    random_state : int
+    """
+
+    name = "mixture"
+    query_params = frozenset(PARTS)
+
+    parts_: dict[str, QueryStrategy]
+
+    def __init__(
+        self, *, margin: float = 0.5, likely: float = 0.3, random: float = 0.2, random_state: int = 0
+    ) -> None:
+        super().__init__(random_state=random_state)
+        self.margin = margin
+        self.likely = likely
+        self.random = random
+
+    @property
+    def index_name(self) -> str:
+        """See `QueryStrategy.index_name`."""
+        return MarginIndex.name
+
+    def index_params(self) -> dict[str, Any]:
+        """See `QueryStrategy.index_params`."""
+        return self._margin_index().index_params()
+
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `QueryStrategy.prepare`."""
+        self._check()
+        self._use(self._margin_index().fit(pool, progress=progress))
+
+    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `QueryStrategy.grow`."""
+        self._use(old.parts_["margin"].extended(pool, progress=progress))
+
+    def choose(self, query: Query) -> Choice:
+        """See `QueryStrategy.choose`."""
+        return self.choose_many([query])[0]
+
+    def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
+        """See `QueryStrategy.choose_many`; a part answers all that were drawn for it together."""
+        drafts = [_Draft(query, self._drawn(query)) for query in queries]
+        for number, part in enumerate(self.parts_.values()):
+            asked = [draft for draft in drafts if number in draft.drawn]
+            found = part.choose_many([draft.query(number) for draft in asked])
+            for draft, choice in zip(asked, found, strict=True):
+                draft.take(number, choice)
+        return [draft.choice(self.n_items) for draft in drafts]
+
+    def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
+        """See `QueryStrategy.remember`: what the margin index remembers."""
+        return self.parts_["margin"].remember(hyperplanes)
+
+    def arrays(self) -> Arrays:
+        """See `QueryStrategy.arrays`: those of the margin index."""
+        return self.parts_["margin"].arrays()
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `QueryStrategy.restore`."""
+        self._check()
+        self._use(self._margin_index().restored(self.pool_, arrays))
+
+    def _margin_index(self) -> MarginIndex:
+        return MarginIndex(random_state=self.random_state)
+
+    def _use(self, margin_index: QueryStrategy) -> None:
+        others = (LikelyPositive(), RandomSampling(random_state=self.random_state))
+        self.parts_ = dict(
+            zip(PARTS, (margin_index, *(part.fit(self.pool_) for part in others)), strict=True)
+        )
+
+    def _check(self) -> None:
+        shares = [getattr(self, part) for part in PARTS]
+        if min(shares) < 0 or not isclose(sum(shares), 1, abs_tol=1e-6):
+            said = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
+            raise InputError(f"the shares of a mixture must be at least 0 and add up to 1, got {said}")
+
+    def _drawn(self, query: Query) -> Rows:
+        """The number of the part that chooses each item."""
+        rng = np.random.default_rng([self.random_state, query.seed, _DRAWING])
+        ends = np.cumsum([getattr(self, part) for part in PARTS])
+        u = rng.random(min(query.n, self.n_items))
+        return np.searchsorted(ends / ends[-1], u, side="right")
+
+
+class _Draft:
+    """The answer to one query, as far as its parts have chosen."""
+
+    def __init__(self, query: Query, drawn: Rows) -> None:
+        self.drawn = drawn
+        self._query = query
+        self._taken: list[tuple[Rows, Choice]] = []
+
+    def query(self, number: int) -> Query:
+        """What the part of this number is asked."""
+        exclude = self._query.exclude
+        for _, choice in self._taken:
+            exclude = np.union1d(exclude, choice.ids)
+        return replace(self._query, n=int(np.count_nonzero(self.drawn == number)), exclude=exclude)
+
+    def take(self, number: int, choice: Choice) -> None:
+        """The part's answer, which holds fewer items than were drawn for it only where no more are left."""
+        self._taken.append((np.flatnonzero(self.drawn == number)[: len(choice.ids)], choice))
+
+    def choice(self, n_items: int) -> Choice:
+        """The whole, in the order of the draws."""
+        places = np.concatenate([places for places, _ in self._taken])
+        order = np.argsort(places)
+        return Choice(
+            np.concatenate([choice.ids for _, choice in self._taken])[order],
+            np.concatenate([choice.margins for _, choice in self._taken])[order],
+            scored=min(sum(choice.scored for _, choice in self._taken), n_items),
+            parts=tuple(PARTS[number] for number in self.drawn[places[order]]),
+        )

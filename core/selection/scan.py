@@ -1,0 +1,76 @@
+"""A scan of the whole pool that keeps the n items of the smallest key, a key being a function of wᵀx + b.
+
+The pool is scored in float32, block by block, for all queries at once. Of a block only the rows that may have
+a smaller key than the n kept so far are computed in float64 (see `core.selection.nearest`), while they are
+still in the cache. So a scan remembers n rows a query, however large the pool is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.selection.base import Choice, Query
+from core.selection.exclusion import excluded_rows
+from core.selection.nearest import at_most, balanced, float32_error, nearest_first, within_reach
+from core.selection.reader import PoolRows, RowReader
+
+
+def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.ufunc) -> list[Choice]:
+    """The n items of the smallest key for each query, the smallest first, ties by the lower id.
+
+    Parameters
+    ----------
+    pool : PoolRows
+        What is scanned.
+    reader : RowReader
+        Of this pool.
+    queries : sequence of Query
+        All are answered by one pass.
+    key : ufunc
+        Of wᵀx + b, with no steeper a slope than 1: `np.abs` for the nearest items, `np.negative` for those
+        that are the furthest on the positive side.
+    """
+    scans = [_Scan(pool, reader, query, key) for query in queries]
+    for first_row, scores in pool.score_blocks([one.hyperplane for one in scans]):
+        for one, own in zip(scans, scores, strict=True):
+            one.go_on(first_row, own)
+    return [one.choice() for one in scans]
+
+
+class _Scan:
+    """The n rows of the smallest key so far, for one query."""
+
+    def __init__(self, pool: PoolRows, reader: RowReader, query: Query, key: np.ufunc) -> None:
+        self.hyperplane, self._unit = balanced(query.plane())
+        self._pool = pool
+        self._reader = reader
+        self._n = query.n
+        self._key = key
+        self._excluded = excluded_rows(pool, query)
+        self._error = float32_error(self.hyperplane)
+        self._rows = np.empty(0, dtype=np.int64)
+        self._keys = np.empty(0)
+
+    def go_on(self, first_row: int, scores: NDArray[np.float32]) -> None:
+        """Take in the rows from `first_row` on, whose float32 scores are overwritten."""
+        keys = self._key(scores, out=scores)
+        start, end = np.searchsorted(self._excluded, [first_row, first_row + len(keys)])
+        keys[self._excluded[start:end] - first_row] = np.inf
+        if len(self._rows) < self._n:
+            near = within_reach(keys, self._n, self._error)
+        else:
+            near = at_most(keys, self._keys[-1] + self._error)
+        if len(near):
+            rows = first_row + near
+            exact = self._key(self._reader.scores(rows, self.hyperplane))
+            self._rows, self._keys = nearest_first(
+                np.concatenate([self._rows, rows]), np.concatenate([self._keys, exact]), self._n
+            )
+
+    def choice(self) -> Choice:
+        """The answer, when all rows were taken in."""
+        margins = np.abs(self._keys) * self._unit
+        return Choice(self._pool.ids[self._rows], margins, scored=len(self._pool))
