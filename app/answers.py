@@ -19,15 +19,17 @@ MOST_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Parsed:
-    """Answers fit for the log, and those that are not."""
+    """Answers fit for the log, and those that are not; `following` is what the browser showed after which."""
 
     records: list[AnswerRecord]
+    following: dict[str, str]
     refused: list[Refusal]
 
 
 def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSession) -> Parsed:
     """Turn the browser's queue into records; what is malformed is refused, the rest goes on."""
     records: list[AnswerRecord] = []
+    following: dict[str, str] = {}
     refused: list[Refusal] = []
     for answer in list(answers)[:MOST_AT_ONCE]:
         try:
@@ -37,10 +39,12 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSess
                 refused.append(Refusal(record.id, "conflict", reason))
             else:
                 records.append(record)
+                if isinstance(shown := answer.get("next"), str):
+                    following[record.id] = shown
         except (KeyError, TypeError, ValueError) as error:
             name = str(answer.get("id", "?")) if isinstance(answer, Mapping) else "?"
             refused.append(Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}"))
-    return Parsed(records, refused)
+    return Parsed(records, following, refused)
 
 
 def _is_second(record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]) -> bool:

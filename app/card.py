@@ -12,7 +12,7 @@ from app.pictures import data_url
 from app.strategies import label_of
 from app.training import accuracy_of_always_no
 from core.errors import InputError
-from storage import Refusal, SelectionRecord
+from storage import Counts, Refusal, SelectionRecord
 
 if TYPE_CHECKING:
     from app.service import LabelingSession
@@ -35,8 +35,9 @@ def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Re
             "examples": session.concept.example_pictures(),
         },
         "round": shown.round if shown else 0,
-        "item": _item(session, shown) if shown else None,
-        "notes": _notes(session, shown),
+        "item": _item(session, shown) | {"src": _picture(session, shown.item)} if shown else None,
+        "notes": _notes(session, shown, session.concept.catch_up().counts),
+        **_ahead(session),
         "history": _history(list(session.history)),
         "strip": _strip(session),
         "acked": list(acked),
@@ -52,9 +53,25 @@ def _item(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
     return {
         "id": shown.item,
         "selection": shown.id,
-        "src": _picture(session, shown.item),
         "alt": pool.source.name(shown.item),
     }
+
+
+def _ahead(session: LabelingSession) -> dict[str, Any]:
+    """What would follow each answer, with the pictures of those items; and whether it is still to come."""
+    ahead = session.ahead
+    if ahead is None or session.shown is None or ahead.shown.id != session.shown.id:
+        return {"next": {}, "pictures": {}, "next_is_coming": False}
+    views = {
+        word: {
+            "round": future.chosen.record.round,
+            "item": _item(session, future.chosen.record),
+            "notes": _notes(session, future.chosen.record, future.counts),
+        }
+        for word, future in ahead.futures.items()
+    }
+    pictures = {str(item): _picture(session, item) for item in sorted(ahead.items)}
+    return {"next": views, "pictures": pictures, "next_is_coming": not ahead.is_done}
 
 
 def _picture(session: LabelingSession, item: int) -> str:
@@ -71,9 +88,8 @@ def _thumbnail(session: LabelingSession, item: int) -> str:
         return ""
 
 
-def _notes(session: LabelingSession, shown: SelectionRecord | None) -> dict[str, Any]:
+def _notes(session: LabelingSession, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:
     pool = session.project.pool
-    counts = session.concept.catch_up().counts
     n_items = len(pool) if pool else 0
     return {
         "selection_ms": shown.selection_ms if shown else None,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -58,8 +60,10 @@ class Project:
             opened.callback(self.indexes.close)
             self.memories = Memories()
             opened.callback(self.memories.close)
+            self.executor = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="ahead")
+            opened.callback(self.executor.shutdown, cancel_futures=True)
             self._opened = opened.pop_all()
-        self.shown: dict[str, int] = {}
+        self._leases: dict[str, frozenset[int]] = {}
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
         self._sessions: dict[str, LabelingSession] = {}
@@ -68,6 +72,15 @@ class Project:
     def close(self) -> None:
         """Stop what runs in the background and let another process have the project."""
         self._opened.close()
+
+    def lease(self, session_id: str, items: Iterable[int]) -> None:
+        """Say what a session has in view, and what was sent ahead to it: nobody else is shown that."""
+        self._leases[session_id] = frozenset(items)
+
+    def leased(self, *, but_for: str) -> tuple[int, ...]:
+        """The items that all other sessions have, ascending."""
+        others = (items for session, items in list(self._leases.items()) if session != but_for)
+        return tuple(sorted(frozenset().union(*others)))
 
     @property
     def pool_path(self) -> Path:

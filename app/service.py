@@ -8,55 +8,46 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
+from app.ahead import Lookahead
 from app.answers import parse_answers
 from app.card import card, example_urls
-from app.training import (
-    REMEMBERED,
-    SKIPPED_TOO,
-    Trained,
-    accuracy,
-    choose,
-    excluded_items,
-    train_concept,
-    why_chosen,
-)
+from app.selecting import Chosen, Occasion, select_item
+from app.training import Trained, train_concept
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
 from storage import (
     AnswerRecord,
     ConceptRecord,
+    LabelLog,
     LabelState,
     Refusal,
     SelectionRecord,
     SessionRecord,
+    Standing,
     StorageError,
     new_id,
 )
 
 if TYPE_CHECKING:
     from app.project import Project
-    from storage.records import Why
+    from storage.records import AnswerWord
 
 HISTORY = 60
 """Rounds that the course of each number shows."""
 
-
-STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
-"""What chooses as long as there is no hyperplane."""
-
-
-ROUNDS_APART = 1_000_003
-"""Sessions with neighbouring seeds share no round's seed before this many rounds."""
-
 ATTENDED_SECONDS = 600
 """Somebody who opens a project afresh goes on with the last session, unless it was used within this time."""
+
+AHEAD_SECONDS = 0.25
+"""A card waits so long for what would follow; later the browser asks for it."""
+
+MODELS = 8
+"""Of a concept's last models, so many are kept: the one in use, and those looked ahead to."""
 
 
 class LiveConcept:
@@ -75,13 +66,29 @@ class LiveConcept:
         self._project = project
         self._lock = threading.RLock()
         self._state = LabelState(record.id)
+        self._models: OrderedDict[tuple[bytes, bytes, int, Pool], Trained] = OrderedDict()
         self.refresh_examples()
         self.catch_up()
+
+    @property
+    def log(self) -> LabelLog:
+        """The log that it follows."""
+        return self._project.log
 
     def catch_up(self) -> LabelState:
         """The state of the labels, with everything that is in the log by now."""
         with self._lock:
-            return self._project.log.catch_up(self._state)
+            return self.log.catch_up(self._state)
+
+    def standing(self) -> Standing:
+        """The labels, with everything that is in the log by now."""
+        with self._lock:
+            return self.catch_up().standing()
+
+    def supposing(self, item: int, annotator: str, answer: AnswerWord) -> Standing:
+        """The labels, if this were the annotator's next answer."""
+        with self._lock:
+            return self.catch_up().supposing(item, annotator, answer)
 
     def refresh_examples(self) -> None:
         """Take up examples that were added."""
@@ -94,11 +101,21 @@ class LiveConcept:
         """The examples as data URLs."""
         return self._example_pictures
 
-    def train(self, pool: Pool) -> Trained:
-        """Retrain on the labels as they are now."""
+    def train(self, pool: Pool, standing: Standing) -> Trained:
+        """Train on these labels; what was trained on the very same ones a moment ago serves again."""
+        labels = standing.labels
         with self._lock:
-            labels, examples, through = self.catch_up().labels(), self._examples, self._examples_through
-        return train_concept(pool, labels, examples, self.record, examples_through=through)
+            examples, through = self._examples, self._examples_through
+            key = (labels.items.tobytes(), labels.yes.tobytes(), through, pool)
+            if key in self._models:
+                self._models.move_to_end(key)
+                return replace(self._models[key], through=labels.through)
+        trained = train_concept(pool, labels, examples, self.record, examples_through=through)
+        with self._lock:
+            self._models[key] = trained
+            while len(self._models) > MODELS:
+                self._models.popitem(last=False)
+        return trained
 
 
 class LabelingSession:
@@ -128,6 +145,8 @@ class LabelingSession:
             project.log.recent_selections(record.id, HISTORY), maxlen=HISTORY
         )
         self.shown: SelectionRecord | None = None
+        self.ahead: Lookahead | None = None
+        self._changes = 0
         self.exhausted = False
         self.trouble: str | None = None
         self._touched = time.monotonic()
@@ -145,11 +164,11 @@ class LabelingSession:
         """
         with self._lock:
             parsed = parse_answers(answers, session=self)
-            result = self.project.log.append_answers(parsed.records)
+            result = self.project.log.append_answers(parsed.records, shown=list(parsed.following.values()))
             for answer in result.accepted:
-                self._take(answer)
-            refused = [*parsed.refused, *result.refused]
-            return self._card(acked=result.acknowledged, refused=refused)
+                self._take(answer, parsed.following.get(answer.id))
+        refused = [*parsed.refused, *result.refused]
+        return self._card(acked=result.acknowledged, refused=refused)
 
     def is_attended(self) -> bool:
         """Whether somebody was at it within the last minutes."""
@@ -157,8 +176,7 @@ class LabelingSession:
 
     def card(self) -> dict[str, Any]:
         """What the page shows now."""
-        with self._lock:
-            return self._card()
+        return self._card()
 
     def set_strategy(self, name: str) -> dict[str, Any]:
         """Let the strategy `name` choose from now on, the item in view included.
@@ -173,8 +191,8 @@ class LabelingSession:
                 self.project.indexes.want(name)
                 self.strategy = name
                 self.project.log.update_session(self.id, strategy=name)
-                self._choose_next(self._trained())
-            return self._card()
+                self._choose_next()
+        return self._card()
 
     def revisit_skipped(self, include: bool = True) -> None:
         """Whether skipped items may come again."""
@@ -198,7 +216,7 @@ class LabelingSession:
             for image, feature in prepared:
                 self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
             self.concept.refresh_examples()
-            self._choose_next(self._trained())
+            self._choose_next()
 
     def _resume(self) -> None:
         """Show what was shown last, if it was not answered."""
@@ -207,93 +225,74 @@ class LabelingSession:
         if last is not None and not self.project.log.is_answered(last.id):
             self._show(last)
 
-    def _take(self, answer: AnswerRecord) -> None:
-        """One more answer is in the log: retrain, and choose the next item if this one was in view."""
-        trained = self._trained()
+    def _take(self, answer: AnswerRecord, following: str | None) -> None:
+        """One more answer is in the log: what follows it is in view already, or has to be chosen."""
         if answer.answer == "undo":
             self._show_again(answer)
-        elif self.shown is None or answer.selection_id == self.shown.id:
-            self._choose_next(trained)
+        elif answer.corrects is not None:
+            self._changes += 1
+        elif not (following and self._go_on_to(following)) and (
+            self.shown is None or answer.selection_id == self.shown.id
+        ):
+            self._choose_next()
 
-    def _trained(self) -> Trained | None:
-        pool = self.project.pool
-        return self.concept.train(pool) if pool is not None else None
+    def _go_on_to(self, selection_id: str) -> bool:
+        """Show what the browser shows since the answer; False where it is none of this session's."""
+        record = self.project.log.selection(selection_id)
+        if record is None or record.session_id != self.id:
+            return False
+        future = self.ahead.future(selection_id) if self.ahead else None
+        self._begin_round(record, future.chosen if future else None)
+        return True
 
     def _strategy(self, pool: Pool) -> QueryStrategy:
         """The session's strategy; as long as its index is being built, an exhaustive scan stands in."""
         ready = self.project.indexes.get(self.strategy)
         return ready if ready is not None else make_strategy("exhaustive").fit(pool)
 
-    def _choose_next(self, trained: Trained | None) -> None:
+    def _choose_next(self) -> None:
         """Choose what to show; where that can't be written down nothing is shown, and the card says why.
 
         The answers before are on the disk by then, and the next card tries again.
         """
         self.shown, self.trouble = None, None
         pool = self.project.pool
-        if pool is None or trained is None:
+        if pool is None:
             return
+        standing = self.concept.standing()
         try:
-            self._select(pool, trained)
+            chosen = select_item(self._occasion(pool), self.concept.train(pool, standing), standing)
+            self._begin_round(self.project.log.record_selection(chosen.record), chosen)
+        except PoolExhausted:
+            self.exhausted = True
+            self.project.lease(self.id, ())
         except StorageError as error:
             self.trouble = str(error)
 
-    def _select(self, pool: Pool, trained: Trained) -> None:
-        leased = sorted(item for session, item in self.project.shown.items() if session != self.id)
-        state = self.concept.catch_up()
-        exclude = excluded_items(state, leased, include_skipped=self.include_skipped)
-        number = self.history[-1].round + 1 if self.history else 1
-        seed = self._seed * ROUNDS_APART + number
+    def _occasion(self, pool: Pool) -> Occasion:
         strategy = self._strategy(pool)
-        remembered = self.project.memories.newest(self.id, strategy)
-        memory = remembered.memory if remembered else None
-        started = time.thread_time()
-        try:
-            selection = choose(pool, strategy, trained, exclude=exclude, seed=seed, memory=memory)
-        except PoolExhausted:
-            self.shown, self.exhausted = None, True
-            self.project.shown.pop(self.id, None)
-            return
-        computed_seconds = time.thread_time() - started
-        why = why_chosen(trained)
-        margin = float(selection.margins[0])
-        item = int(selection.ids[0])
-        parameters = strategy.params() if why == "strategy" else {}
-        if self.include_skipped:
-            parameters[SKIPPED_TOO] = True
-        if remembered and why == "strategy":
-            parameters[REMEMBERED] = remembered.digest
-        record = self.project.log.record_selection(
-            SelectionRecord(
-                session_id=self.id,
-                concept_id=self.concept.record.id,
-                round=number,
-                item=item,
-                why="skipped-again" if state.status(item) == "skip" else why,
-                strategy=strategy.name if why == "strategy" else STAND_INS[why],
-                parameters=parameters,
-                seed=seed,
-                pool_version=pool.version,
-                items_total=selection.items,
-                probability=selection.probability,
-                margin=None if np.isnan(margin) else margin,
-                selection_ms=1000 * selection.seconds,
-                items_scored=selection.scored,
-                retrain_ms=trained.retrain_ms,
-                n_labels=trained.n_labels,
-                hyperplane_digest=trained.hyperplane.digest if trained.hyperplane else None,
-                trained_through=trained.through,
-                examples_through=trained.examples_through,
-                c=self.concept.record.c,
-                class_weight=self.concept.record.class_weight,
-                leased=tuple(leased),
-                accuracy=accuracy(pool, trained.hyperplane, self.concept.record.positive_class),
-            )
+        return Occasion(
+            session_id=self.id,
+            concept=self.concept.record,
+            pool=pool,
+            strategy=strategy,
+            leased=self.project.leased(but_for=self.id),
+            include_skipped=self.include_skipped,
+            session_seed=self._seed,
+            round=self._next_round,
+            remembered=self.project.memories.newest(self.id, strategy),
         )
+
+    @property
+    def _next_round(self) -> int:
+        return self.history[-1].round + 1 if self.history else 1
+
+    def _begin_round(self, record: SelectionRecord, chosen: Chosen | None) -> None:
         self.history.append(record)
         self._show(record)
-        if trained.hyperplane is not None:
-            self.project.memories.offer(self.id, strategy, trained.hyperplane, computed_seconds)
+        if chosen is not None and chosen.trained.hyperplane is not None:
+            hyperplane, seconds = chosen.trained.hyperplane, chosen.computed_seconds
+            self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
 
     def _show_again(self, undo: AnswerRecord) -> None:
         """Bring back the item whose answer was undone, with the numbers of its own selection."""
@@ -301,8 +300,7 @@ class LabelingSession:
         before = self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
         if before is None:
             return
-        number = self.history[-1].round + 1 if self.history else 1
-        again = replace(before, id=new_id(), round=number, why="undo", session_id=self.id)
+        again = replace(before, id=new_id(), round=self._next_round, why="undo", session_id=self.id)
         try:
             self._show(self.project.log.record_selection(again))
         except StorageError as error:
@@ -310,10 +308,30 @@ class LabelingSession:
 
     def _show(self, selection: SelectionRecord) -> None:
         self.shown, self.exhausted = selection, False
-        self.project.shown[self.id] = selection.item
+        self.project.lease(self.id, {selection.item})
+
+    def _look_ahead(self) -> Lookahead | None:
+        """See to it that what would follow each answer is being computed."""
+        shown, pool = self.shown, self.project.pool
+        if shown is None or pool is None:
+            return None
+        reason = (shown.id, self.strategy, self.include_skipped, self._changes)
+        if self.ahead is None or self.ahead.reason != reason:
+            if self.ahead is not None:
+                self.ahead.cancel()
+            self.ahead = Lookahead(shown, self._occasion(pool), self.concept, self.annotator, reason)
+            self.ahead.start(self.project.executor)
+        return self.ahead
 
     def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
-        self._touched = time.monotonic()
-        if self.shown is None and self.project.pool is not None:
-            self._choose_next(self._trained())
-        return card(self, acked=acked, refused=refused)
+        with self._lock:
+            self._touched = time.monotonic()
+            if self.shown is None and self.project.pool is not None:
+                self._choose_next()
+            ahead = self._look_ahead()
+        if ahead is not None:
+            ahead.wait(AHEAD_SECONDS)
+        with self._lock:
+            if ahead is not None and ahead is self.ahead:
+                self.project.lease(self.id, {ahead.shown.item, *ahead.items})
+            return card(self, acked=acked, refused=refused)

@@ -12,7 +12,7 @@ from core import learner
 from core.geometry import Hyperplane
 from core.pool import Pool
 from core.selection import QueryStrategy, Selection
-from storage import ConceptRecord, ExampleRecord, Labels, LabelState
+from storage import ConceptRecord, ExampleRecord, Labels, Standing
 from storage.records import Why
 
 SKIPPED_TOO = "skipped_too"
@@ -21,7 +21,13 @@ SKIPPED_TOO = "skipped_too"
 REMEMBERED = "remembered"
 """Names, among a selection's parameters, the digest of the hyperplane that the session remembered."""
 
-OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED)
+SUPPOSED = "supposed"
+"""Says, among a selection's parameters, which answer to which selection it was chosen ahead for.
+
+The hyperplane was trained on the labels as they stood then, and on that answer.
+"""
+
+OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED)
 """Parameters of a selection that are none of its strategy's."""
 
 
@@ -83,11 +89,11 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
     )
 
 
-def excluded_items(state: LabelState, leased: Sequence[int], *, include_skipped: bool) -> NDArray[np.int64]:
+def excluded_items(standing: Standing, leased: Sequence[int], *, include_skipped: bool) -> NDArray[np.int64]:
     """Items that may not be selected, ascending: the answered ones, and those that others have in view."""
-    answered = state.answered_items()
+    answered = standing.answered
     if include_skipped:
-        answered = np.setdiff1d(answered, state.skipped_items())
+        answered = np.setdiff1d(answered, standing.skipped)
     return np.union1d(answered, np.array(leased, dtype=np.int64))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,7 @@ from app.training import (
     OF_THE_QUERY,
     REMEMBERED,
     SKIPPED_TOO,
+    SUPPOSED,
     Trained,
     choose,
     excluded_items,
@@ -28,7 +29,16 @@ from core.experiment.rank import rank_of
 from core.geometry import Hyperplane
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
-from storage import AnswerRecord, ConceptRecord, Concepts, Database, LabelLog, LabelState, SelectionRecord
+from storage import (
+    AnswerRecord,
+    ConceptRecord,
+    Concepts,
+    Database,
+    LabelLog,
+    LabelState,
+    SelectionRecord,
+    Standing,
+)
 
 REPLAYED = ("strategy", "random-start", "example", "skipped-again")
 """Selections that were computed; an undo only shows an earlier one again."""
@@ -106,7 +116,8 @@ def _verify_concept(
             findings.problems.append(
                 f"Answer {answer.id} is about item {answer.item}, its selection showed item {selection.item}"
             )
-    replays = sorted(_replays(concepts, concept, answers, selections, pool, findings), key=_index_of)
+    annotators = {session.id: session.annotator for session in log.sessions(concept.id)}
+    replays = sorted(_replays(concepts, concept, answers, by_id, annotators, pool, findings), key=_index_of)
     fitted: dict[tuple[str, str], QueryStrategy] = {}
     for index, group in groupby(replays, key=_index_of):
         _reselect(list(group), index, pool, fitted, findings)
@@ -116,7 +127,8 @@ def _replays(
     concepts: Concepts,
     concept: ConceptRecord,
     answers: Sequence[AnswerRecord],
-    selections: Sequence[SelectionRecord],
+    by_id: Mapping[str, SelectionRecord],
+    annotators: Mapping[str, str],
     pool: Pool,
     findings: Findings,
 ) -> Iterator[Replay]:
@@ -124,15 +136,17 @@ def _replays(
     known: dict[str | None, Hyperplane | None] = {None: None}
     state, coming = LabelState(concept.id), iter(answers)
     following = next(coming, None)
-    computed = sorted((s for s in selections if s.why in REPLAYED), key=lambda s: (s.trained_through, s.seq))
+    computed = [selection for selection in by_id.values() if selection.why in REPLAYED]
+    computed.sort(key=lambda selection: (selection.trained_through, selection.seq))
     for record in computed:
         while following is not None and following.seq <= record.trained_through:
             state.apply(following)
             following = next(coming, None)
+        standing = _standing(state, record, by_id, annotators)
         examples = concepts.examples(concept.id, record.examples_through)
         as_then = replace(concept, c=record.c, class_weight=record.class_weight)
         trained = train_concept(
-            pool, state.labels(), examples, as_then, examples_through=record.examples_through
+            pool, standing.labels, examples, as_then, examples_through=record.examples_through
         )
         digest = trained.hyperplane.digest if trained.hyperplane else None
         findings.digests += 1
@@ -148,8 +162,22 @@ def _replays(
                 f"Round {record.round}: hyperplane {remembered} was remembered, which no labels gave before"
             )
         skipped_too = bool(record.parameters.get(SKIPPED_TOO))
-        exclude = excluded_items(state, record.leased, include_skipped=skipped_too)
+        exclude = excluded_items(standing, record.leased, include_skipped=skipped_too)
         yield Replay(record, trained, exclude, known.get(remembered))
+
+
+def _standing(
+    state: LabelState,
+    record: SelectionRecord,
+    by_id: Mapping[str, SelectionRecord],
+    annotators: Mapping[str, str],
+) -> Standing:
+    """The labels that it was chosen by: those of then, and the answer that it was chosen ahead for."""
+    supposed = record.parameters.get(SUPPOSED)
+    if supposed is None:
+        return state.standing()
+    item = by_id[supposed["selection"]].item
+    return state.supposing(item, annotators[record.session_id], supposed["answer"])
 
 
 def _index_of(replay: Replay) -> tuple[str, str, int]:

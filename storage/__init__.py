@@ -3,7 +3,7 @@ from storage.copies import backup, restore
 from storage.database import Database
 from storage.errors import StorageError
 from storage.exports import export
-from storage.fold import LabelState
+from storage.fold import LabelState, Standing
 from storage.log import LabelLog
 from storage.records import (
     AnswerRecord,
@@ -34,6 +34,7 @@ __all__ = [
     "Refusal",
     "SelectionRecord",
     "SessionRecord",
+    "Standing",
     "StorageError",
     "backup",
     "export",

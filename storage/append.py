@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from storage import rows
-from storage.models import MAX_ID, MIN_ID, Answer, Concept, Selection, Session
+from storage.models import MAX_ID, MIN_ID, Answer, Concept, Foreseen, Selection, Session
 from storage.records import ANSWERS, PURPOSES, AnswerRecord, AppendResult, Refusal, RefusalKind
 
 _ID = re.compile(rf"[0-9A-Za-z_.:-]{{{MIN_ID},{MAX_ID}}}")
@@ -37,7 +37,9 @@ class _Known:
     undone: set[str] = field(default_factory=set)
 
 
-def append(connection: Connection, answers: Sequence[AnswerRecord], server_time: int) -> AppendResult:
+def append(
+    connection: Connection, answers: Sequence[AnswerRecord], server_time: int, shown: Sequence[str] = ()
+) -> AppendResult:
     """Store a batch, in its order, in the connection's open transaction; see `LabelLog.append_answers`."""
     accepted: list[AnswerRecord] = []
     there: list[AnswerRecord] = []
@@ -50,6 +52,7 @@ def append(connection: Connection, answers: Sequence[AnswerRecord], server_time:
             well_formed.append(given)
         except _Refused as verdict:
             refused.append(Refusal(str(given.id), verdict.kind, verdict.reason))
+    _record_shown(connection, {*shown, *(a.selection_id for a in well_formed if a.selection_id)})
     known = _look_up(connection, well_formed)
     for given in well_formed:
         try:
@@ -75,6 +78,14 @@ def append(connection: Connection, answers: Sequence[AnswerRecord], server_time:
         by_id = {row.id: row.seq for row in _rows(connection, (Answer.seq, Answer.id), Answer.id, new)}
         accepted = [replace(record, seq=by_id[record.id], server_time=server_time) for record in accepted]
     return AppendResult(tuple(accepted), tuple(there), tuple(refused))
+
+
+def _record_shown(connection: Connection, ids: set[str]) -> None:
+    """Foreseen selections among these are shown by now: they move to the log of selections."""
+    found = sorted(_rows(connection, (Foreseen.seq, Foreseen.selection), Foreseen.id, ids))
+    if found:
+        connection.execute(insert(Selection), [row.selection for row in found])
+        connection.execute(delete(Foreseen).where(Foreseen.seq.in_([row.seq for row in found])))
 
 
 def _sober(given: AnswerRecord) -> AnswerRecord:

@@ -213,7 +213,7 @@ class Database:
         with self.read() as connection:
             return {
                 name: int(connection.execute(text(f"SELECT COUNT(*) FROM {name}")).scalar_one())
-                for name in ("concepts", "examples", "sessions", "selections", "answers")
+                for name in ("concepts", "examples", "sessions", "selections", "foreseen", "answers")
             }
 
 

@@ -26,6 +26,25 @@ class _Vote(NamedTuple):
     trains: bool
 
 
+class Standing(NamedTuple):
+    """What a selection depends on.
+
+    Parameters
+    ----------
+    labels : Labels
+    answered : array of shape (n_items,), int64
+        Items with any answer in force, ascending.
+    skipped : array of shape (n_skipped,), int64
+        Those that everybody who saw them skipped, ascending.
+    counts : Counts
+    """
+
+    labels: Labels
+    answered: NDArray[np.int64]
+    skipped: NDArray[np.int64]
+    counts: Counts
+
+
 class LabelState:
     """The labels of one concept as of a log position; grows answer by answer.
 
@@ -118,6 +137,25 @@ class LabelState:
     def is_in_force(self, answer_id: str) -> bool:
         """Whether the answer is in the log and was not undone (a later one may have replaced it)."""
         return answer_id in self._item_of
+
+    def standing(self) -> Standing:
+        """All that a selection depends on, as of `seq`."""
+        return Standing(self.labels(), self.answered_items(), self.skipped_items(), self.counts)
+
+    def supposing(self, item: int, annotator: str, answer: AnswerWord) -> Standing:
+        """The same, if the annotator's next answer were this one, about this item."""
+        votes, labels, answered = self._votes.get(item), self._labels, self._answered
+        self._votes[item] = [*(votes or ()), _Vote("", annotator, answer, trains=True)]
+        self._labels = None
+        self._settle(item)
+        supposed = self.standing()
+        if votes is None:
+            del self._votes[item]
+        else:
+            self._votes[item] = votes
+        self._settle(item)
+        self._labels, self._answered = labels, answered
+        return supposed
 
     @property
     def counts(self) -> Counts:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Select, and_, func, insert, select, update
+from sqlalchemy import Select, and_, delete, func, insert, select, update
 from sqlalchemy.orm import aliased
 
 from storage import rows
@@ -15,7 +15,7 @@ from storage.append import append
 from storage.database import Database
 from storage.errors import StorageError
 from storage.fold import LabelState
-from storage.models import MAX_NAME, Answer, Concept, Selection, Session
+from storage.models import MAX_NAME, Answer, Concept, Foreseen, Selection, Session
 from storage.records import (
     AnswerRecord,
     AppendResult,
@@ -26,6 +26,12 @@ from storage.records import (
     SessionRecord,
     new_id,
 )
+
+FORESEEN = 1_000
+"""Foreseen selections kept of a session: those of its last three hundred rounds.
+
+A browser may show one long after it was sent: the answer before it waits for the server to be back.
+"""
 
 _PAGE = 2_000  # rows a query: a log is read in short transactions, however long it is
 
@@ -135,6 +141,27 @@ class LabelLog:
             if key is not None
         ]
 
+    def foresee(self, records: Sequence[SelectionRecord]) -> None:
+        """Store selections that a browser gets ahead, each for one answer to what is in view.
+
+        One that is shown, or answered, becomes a selection like others: see `append_answers`. Of a session's
+        the last `FORESEEN` are kept.
+        """
+        created = self._clock()
+        with self.database.write() as connection:
+            for record in records:
+                row = {
+                    "id": record.id,
+                    "session_id": record.session_id,
+                    "selection": rows.selection_values(record, created),
+                }
+                connection.execute(insert(Foreseen), row)
+            for session in {record.session_id for record in records}:
+                own = Foreseen.session_id == session
+                newest = select(Foreseen.seq).where(own).order_by(Foreseen.seq.desc())
+                oldest_kept = newest.offset(FORESEEN - 1).limit(1).scalar_subquery()
+                connection.execute(delete(Foreseen).where(own, Foreseen.seq < oldest_kept))
+
     def selection(self, selection_id: str) -> SelectionRecord | None:
         """The selection of that id, None if there is none."""
         found = self._all(_selections().where(Selection.id == selection_id))
@@ -187,7 +214,7 @@ class LabelLog:
 
     # Answers
 
-    def append_answers(self, answers: Sequence[AnswerRecord]) -> AppendResult:
+    def append_answers(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
         """Store answers in one transaction; when this returns, what is acknowledged is on the disk.
 
         Sending an answer again is harmless: the same id with the same content is acknowledged as known. An
@@ -195,15 +222,18 @@ class LabelLog:
         what it undoes is unknown, undone already or another session's) is refused with a reason; the others
         are stored.
 
+        `shown` names foreseen selections that the browser shows by now. They, and those that an answer refers
+        to, join the selections in the same transaction.
+
         Raises
         ------
         StorageError
             `locked`, `full`, `read-only`, ...: nothing of the batch was stored; all may be sent again.
         """
-        if not answers:
+        if not answers and not shown:
             return AppendResult((), (), ())
         with self.database.write() as connection:
-            return append(connection, answers, self._clock())
+            return append(connection, answers, self._clock(), shown)
 
     def position(self) -> int:
         """The `seq` of the last answer of any concept, 0 if there is none."""

@@ -165,6 +165,25 @@ class Selection(Base):
     created: Mapped[int] = mapped_column(BigInteger)
 
 
+class Foreseen(Base):
+    """A selection that follows if what is in view is answered in some way, written before a browser has it.
+
+    It moves to `selections` when it is shown. No log: the oldest ones of a session go.
+    """
+
+    __tablename__ = "foreseen"
+    __table_args__ = (
+        UniqueConstraint("id"),
+        Index(None, "session_id", "seq"),
+        {"sqlite_autoincrement": True},
+    )
+
+    seq: Mapped[int] = mapped_column(_Seq, primary_key=True)
+    id: Mapped[str] = mapped_column(_Id)
+    session_id: Mapped[str] = mapped_column(ForeignKey("sessions.id"))
+    selection: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
 class Answer(Base):
     """What an annotator said of an item, in the order in which it reached the disk."""
 

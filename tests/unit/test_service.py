@@ -125,7 +125,7 @@ def test_malformed_answers_are_refused_and_the_rest_is_stored(project, session):
 def test_the_strategy_can_be_changed_in_mid_session(session, name):
     """Every strategy of the picker chooses the item in view as soon as it is picked."""
     label(session, 4)
-    while session.concept.train(session.project.pool).hyperplane is None:
+    while session.concept.train(session.project.pool, session.concept.standing()).hyperplane is None:
         label(session, 1)
     wait_for_index(session.project, name)
     other = "random" if name != "random" else "exhaustive"

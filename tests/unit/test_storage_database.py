@@ -368,14 +368,16 @@ def test_the_newest_version_is_the_last_migration() -> None:
     assert all(script.revision.isdigit() and len(script.revision) == 4 for script in scripts.walk_revisions())
 
 
-NEXT_MIGRATION = """
+THIS = migrate.SCHEMA_VERSION
+NEXT = f"{int(THIS) + 1:04}"
+NEXT_MIGRATION = f"""
 from alembic import op
 import sqlalchemy as sa
-revision, down_revision = "0002", "0001"
+revision, down_revision = "{NEXT}", "{THIS}"
 
 def upgrade():
     op.add_column("concepts", sa.Column("colour", sa.String(20)))
-    {more}
+    {{more}}
 """
 
 
@@ -385,28 +387,28 @@ def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     scripts = tmp_path / "scripts"
     shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(migrate, "SCRIPTS", scripts)
-    monkeypatch.setattr(migrate, "SCHEMA_VERSION", "0002")
-    file = scripts / "versions" / "0002_next.py"
+    monkeypatch.setattr(migrate, "SCHEMA_VERSION", NEXT)
+    file = scripts / "versions" / f"{NEXT}_next.py"
     file.write_text(NEXT_MIGRATION.format(more=""))
     return file
 
 
 def test_an_older_database_is_copied_and_brought_up(path: Path, next_version: Path) -> None:
     """The copy made before is a whole database of the old version, which can be restored."""
-    with refused("older", "0001", "0002"):
+    with refused("older", THIS, NEXT):
         Database.open(path, read_only=True)
     with Database.open(path) as database:
-        assert database.schema_version == "0002"
+        assert database.schema_version == NEXT
         assert reopened(database).log.counts(1).yes == 1
         copy = database.backup_made
     assert copy is not None
     assert copy.parent == path.parent
     with closing(sqlite3.connect(copy)) as old:
-        assert old.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert old.execute("SELECT version_num FROM alembic_version").fetchall() == [(THIS,)]
         assert old.execute("SELECT item, answer FROM answers").fetchall() == [(5, "yes")]
     restore(copy, path.with_name("again.db"))
     with Database.open(path.with_name("again.db"), backup_before_migration=False) as again:
-        assert (again.schema_version, again.backup_made) == ("0002", None)
+        assert (again.schema_version, again.backup_made) == (NEXT, None)
     with Database.open(path) as database:
         assert database.backup_made is None
 
@@ -418,7 +420,7 @@ def test_a_failing_migration_changes_nothing(path: Path, next_version: Path, mor
     with pytest.raises((RuntimeError, StorageError)):
         Database.open(path)
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(THIS,)]
         columns = [row[1] for row in connection.execute("PRAGMA table_info(concepts)")]
     assert "colour" not in columns
 

@@ -1,0 +1,141 @@
+"""Looking ahead: what would follow each answer to the item in view, computed while a person looks at it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.selecting import Chosen, Occasion, select_item
+from core.errors import InputError
+from core.selection import PoolExhausted
+from storage import Counts, SelectionRecord, Standing, StorageError
+
+if TYPE_CHECKING:
+    from app.service import LiveConcept
+    from storage.records import AnswerWord
+
+log = logging.getLogger(__name__)
+
+WORDS: tuple[AnswerWord, ...] = ("no", "yes", "skip", "unsure")
+"""What may be answered, in the order in which it is looked ahead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Future:
+    """What follows one answer.
+
+    Parameters
+    ----------
+    chosen : Chosen
+    counts : Counts
+        Of the labels with that answer.
+    """
+
+    chosen: Chosen
+    counts: Counts
+
+
+class Lookahead:
+    """What would follow each answer to `shown`. Made by one thread, awaited by others, cancelled by any.
+
+    Parameters
+    ----------
+    shown : SelectionRecord
+        What is in view.
+    occasion : Occasion
+        Of the selections that would follow.
+    concept : LiveConcept
+    annotator : str
+    reason : object
+        What else the futures depend on: while it is the same, they hold.
+    """
+
+    def __init__(
+        self,
+        shown: SelectionRecord,
+        occasion: Occasion,
+        concept: LiveConcept,
+        annotator: str,
+        reason: object,
+    ) -> None:
+        self.shown = shown
+        self.reason = reason
+        self.futures: Mapping[AnswerWord, Future] = {}
+        self._occasion = occasion
+        self._concept = concept
+        self._annotator = annotator
+        self._cancelled = False
+        self._done = threading.Event()
+
+    def start(self, executor: ThreadPoolExecutor) -> None:
+        """Compute on the executor."""
+        executor.submit(self._compute)
+
+    def cancel(self) -> None:
+        """Nobody needs it any more: what has not begun does not begin."""
+        self._cancelled = True
+
+    def wait(self, seconds: float) -> bool:
+        """Until it is done, but no longer; returns whether it is."""
+        return self._done.wait(seconds)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the futures are there, or won't come."""
+        return self._done.is_set()
+
+    def future(self, selection_id: str) -> Future | None:
+        """The one whose selection has this id."""
+        found = (f for f in self.futures.values() if f.chosen.record.id == selection_id)
+        return next(found, None)
+
+    @property
+    def items(self) -> set[int]:
+        """The items that may come next."""
+        return {future.chosen.record.item for future in self.futures.values()}
+
+    def _compute(self) -> None:
+        try:
+            futures = self._each()
+            if futures and not self._cancelled:
+                self._concept.log.foresee([future.chosen.record for future in futures.values()])
+                self.futures = futures
+        except (InputError, StorageError, OSError, MemoryError):
+            log.exception("The card waits for the next item, since looking ahead failed")
+        finally:
+            self._done.set()
+
+    def _each(self) -> dict[AnswerWord, Future]:
+        futures: dict[AnswerWord, Future] = {}
+        known: list[tuple[Standing, Chosen]] = []
+        for word in WORDS:
+            if self._cancelled:
+                return {}
+            standing = self._concept.supposing(self.shown.item, self._annotator, word)
+            supposed = {"selection": self.shown.id, "answer": word}
+            same = next((chosen for other, chosen in known if self._are_alike(other, standing)), None)
+            try:
+                chosen = same.supposing(supposed) if same else self._chosen(standing, supposed)
+            except PoolExhausted:
+                continue
+            known.append((standing, chosen))
+            futures[word] = Future(chosen, standing.counts)
+        return futures
+
+    def _chosen(self, standing: Standing, supposed: Mapping[str, str]) -> Chosen:
+        trained = self._concept.train(self._occasion.pool, standing)
+        return select_item(self._occasion, trained, standing, supposed=supposed)
+
+    def _are_alike(self, one: Standing, other: Standing) -> bool:
+        """Whether the same would be trained and selected."""
+        return (
+            np.array_equal(one.labels.items, other.labels.items)
+            and np.array_equal(one.labels.yes, other.labels.yes)
+            and np.array_equal(self._occasion.excluded(one), self._occasion.excluded(other))
+        )
