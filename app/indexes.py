@@ -15,7 +15,7 @@ from core.errors import InputError
 from core.geometry import Hyperplane
 from core.learner import Labels, learn
 from core.pool import Pool
-from core.selection import QueryStrategy, make_strategy
+from core.selection import QueryStrategy, make_strategy, strategy_from
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ CHEAP_SECONDS = 0.1
 
 @dataclass
 class IndexState:
-    """How it is with a strategy that is kept fitted.
+    """How it is with an index that is kept fitted.
 
     Parameters
     ----------
@@ -60,7 +60,9 @@ class Indexes:
     """Fitted strategies over the newest snapshot of a pool.
 
     A thread of its own watches the pool and extends what is in use; readers take whatever is ready.
-    The indexes are immutable, so a reader keeps what it took.
+    The indexes are immutable, so a reader keeps what it took. Strategies are named by words, as on the
+    command line (`core.selection.words`), and those that ask the same index share it: a mixture, whatever
+    its shares, asks the margin index.
 
     Parameters
     ----------
@@ -78,6 +80,8 @@ class Indexes:
         self._seed = seed
         self._pool: Pool | None = None
         self._indexes: dict[str, IndexState] = {}
+        self._asked: dict[str, IndexState] = {}
+        self._sharing: dict[str, tuple[QueryStrategy, QueryStrategy]] = {}
         self._full_scan_ms: tuple[int, float] | None = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -113,26 +117,48 @@ class Indexes:
         """What a full scan of the pool takes here and now, measured in the background, in milliseconds."""
         return self._full_scan_ms[1] if self._full_scan_ms else None
 
-    def want(self, name: str) -> None:
-        """Have the strategy `name` fitted and kept fitted from now on.
+    def want(self, word: str) -> None:
+        """Have the index that the strategy `word` asks fitted and kept fitted from now on.
 
         Raises
         ------
         InputError
-            If there is no such strategy.
+            If there is no such strategy, it can't have these parameters, or they take another index than it
+            usually asks.
         """
-        make_strategy(name)
+        strategy = self._unfitted(word)
+        strategy.check()
+        usual = make_strategy(strategy.index_name, random_state=self._seed)
+        if strategy.index_params() != usual.index_params():
+            allowed = ", ".join(sorted(strategy.query_params)) or "none"
+            raise InputError(f"a session can give {strategy.name} the parameters {allowed}; got {word!r}")
         with self._lock:
-            self._indexes.setdefault(name, IndexState())
+            self._asked[word] = self._indexes.setdefault(strategy.index_name, IndexState())
         self._wake.set()
 
-    def get(self, name: str) -> QueryStrategy | None:
-        """The fitted strategy, or None while it is still being built."""
-        return self.state(name).fitted
+    def get(self, word: str) -> QueryStrategy | None:
+        """The fitted strategy, or None while its index is still being built.
 
-    def state(self, name: str) -> IndexState:
-        """How it is with the strategy `name`; of one that nobody wants nothing is known."""
-        return self._indexes.get(name) or IndexState()
+        It is the same object until the index is another one.
+        """
+        index = self.state(word).fitted
+        if index is None:
+            return None
+        with self._lock:
+            shared, strategy = self._sharing.get(word, (None, index))
+            if shared is not index:
+                strategy = self._unfitted(word)
+                is_the_index = (strategy.name, strategy.params()) == (index.name, index.params())
+                strategy = index if is_the_index else strategy.sharing(index)
+                self._sharing[word] = index, strategy
+            return strategy
+
+    def state(self, word: str) -> IndexState:
+        """How it is with the index that the strategy `word` asks; nothing is known where nobody wants it."""
+        return self._asked.get(word) or IndexState()
+
+    def _unfitted(self, word: str) -> QueryStrategy:
+        return strategy_from(word, random_state=self._seed)
 
     def _tend(self) -> None:
         while not self._closed:

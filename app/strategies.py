@@ -18,6 +18,7 @@ LABELS = {
 """Strategies as the page names them."""
 
 
-def label_of(strategy: str) -> str:
-    """The strategy's name as the page shows it."""
-    return LABELS.get(strategy, strategy.replace("-", " ").capitalize())
+def label_of(word: str) -> str:
+    """The strategy as the page names it, whatever parameters the word gives it."""
+    name = word.partition(":")[0]
+    return LABELS.get(name, name.replace("-", " ").capitalize())

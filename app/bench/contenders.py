@@ -16,7 +16,7 @@ from core.errors import InputError
 from core.experiment.planes import Plane
 from core.geometry import Hyperplane
 from core.pool import Pool
-from core.selection import Query, QueryStrategy, strategy_from, strategy_names
+from core.selection import Query, QueryStrategy, make_strategy, strategy_from, strategy_names
 from core.selection.exclusion import excluded_rows
 
 REFERENCE = "exhaustive"
@@ -143,13 +143,13 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
     had: dict[str, tuple[QueryStrategy, float | None]] = {}
     for word in dict.fromkeys([REFERENCE, *words]):
         strategy = strategy_from(word, random_state=seed)
-        params = "".join(f"-{name}={value}" for name, value in strategy.index_params().items())
-        key = f"{len(pool)}-{strategy.name}{params}"
+        index = make_strategy(strategy.index_name, **strategy.index_params())
+        params = "".join(f"-{name}={value}" for name, value in index.index_params().items())
+        key = f"{len(pool)}-{index.name}{params}"
         if key not in had:
-            had[key] = _fitted(strategy, pool, indexes and indexes / quote(key, safe="="))
-        else:
-            strategy.sharing(had[key][0])
-        found.append(StrategyContender(word, strategy, had[key][1], seed))
+            had[key] = _fitted(index, pool, indexes and indexes / quote(key, safe="="))
+        fitted, fit_seconds = had[key]
+        found.append(StrategyContender(word, strategy.sharing(fitted), fit_seconds, seed))
     return found
 
 

@@ -135,9 +135,9 @@ class QueryStrategy(ABC):
     """Picks the next items to label.
 
     A new strategy is a class with a `name`, an `__init__` that only assigns its keyword parameters, and a
-    `choose`, which finds the pool in `pool_` and reads margins by `reader_`. One that prepares something also
-    has `prepare` (and `grow`, where that is cheaper than preparing again), and `arrays` and `restore` if that
-    something is worth saving.
+    `choose`, which finds the pool in `pool_` and reads margins by `reader_`. If parameters can be bad ones,
+    `check` says so. One that prepares something also has `prepare` (and `grow`, where that is cheaper than
+    preparing again), and `arrays` and `restore` if that something is worth saving.
     """
 
     name: ClassVar[str]
@@ -162,6 +162,9 @@ class QueryStrategy(ABC):
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """What `choose` gives for each query; for strategies that answer many together at less cost."""
         return [self.choose(query) for query in queries]
+
+    def check(self) -> None:  # noqa: B027
+        """Raise an InputError where the parameters make no sense; called before anything is built."""
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: B027
         """Build what queries need. `fit` calls it once, before the strategy is shared."""
@@ -209,6 +212,7 @@ class QueryStrategy(ABC):
             raise InputError(f"{self.name} needs a pool with at least one item, got an empty one")
         if self.random_state < 0:
             raise InputError(f"random_state must be at least 0, got {self.random_state}")
+        self.check()
         self._cover(pool)
         self.prepare(pool, progress)
         return self
@@ -248,6 +252,7 @@ class QueryStrategy(ABC):
 
     def restored(self, pool: PoolRows, arrays: Arrays) -> Self:
         """Instead of `fit`: cover `pool` with the index of which these are the `arrays`."""
+        self.check()
         self._cover(pool)
         self.restore(arrays)
         return self

@@ -93,6 +93,18 @@ class HashedSearch(QueryStrategy):
     def new_hasher(self) -> HyperplaneHasher:
         """The hash family of these parameters, not fitted yet."""
 
+    def check(self) -> None:
+        """See `QueryStrategy.check`."""
+        if self.structure not in STRUCTURES:
+            raise InputError(f"structure must be one of {', '.join(STRUCTURES)}, got {self.structure!r}")
+        check_measure(self.measure, self.new_hasher().bits)
+        if self.n_compared < 0:
+            raise InputError(f"n_compared must be at least 0, got {self.n_compared}")
+        if self.n_candidates < 1 or self.megabytes < 1:
+            raise InputError(
+                f"n_candidates and megabytes must be at least 1, got {self.n_candidates} and {self.megabytes}"
+            )
+
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`: hash every row."""
         self._hash(self.new_hasher().fit(pool.rows(_fit_rows(len(pool)))), None, pool, progress)
@@ -124,7 +136,6 @@ class HashedSearch(QueryStrategy):
 
     def restore(self, arrays: Arrays) -> None:
         """See `QueryStrategy.restore`."""
-        self._check()
         self.hasher_ = self.new_hasher().restored(_part(arrays, "hasher"))
         self.structure_ = STRUCTURES[self.structure].from_arrays(_part(arrays, "structure"))
 
@@ -132,21 +143,9 @@ class HashedSearch(QueryStrategy):
         names = ("n_functions", "centred", "scale", "n_directions", "random_state")
         return {name: getattr(self, name) for name in names}
 
-    def _check(self) -> None:
-        if self.structure not in STRUCTURES:
-            raise InputError(f"structure must be one of {', '.join(STRUCTURES)}, got {self.structure!r}")
-        check_measure(self.measure, self.new_hasher().bits)
-        if self.n_compared < 0:
-            raise InputError(f"n_compared must be at least 0, got {self.n_compared}")
-        if self.n_candidates < 1 or self.megabytes < 1:
-            raise InputError(
-                f"n_candidates and megabytes must be at least 1, got {self.n_candidates} and {self.megabytes}"
-            )
-
     def _hash(
         self, hasher: HyperplaneHasher, old: Codes | None, pool: PoolRows, progress: Progress | None
     ) -> None:
-        self._check()
         kept = len(old) // BLOCK_ROWS * BLOCK_ROWS if old is not None else 0
 
         def advanced(n_rows: int) -> None:

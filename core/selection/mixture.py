@@ -70,9 +70,15 @@ class Mixture(QueryStrategy):
         """See `QueryStrategy.index_params`."""
         return self._margin_index().index_params()
 
+    def check(self) -> None:
+        """See `QueryStrategy.check`."""
+        shares = [getattr(self, part) for part in PARTS]
+        if min(shares) < 0 or not isclose(sum(shares), 1, abs_tol=1e-6):
+            said = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
+            raise InputError(f"the shares of a mixture must be at least 0 and add up to 1, got {said}")
+
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""
-        self._check()
         self._use(self._margin_index().fit(pool, progress=progress))
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
@@ -103,7 +109,6 @@ class Mixture(QueryStrategy):
 
     def restore(self, arrays: Arrays) -> None:
         """See `QueryStrategy.restore`."""
-        self._check()
         self._use(self._margin_index().restored(self.pool_, arrays))
 
     def _margin_index(self) -> MarginIndex:
@@ -114,12 +119,6 @@ class Mixture(QueryStrategy):
         self.parts_ = dict(
             zip(PARTS, (margin_index, *(part.fit(self.pool_) for part in others)), strict=True)
         )
-
-    def _check(self) -> None:
-        shares = [getattr(self, part) for part in PARTS]
-        if min(shares) < 0 or not isclose(sum(shares), 1, abs_tol=1e-6):
-            said = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
-            raise InputError(f"the shares of a mixture must be at least 0 and add up to 1, got {said}")
 
     def _drawn(self, query: Query) -> Rows:
         """The number of the part that chooses each item."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from core.errors import InputError
-from core.selection.base import Choice, Progress, Query, QueryStrategy
+from core.selection.base import Choice, Query, QueryStrategy
 from core.selection.exclusion import excluded_rows, nth_free
 from core.selection.nearest import balanced, float32_error, nearest_first, within_reach
-from core.selection.reader import PoolRows, Rows
+from core.selection.reader import Rows
 
 
 class Subsample(QueryStrategy):
@@ -36,8 +36,8 @@ class Subsample(QueryStrategy):
         self.n_scored = n_scored
         self.run_length = run_length
 
-    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """See `QueryStrategy.prepare`: nothing to build."""
+    def check(self) -> None:
+        """See `QueryStrategy.check`."""
         if self.n_scored < 1 or self.run_length < 1:
             raise InputError(
                 f"n_scored and run_length must be at least 1, got {self.n_scored} and {self.run_length}"

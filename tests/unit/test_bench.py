@@ -241,6 +241,16 @@ def test_indexes_are_kept(pool, tmp_path):
     assert "Fitted bh-hash" in result.output
 
 
+def test_strategies_that_ask_one_index_share_it(pool):
+    """Neither other shares of a mixture nor the mixture itself cost a second margin index."""
+    words = ["margin-index", "margin-index:confidence=0.9", "mixture", "mixture:likely=0.4,random=0.1"]
+    result = run("select", "--pool", pool.path, "--queries", 2, *(f"--strategy={word}" for word in words))
+    assert [line.split()[1] for line in result.output.splitlines() if line.startswith("Fitted")] == [
+        "exhaustive",
+        "margin-index",
+    ]
+
+
 @pytest.mark.parametrize("name", ["time.svg", "time.PNG"])
 def test_a_figure_is_drawn(pool, tmp_path, name):
     """Time against rank, in the format that the name asks for."""

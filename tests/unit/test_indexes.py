@@ -12,6 +12,7 @@ import pytest
 from app import indexes
 from app.indexes import Indexes
 from core.build import build
+from core.errors import InputError
 from core.pool import Pool
 from core.selection.margin import MarginIndex
 from tests.fakes import FakeSource
@@ -127,6 +128,51 @@ def test_an_index_is_tried_before_anybody_asks_it(pool, tmp_path, monkeypatch):
         made.want(NAME)
         until(lambda: is_saved(made))
     assert asked == [False, False]
+
+
+def test_mixtures_ask_the_margin_index(pool, tmp_path):
+    """Whatever their shares, they need none of their own; each stays the same until the index changes."""
+    words = ("mixture", "mixture:margin=0.1,likely=0.9,random=0", NAME)
+    with watching(pool, tmp_path) as made:
+        for word in words:
+            made.want(word)
+        until(lambda: is_saved(made))
+        found = [made.get(word) for word in words]
+        assert [one.params().get("likely") for one in found if one] == [0.3, 0.9, None]
+        assert all(one.arrays()["codes"] is found[-1].arrays()["codes"] for one in found)
+        assert all(made.get(word) is one for word, one in zip(words, found, strict=True))
+        assert made.state(words[1]) is made.state(NAME)
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_mixtures_follow_the_margin_index_as_the_pool_grows(pool, tmp_path):
+    """They cover what it covers."""
+    made = Indexes(lambda: pool.prefix(1000), tmp_path)
+    made.want("mixture")
+    made._catch_up()
+    before = made.get("mixture")
+    assert before is not None
+    assert before.n_items == 1000
+    made._catch_up()
+    after = made.get("mixture")
+    assert after is not None
+    assert (before.n_items, after.n_items) == (1000, 3000)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("mixture:likely=0.9", "shares of a mixture must be at least 0 and add up to 1"),
+        ("mixture:colour=red", "mixture has the parameters margin, likely, random, random_state; got"),
+        ("margin-index:n_clusters=4", "can give margin-index the parameters budget, confidence; got"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(pool, tmp_path, word, message):
+    """Whoever picks it is told; nothing is built."""
+    made = Indexes(lambda: pool, tmp_path)
+    with pytest.raises(InputError, match=message):
+        made.want(word)
+    assert made.state(word).fitted is None
 
 
 def test_building_says_how_far_it_is(pool, tmp_path, gate):

@@ -100,14 +100,27 @@ class MarginIndex(QueryStrategy):
         self.confidence = confidence
         self.n_clusters = n_clusters
 
+    def check(self) -> None:
+        """See `QueryStrategy.check`."""
+        if self.budget is not None and self.budget < 1:
+            raise InputError(f"budget must be at least 1, or none, got {self.budget}")
+        if not 0 < self.confidence < 1:
+            raise InputError(f"confidence must be between 0 and 1, got {self.confidence}")
+        if self.n_clusters is not None and not 1 <= self.n_clusters <= MAX_CLUSTERS:
+            raise InputError(f"n_clusters must be from 1 to {MAX_CLUSTERS}, or none, got {self.n_clusters}")
+        if self.budget is not None and self.budget < LEAST_BUDGET:
+            warnings.warn(
+                f"a budget of {self.budget:,} rows is spent on a random subsample, since clusters find "
+                f"nothing nearer in the same time: give margin-index at least {LEAST_BUDGET:,}, or none",
+                stacklevel=3,
+            )
+
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""
-        self._check()
         self._use(Layout.built(pool, self.n_clusters, self.random_state, None, progress))
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.grow` and `Layout.built`."""
-        self._check()
         self._use(Layout.built(pool, self.n_clusters, self.random_state, old.layout_, progress))
 
     def choose(self, query: Query) -> Choice:
@@ -184,22 +197,7 @@ class MarginIndex(QueryStrategy):
 
     def restore(self, arrays: Arrays) -> None:
         """See `QueryStrategy.restore`."""
-        self._check()
         self._use(Layout.from_arrays(arrays))
-
-    def _check(self) -> None:
-        if self.budget is not None and self.budget < 1:
-            raise InputError(f"budget must be at least 1, or none, got {self.budget}")
-        if not 0 < self.confidence < 1:
-            raise InputError(f"confidence must be between 0 and 1, got {self.confidence}")
-        if self.n_clusters is not None and not 1 <= self.n_clusters <= MAX_CLUSTERS:
-            raise InputError(f"n_clusters must be from 1 to {MAX_CLUSTERS}, or none, got {self.n_clusters}")
-        if self.budget is not None and self.budget < LEAST_BUDGET:
-            warnings.warn(
-                f"a budget of {self.budget:,} rows is spent on a random subsample, since clusters find "
-                f"nothing nearer in the same time: give margin-index at least {LEAST_BUDGET:,}, or none",
-                stacklevel=4,
-            )
 
     def _use(self, layout: Layout) -> None:
         self.layout_ = layout
