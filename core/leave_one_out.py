@@ -1,9 +1,9 @@
 """What a classifier says of a label that it was not trained on, for every label, from one training.
 
-A label takes part in its own judgement: the SVM bends towards it, so a wrong one excuses itself. Leave-one-out
-asks the SVM that the other labels alone would give. Training it anew for each label would take n trainings. As
-long as the others keep their sides (0, C or free in between) there is a closed form: without label i, with
-aᵢ = yᵢ[xᵢ, 1],
+A label takes part in its own judgement: the SVM bends towards it, so a wrong one excuses itself. Left out, it
+cannot: what counts is the SVM that the other labels alone would give. Training it anew for each would take n
+trainings. As long as the others keep their sides (0, C or free in between) there is a closed form: without
+label i, with aᵢ = yᵢ[xᵢ, 1],
 
     yᵢ(wᵀxᵢ + b) falls by αᵢSᵢ²,
 
@@ -59,6 +59,7 @@ def leave_one_out(
     Parameters
     ----------
     X : array of shape (n_labels, n_features), float32
+        One row a label.
     y : array of shape (n_labels,), bool
         True for yes.
     C, class_weight
