@@ -115,7 +115,7 @@ def select_next(
     hyperplane : Hyperplane or None
         The classifier, if there is one.
     n : int
-        How many items. What is like the examples comes one at a time.
+        How many items.
     examples : array of shape (n_examples, n_features), float32, or None
         Features of images known to be a yes.
     exclude : iterable of int
@@ -125,7 +125,8 @@ def select_next(
     memory : object
         What the strategy remembers of an earlier hyperplane; see `core.selection.QueryStrategy.remember`.
     diversity : float, 0 … 1
-        How far apart several items must be; see `core.selection.QueryStrategy.select`.
+        How far apart several items must be, unless they are like the examples; see
+        `core.selection.QueryStrategy.select`.
 
     Raises
     ------
@@ -135,7 +136,7 @@ def select_next(
     if hyperplane is not None or not strategy.needs_hyperplane:
         return strategy.select(hyperplane, n, exclude=exclude, seed=seed, memory=memory, diversity=diversity)
     if examples is not None and len(examples):
-        return most_similar(pool, examples, exclude=exclude)
+        return most_similar(pool, examples, n, exclude=exclude)
     return make_strategy("random").fit(pool).select(None, n, exclude=exclude, seed=seed, diversity=diversity)
 
 

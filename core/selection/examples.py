@@ -13,8 +13,10 @@ from core.selection.base import PoolExhausted, Selection
 from core.selection.reader import PoolRows
 
 
-def most_similar(pool: PoolRows, examples: ArrayLike, *, exclude: Iterable[int] = ()) -> Selection:
-    """The item of the greatest mean inner product with the examples; ties go to the lowest id.
+def most_similar(
+    pool: PoolRows, examples: ArrayLike, n: int = 1, *, exclude: Iterable[int] = ()
+) -> Selection:
+    """The items of the greatest mean inner products with the examples; ties go to the lower id.
 
     Parameters
     ----------
@@ -22,13 +24,15 @@ def most_similar(pool: PoolRows, examples: ArrayLike, *, exclude: Iterable[int] 
         N unit rows.
     examples : array of shape (n_examples, n_features)
         Features of the example images, unit rows.
+    n : int
+        How many items; fewer where fewer are left.
     exclude : iterable of int
         Ids that must not be selected.
 
     Returns
     -------
     Selection
-        One item; its margin is NaN, since there is no hyperplane.
+        The most similar item first; margins are NaN, since there is no hyperplane.
 
     Raises
     ------
@@ -37,13 +41,16 @@ def most_similar(pool: PoolRows, examples: ArrayLike, *, exclude: Iterable[int] 
     """
     start = perf_counter()
     scores = pool.scores(Hyperplane(np.mean(np.asarray(examples, dtype=np.float64), axis=0), 0.0))
-    free = ~np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64))
-    if not free.any():
-        raise PoolExhausted("Pool exhausted: 0 available, 1 requested")
-    best = int(np.argmax(np.where(free, scores, -np.inf)))
+    free = np.flatnonzero(~np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64)))
+    if not len(free):
+        raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")
+    unlike = -scores[free]
+    n = min(n, len(free))
+    enough = np.flatnonzero(unlike <= np.partition(unlike, n - 1)[n - 1])
+    best = free[enough[np.argsort(unlike[enough], kind="stable")][:n]]
     return Selection(
-        ids=pool.ids[best : best + 1].astype(np.int64),
-        margins=np.array([np.nan]),
+        ids=pool.ids[best].astype(np.int64),
+        margins=np.full(n, np.nan),
         seconds=perf_counter() - start,
         scored=len(pool),
         items=len(pool),

@@ -83,6 +83,16 @@ def test_without_a_hyperplane_examples_lead(pool, exhaustive):
     assert play_round(pool, example, exhaustive).selection.ids.tolist() == [like]
 
 
+def test_several_are_like_the_examples(pool, exhaustive):
+    """The most similar first, as brute force finds them, and no more than are left."""
+    examples = pool.rows_of(pool.ids[[17, 40]])
+    likeness = pool.rows_of(pool.ids) @ examples.mean(axis=0)
+    best_first = pool.ids[np.argsort(-likeness, kind="stable")]
+    found = select_next(pool, exhaustive, None, 12, examples=examples, exclude=best_first[3:5])
+    assert found.ids.tolist() == np.delete(best_first, [3, 4])[:12].tolist()
+    assert len(select_next(pool, exhaustive, None, 12, examples=examples, exclude=best_first[5:]).ids) == 5
+
+
 def test_random_strategy_stays_random(pool):
     """A strategy that needs no hyperplane is asked itself, hyperplane or not."""
     strategy = make_strategy("random", random_state=5).fit(pool)
