@@ -1,0 +1,165 @@
+"""Every answer of a concept in columns: what review sorts, searches and counts without asking the database.
+
+The log stays the truth. A table follows it, as `LabelState` does, and reads each row once: 10⁵ answers take
+a few megabytes, and are gone through in a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from storage.database import Database
+from storage.log import LabelLog
+from storage.models import Answer, Selection
+from storage.records import ANSWERS, AnswerRecord, AnswerWord
+
+CODES: dict[AnswerWord, int] = {word: code for code, word in enumerate(ANSWERS)}
+"""What stands for an answer in the column `Answers.word`."""
+
+UNKNOWN = -1
+"""Stands in the column `Answers.taken` where nobody knows how long the answer took."""
+
+Column = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """The log of a concept up to `seq[-1]`, undos included: one row an answer, in the log's order; read-only.
+
+    Parameters
+    ----------
+    seq, item, time, taken : arrays of shape (n_answers,), int64
+        Place in the log, item, the browser's time and the time taken in milliseconds.
+    annotator : array of shape (n_answers,), int64
+        Place in `annotators`.
+    word : array of shape (n_answers,), int64
+        The answer, by `CODES`.
+    is_correction, in_force : arrays of shape (n_answers,), bool
+        Whether the answer corrects another; whether it is what its annotator says of its item now: the last
+        answer that was not undone.
+    ids : sequence of str
+        The answers' ids.
+    annotators : sequence of str
+        Everybody who answered, in the order of their first answers.
+    """
+
+    seq: Column
+    item: Column
+    time: Column
+    taken: Column
+    annotator: Column
+    word: Column
+    is_correction: NDArray[np.bool_]
+    in_force: NDArray[np.bool_]
+    ids: list[str]
+    annotators: list[str]
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def of(self, item: int) -> Column:
+        """The rows about an item, oldest first."""
+        return np.flatnonzero(self.item == item)
+
+
+class AnswerTable:
+    """Keeps the columns of one concept; one thread at a time may let it follow the log.
+
+    Parameters
+    ----------
+    concept_id : int
+    """
+
+    def __init__(self, concept_id: int) -> None:
+        self.concept_id = concept_id
+        self.seq = 0
+        self._numbers = {name: array("q") for name in ("seq", "item", "time", "taken", "annotator", "word")}
+        self._is_correction = bytearray()
+        self._in_force = bytearray()
+        self._ids: list[str] = []
+        self._annotators: dict[str, int] = {}
+        self._row_of: dict[str, int] = {}
+        self._standing: dict[tuple[int, int], list[int]] = {}  # by item and annotator: rows not undone
+        self._answers: Answers | None = None
+
+    def follow(self, log: LabelLog) -> Self:
+        """Take in what was stored since."""
+        return self.fold(log.answers_after(self.concept_id, self.seq))
+
+    def fold(self, answers: Iterable[AnswerRecord]) -> Self:
+        """Take in answers, in the log's order; those at or before `seq` are there already."""
+        for answer in answers:
+            if answer.seq > self.seq:
+                self._append(answer)
+                self._answers = None
+        return self
+
+    def answers(self) -> Answers:
+        """The columns as of `seq`; they never change afterwards."""
+        if self._answers is None:
+            self._answers = Answers(
+                **{name: np.frombuffer(bytes(column), np.int64) for name, column in self._numbers.items()},
+                is_correction=np.frombuffer(bytes(self._is_correction), np.bool_),
+                in_force=np.frombuffer(bytes(self._in_force), np.bool_),
+                ids=self._ids[:],
+                annotators=list(self._annotators),
+            )
+        return self._answers
+
+    def row_of(self, answer_id: str) -> int | None:
+        """The row of an answer, None if it is not in the log."""
+        return self._row_of.get(answer_id)
+
+    def standing(self, item: int, annotator: str) -> str | None:
+        """The id of what the annotator says of the item now; None where there is no answer in force."""
+        rows = self._standing.get((item, self._annotators.get(annotator, -1)))
+        return self._ids[rows[-1]] if rows else None
+
+    def _append(self, answer: AnswerRecord) -> None:
+        row = len(self._ids)
+        annotator = self._annotators.setdefault(answer.annotator, len(self._annotators))
+        taken = UNKNOWN if answer.time_taken_ms is None else answer.time_taken_ms
+        values = (answer.seq, answer.item, answer.browser_time, taken, annotator, CODES[answer.answer])
+        for column, value in zip(self._numbers.values(), values, strict=True):
+            column.append(value)
+        self._is_correction.append(answer.corrects is not None)
+        self._in_force.append(answer.answer != "undo")
+        self._ids.append(answer.id)
+        self._row_of[answer.id] = row
+        self.seq = answer.seq
+        place = self._standing.setdefault((answer.item, annotator), [])
+        if place:
+            self._in_force[place[-1]] = False
+        if answer.undoes is None:
+            place.append(row)
+        else:
+            place.remove(self._row_of[answer.undoes])
+            if place:
+                self._in_force[place[-1]] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The round that an answer was given in, and the strategy that had chosen its item."""
+
+    round: int
+    strategy: str
+
+
+def shown_for(database: Database, seqs: Iterable[int]) -> dict[int, Shown]:
+    """What the answers at these places of the log were shown by; corrections and undos have no selection."""
+    wanted = [int(seq) for seq in seqs]
+    query = (
+        select(Answer.seq, Selection.round, Selection.strategy)
+        .join(Selection, Selection.id == Answer.selection_id)
+        .where(Answer.seq.in_(wanted))
+    )
+    with database.read() as connection:
+        return {seq: Shown(number, strategy) for seq, number, strategy in connection.execute(query)}
