@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.training import (
+    PART,
     REMEMBERED,
     SKIPPED_TOO,
     SUPPOSED,
@@ -123,6 +124,8 @@ def select_item(
         parameters[SKIPPED_TOO] = True
     if occasion.remembered and why == "strategy":
         parameters[REMEMBERED] = occasion.remembered.digest
+    if selection.parts:
+        parameters[PART] = selection.parts[0]
     if supposed:
         parameters[SUPPOSED] = dict(supposed)
     record = SelectionRecord(

@@ -27,7 +27,10 @@ SUPPOSED = "supposed"
 The hyperplane was trained on the labels as they stood then, and on that answer.
 """
 
-OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED)
+PART = "part"
+"""Names, among a selection's parameters, the part of a mixture that chose the item."""
+
+OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART)
 """Parameters of a selection that are none of its strategy's."""
 
 

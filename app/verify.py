@@ -16,6 +16,7 @@ from app.project_file import LABELS_FILE, ProjectFile
 from app.strategies import label_of
 from app.training import (
     OF_THE_QUERY,
+    PART,
     REMEMBERED,
     SKIPPED_TOO,
     SUPPOSED,
@@ -118,7 +119,7 @@ def _verify_concept(
             )
     annotators = {session.id: session.annotator for session in log.sessions(concept.id)}
     replays = sorted(_replays(concepts, concept, answers, by_id, annotators, pool, findings), key=_index_of)
-    fitted: dict[tuple[str, str], QueryStrategy] = {}
+    fitted: dict[str, QueryStrategy] = {}
     for index, group in groupby(replays, key=_index_of):
         _reselect(list(group), index, pool, fitted, findings)
 
@@ -180,54 +181,60 @@ def _standing(
     return state.supposing(item, annotators[record.session_id], supposed["answer"])
 
 
-def _index_of(replay: Replay) -> tuple[str, str, int]:
+def _index_of(replay: Replay) -> tuple[int, str, str]:
     record = replay.record
     parameters = {name: value for name, value in record.parameters.items() if name not in OF_THE_QUERY}
-    return record.strategy, json.dumps(parameters, sort_keys=True), record.items_total
+    return record.items_total, record.strategy, json.dumps(parameters, sort_keys=True)
 
 
 def _reselect(
     replays: Sequence[Replay],
-    index: tuple[str, str, int],
+    index: tuple[int, str, str],
     pool: Pool,
-    fitted: dict[tuple[str, str], QueryStrategy],
+    fitted: dict[str, QueryStrategy],
     findings: Findings,
 ) -> None:
-    """Make selections again that came from one index, and rank what they chose by brute force.
+    """Make selections again that came from one strategy, and rank what they chose by brute force.
 
-    `fitted` keeps each strategy as it was over fewer rows, to be extended as it was then.
+    `fitted` keeps each index as it was over fewer rows, to be extended as it was then.
     """
-    name, parameters, n_items = index
+    n_items, name, parameters = index
     then = pool.prefix(n_items)
     try:
-        fitted[name, parameters] = _strategy_as_then(
-            fitted.get((name, parameters)), replays[0].record.why, index, then
-        )
+        strategy = _strategy_as_then(replays[0].record.why, name, json.loads(parameters), then, fitted)
     except (InputError, TypeError) as error:
         findings.problems.append(f"The strategy {name} with {parameters} can't be made again: {error}")
         return
-    for replay, memory in _with_memories(replays, fitted[name, parameters]):
+    for replay, memory in _with_memories(replays, strategy):
         record = replay.record
-        chosen = _choose_again(replay, then, fitted[name, parameters], memory)
+        chosen = _choose_again(replay, then, strategy, memory)
         findings.choices += 1
         item = int(chosen.ids[0]) if chosen else None
         if item != record.item:
             findings.problems.append(
                 f"Round {record.round}: {record.strategy} chooses item {item}, the log has item {record.item}"
             )
+        part, told = chosen.parts[0] if chosen and chosen.parts else None, record.parameters.get(PART)
+        if part != told:
+            findings.problems.append(
+                f"Round {record.round}: part {part} of {record.strategy} chooses, the log has part {told}"
+            )
         if replay.trained.hyperplane is not None:
             findings.ranks.setdefault(record.strategy, []).append(_rank(replay, then, findings))
 
 
 def _strategy_as_then(
-    before: QueryStrategy | None, why: str, index: tuple[str, str, int], then: Pool
+    why: str, name: str, parameters: dict[str, Any], then: Pool, fitted: dict[str, QueryStrategy]
 ) -> QueryStrategy:
-    name, parameters, _ = index
-    if before is not None:
-        return before.extended(then)
     if why in ("random-start", "example"):
         return make_strategy("random").fit(then)
-    return make_strategy(name, **json.loads(parameters)).fit(then)
+    strategy = make_strategy(name, **parameters)
+    key = json.dumps([strategy.index_name, strategy.index_params()], sort_keys=True)
+    if key not in fitted:
+        fitted[key] = make_strategy(strategy.index_name, **strategy.index_params()).fit(then)
+    elif fitted[key].n_items < len(then):
+        fitted[key] = fitted[key].extended(then)
+    return strategy.sharing(fitted[key])
 
 
 def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterator[tuple[Replay, object]]:

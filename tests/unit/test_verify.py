@@ -33,6 +33,10 @@ def project_folder(tmp_path, monkeypatch):
             wait_for_index(project, strategy)
             session.set_strategy(strategy)
             label(session, 4)
+        for mixture in ("mixture", "mixture:margin=0.2,likely=0.4,random=0.4"):
+            wait_for_index(project, mixture)
+            session.set_strategy(mixture)
+            label(session, 8)
         session.set_strategy("margin-index")
         label_with_memory(session, 20)
         session.revisit_skipped()
@@ -66,6 +70,31 @@ def test_an_honest_log_holds(project_folder):
     assert findings["ranks"]["exhaustive"]["max"] == 0
     assert findings["ranks"]["random"]["selections"] >= 4
     assert findings["ranks"]["margin-index"]["nearest_share"] > 0.9
+    assert findings["ranks"]["mixture"]["selections"] >= 16
+
+
+def test_the_log_says_which_part_of_a_mixture_chose(project_folder):
+    """Each of its selections, and no other, names a part; each part has chosen something."""
+    database = sqlite3.connect(project_folder / "labels.db")
+    told = database.execute(
+        "SELECT strategy, json_extract(parameters, '$.part') FROM selections WHERE why = 'strategy'"
+    ).fetchall()
+    database.close()
+    assert {part for strategy, part in told if strategy == "mixture"} == {"margin", "likely", "random"}
+    assert {part for strategy, part in told if strategy != "mixture"} == {None}
+
+
+def test_strategies_that_asked_one_index_are_made_again_from_one(project_folder, monkeypatch):
+    """Replaying a mixture builds no second margin index, whatever its shares."""
+    fits, fit = [], MarginIndex.fit
+
+    def noted(self, pool, *, progress=None):
+        fits.append(len(pool))
+        return fit(self, pool, progress=progress)
+
+    monkeypatch.setattr(MarginIndex, "fit", noted)
+    assert json.loads(run(project_folder).output)["problems"] == []
+    assert len(fits) == 1
 
 
 def test_what_sessions_remembered_is_made_again(project_folder, monkeypatch):
@@ -93,6 +122,16 @@ def test_what_sessions_remembered_is_made_again(project_folder, monkeypatch):
             "UPDATE selections SET parameters = json_set(parameters, '$.remembered', 'made-up') "
             "WHERE strategy = 'margin-index'",
             "made-up was remembered, which no labels gave before",
+        ),
+        (
+            "UPDATE selections SET parameters = json_set(parameters, '$.likely', 0.41, '$.random', 0.39), "
+            "seed = seed + 1 WHERE strategy = 'mixture'",
+            "mixture chooses item",
+        ),
+        (
+            "UPDATE selections SET parameters = json_set(parameters, '$.part', 'magic') "
+            "WHERE strategy = 'mixture'",
+            "of mixture chooses, the log has part magic",
         ),
         (
             "UPDATE answers SET item = item + 1 WHERE selection_id IS NOT NULL AND undoes IS NULL",
