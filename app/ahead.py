@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.selecting import Chosen, Occasion, select_item
+from app.selecting import Chosen, Occasion, select_items
 from core.errors import InputError
 from core.selection import PoolExhausted
 from storage import Counts, SelectionRecord, Standing, StorageError
@@ -130,7 +130,7 @@ class Lookahead:
 
     def _chosen(self, standing: Standing, supposed: Mapping[str, str]) -> Chosen:
         trained = self._concept.train(self._occasion.pool, standing)
-        return select_item(self._occasion, trained, standing, supposed=supposed)
+        return select_items(self._occasion, trained, standing, supposed=supposed)
 
     def _are_alike(self, one: Standing, other: Standing) -> bool:
         """Whether the same would be trained and selected."""

@@ -1,4 +1,4 @@
-"""One selection of a labeling session, as the log records it: what is chosen, by what, and what it took."""
+"""A selection of a labeling session, as the log records it: what is chosen, by what, and what it took."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.training import (
+    BATCH,
     PART,
     REMEMBERED,
     SKIPPED_TOO,
@@ -22,7 +23,7 @@ from app.training import (
     why_chosen,
 )
 from core.pool import Pool
-from core.selection import QueryStrategy
+from core.selection import QueryStrategy, Selection
 from storage import ConceptRecord, SelectionRecord, Standing, new_id
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class Chosen:
 
     Parameters
     ----------
-    record : SelectionRecord
+    records : tuple of SelectionRecord
+        One for each item that was selected at once.
     trained : Trained
         What it was chosen by.
     strategy : QueryStrategy
@@ -87,23 +89,38 @@ class Chosen:
         Processor time that selecting took.
     """
 
-    record: SelectionRecord
+    records: tuple[SelectionRecord, ...]
     trained: Trained
     strategy: QueryStrategy
     computed_seconds: float
 
+    @property
+    def record(self) -> SelectionRecord:
+        """The first of them."""
+        return self.records[0]
+
     def supposing(self, supposed: Mapping[str, str]) -> Chosen:
         """The same selection, chosen ahead for another answer that teaches the same."""
-        parameters = {**self.record.parameters, SUPPOSED: dict(supposed)}
-        return replace(self, record=replace(self.record, id=new_id(), parameters=parameters))
+        records = (
+            replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
+            for record in self.records
+        )
+        return replace(self, records=tuple(records))
 
 
-def select_item(
-    occasion: Occasion, trained: Trained, standing: Standing, *, supposed: Mapping[str, str] | None = None
+def select_items(
+    occasion: Occasion,
+    trained: Trained,
+    standing: Standing,
+    *,
+    n: int = 1,
+    diversity: float = 0.0,
+    supposed: Mapping[str, str] | None = None,
 ) -> Chosen:
-    """Select an item by what was `trained` on the labels of `standing`.
+    """Select `n` items, or as many as are left, by what was `trained` on the labels of `standing`.
 
-    `supposed` says which answer these labels suppose, see `app.training.SUPPOSED`.
+    `diversity` says how far apart they must be. `supposed` says which answer these labels suppose, see
+    `app.training.SUPPOSED`.
 
     Raises
     ------
@@ -115,32 +132,30 @@ def select_item(
     seed = occasion.session_seed * ROUNDS_APART + occasion.round
     memory = occasion.remembered.memory if occasion.remembered else None
     started = time.thread_time()
-    selection = choose(pool, strategy, trained, exclude=exclude, seed=seed, memory=memory)
+    selection = choose(
+        pool, strategy, trained, exclude=exclude, seed=seed, memory=memory, n=n, diversity=diversity
+    )
     computed_seconds = time.thread_time() - started
     why = why_chosen(trained)
-    margin, item = float(selection.margins[0]), int(selection.ids[0])
     parameters: dict[str, Any] = strategy.params() if why == "strategy" else {}
     if occasion.include_skipped:
         parameters[SKIPPED_TOO] = True
     if occasion.remembered and why == "strategy":
         parameters[REMEMBERED] = occasion.remembered.digest
-    if selection.parts:
-        parameters[PART] = selection.parts[0]
     if supposed:
         parameters[SUPPOSED] = dict(supposed)
-    record = SelectionRecord(
+    common = SelectionRecord(
         session_id=occasion.session_id,
         concept_id=concept.id,
         round=occasion.round,
-        item=item,
-        why="skipped-again" if item in standing.skipped else why,
+        item=0,
+        why=why,
         strategy=strategy.name if why == "strategy" else STAND_INS[why],
         parameters=parameters,
         seed=seed,
         pool_version=pool.version,
         items_total=selection.items,
         probability=selection.probability,
-        margin=None if np.isnan(margin) else margin,
         selection_ms=1000 * selection.seconds,
         items_scored=selection.scored,
         retrain_ms=trained.retrain_ms,
@@ -153,4 +168,23 @@ def select_item(
         leased=occasion.leased,
         accuracy=accuracy(pool, trained.hyperplane, concept.positive_class),
     )
-    return Chosen(record, trained, strategy, computed_seconds)
+    records = [
+        replace(
+            common,
+            id=new_id(),
+            item=item,
+            why="skipped-again" if item in standing.skipped else why,
+            margin=None if np.isnan(margin) else margin,
+            parameters=parameters | _of_place(place, selection, n, diversity),
+        )
+        for place, (item, margin) in enumerate(
+            zip(selection.ids.tolist(), selection.margins.tolist(), strict=True)
+        )
+    ]
+    return Chosen(tuple(records), trained, strategy, computed_seconds)
+
+
+def _of_place(place: int, selection: Selection, n: int, diversity: float) -> dict[str, Any]:
+    """What sets one of several items apart."""
+    own: dict[str, Any] = {PART: selection.parts[place]} if selection.parts else {}
+    return own | {BATCH: {"n": n, "diversity": diversity, "place": place}} if n > 1 else own

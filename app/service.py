@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from app.ahead import Lookahead
 from app.answers import parse_answers
 from app.card import card, example_urls
-from app.selecting import Chosen, Occasion, select_item
-from app.training import Trained, train_concept
+from app.selecting import Chosen, Occasion, select_items
+from app.training import BATCH, Trained, train_concept
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
 from storage import (
@@ -140,7 +140,7 @@ class LabelingSession:
         self.concept = project.live_concept(record.concept_id)
         self.include_skipped = False
         self._seed = record.seed
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(
             project.log.recent_selections(record.id, HISTORY), maxlen=HISTORY
         )
@@ -162,13 +162,17 @@ class LabelingSession:
         dict
             The card; `acked` names the answers that are on the disk, `refused` those that never will be.
         """
-        with self._lock:
+        with self.lock:
             parsed = parse_answers(answers, session=self)
             result = self.project.log.append_answers(parsed.records, shown=list(parsed.following.values()))
             for answer in result.accepted:
                 self._take(answer, parsed.following.get(answer.id))
         refused = [*parsed.refused, *result.refused]
         return self._card(acked=result.acknowledged, refused=refused)
+
+    def touch(self) -> None:
+        """Somebody is at it."""
+        self._touched = time.monotonic()
 
     def is_attended(self) -> bool:
         """Whether somebody was at it within the last minutes."""
@@ -186,7 +190,7 @@ class LabelingSession:
         InputError
             If there is no such strategy.
         """
-        with self._lock:
+        with self.lock:
             if name != self.strategy:
                 self.project.indexes.want(name)
                 self.strategy = name
@@ -196,7 +200,7 @@ class LabelingSession:
 
     def revisit_skipped(self, include: bool = True) -> None:
         """Whether skipped items may come again."""
-        with self._lock:
+        with self.lock:
             self.include_skipped = include
             if self.shown is None:
                 self.exhausted = False
@@ -211,7 +215,7 @@ class LabelingSession:
         """
         from app.examples import read_example
 
-        with self._lock:
+        with self.lock:
             prepared = [read_example(raw, self.project) for raw in images]
             for image, feature in prepared:
                 self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
@@ -222,7 +226,9 @@ class LabelingSession:
         """Show what was shown last, if it was not answered."""
         self.project.indexes.want(self.strategy)
         last = self.project.log.last_selection(self.id)
-        if last is not None and not self.project.log.is_answered(last.id):
+        if last is None or BATCH in last.parameters:
+            return
+        if not self.project.log.is_answered(last.id):
             self._show(last)
 
     def _take(self, answer: AnswerRecord, following: str | None) -> None:
@@ -242,7 +248,7 @@ class LabelingSession:
         if record is None or record.session_id != self.id:
             return False
         future = self.ahead.future(selection_id) if self.ahead else None
-        self._begin_round(record, future.chosen if future else None)
+        self.begin_round([record], future.chosen if future else None)
         return True
 
     def _strategy(self, pool: Pool) -> QueryStrategy:
@@ -261,15 +267,16 @@ class LabelingSession:
             return
         standing = self.concept.standing()
         try:
-            chosen = select_item(self._occasion(pool), self.concept.train(pool, standing), standing)
-            self._begin_round(self.project.log.record_selection(chosen.record), chosen)
+            chosen = select_items(self.occasion(pool), self.concept.train(pool, standing), standing)
+            self.begin_round([self.project.log.record_selection(chosen.record)], chosen)
         except PoolExhausted:
             self.exhausted = True
             self.project.lease(self.id, ())
         except StorageError as error:
             self.trouble = str(error)
 
-    def _occasion(self, pool: Pool) -> Occasion:
+    def occasion(self, pool: Pool) -> Occasion:
+        """What the next selection depends on beside the labels."""
         strategy = self._strategy(pool)
         return Occasion(
             session_id=self.id,
@@ -287,9 +294,12 @@ class LabelingSession:
     def _next_round(self) -> int:
         return self.history[-1].round + 1 if self.history else 1
 
-    def _begin_round(self, record: SelectionRecord, chosen: Chosen | None) -> None:
-        self.history.append(record)
-        self._show(record)
+    def begin_round(self, records: Sequence[SelectionRecord], chosen: Chosen | None) -> None:
+        """A round begins, with one item in view, or with the several of a grid."""
+        self.history.append(records[0])
+        self.shown = None if BATCH in records[0].parameters else records[0]
+        self.exhausted, self.trouble = False, None
+        self.project.lease(self.id, {record.item for record in records})
         if chosen is not None and chosen.trained.hyperplane is not None:
             hyperplane, seconds = chosen.trained.hyperplane, chosen.computed_seconds
             self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
@@ -319,19 +329,19 @@ class LabelingSession:
         if self.ahead is None or self.ahead.reason != reason:
             if self.ahead is not None:
                 self.ahead.cancel()
-            self.ahead = Lookahead(shown, self._occasion(pool), self.concept, self.annotator, reason)
+            self.ahead = Lookahead(shown, self.occasion(pool), self.concept, self.annotator, reason)
             self.ahead.start(self.project.executor)
         return self.ahead
 
     def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
-        with self._lock:
-            self._touched = time.monotonic()
+        with self.lock:
+            self.touch()
             if self.shown is None and self.project.pool is not None:
                 self._choose_next()
             ahead = self._look_ahead()
         if ahead is not None:
             ahead.wait(AHEAD_SECONDS)
-        with self._lock:
+        with self.lock:
             if ahead is not None and ahead is self.ahead:
                 self.project.lease(self.id, {ahead.shown.item, *ahead.items})
             return card(self, acked=acked, refused=refused)

@@ -30,7 +30,13 @@ The hyperplane was trained on the labels as they stood then, and on that answer.
 PART = "part"
 """Names, among a selection's parameters, the part of a mixture that chose the item."""
 
-OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART)
+BATCH = "batch"
+"""Says, among a selection's parameters, that it is one of several that were selected at once.
+
+How many were wanted (`n`), how far apart (`diversity`), and which of them it is (`place`, from 0).
+"""
+
+OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH)
 """Parameters of a selection that are none of its strategy's."""
 
 
@@ -131,10 +137,13 @@ def choose(
     exclude: NDArray[np.int64],
     seed: int,
     memory: object = None,
+    n: int = 1,
+    diversity: float = 0.0,
 ) -> Selection:
     """The next item: nearest to the hyperplane; before there is one, like the examples, else at random.
 
-    `memory` is what the strategy remembers of an earlier hyperplane.
+    `memory` is what the strategy remembers of an earlier hyperplane. Of several items, `n`, `diversity` says
+    how far apart they must be.
 
     Raises
     ------
@@ -145,8 +154,10 @@ def choose(
         pool,
         strategy,
         trained.hyperplane,
+        n,
         examples=trained.likes,
         exclude=exclude,
         seed=seed,
         memory=memory,
+        diversity=diversity,
     )

@@ -15,6 +15,7 @@ import numpy as np
 from app.project_file import LABELS_FILE, ProjectFile
 from app.strategies import label_of
 from app.training import (
+    BATCH,
     OF_THE_QUERY,
     PART,
     REMEMBERED,
@@ -26,7 +27,7 @@ from app.training import (
     train_concept,
 )
 from core.errors import InputError
-from core.experiment.rank import rank_of
+from core.experiment.rank import BruteForce, margins_of
 from core.geometry import Hyperplane
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
@@ -62,7 +63,7 @@ class Findings:
         Hyperplanes trained again and selections made again.
     ranks : dict
         For each strategy and each of its selections with a hyperplane, how many items that it could have
-        chosen are nearer.
+        chosen are nearer, those that were selected at once before it left out.
     problems : list of str
         One sentence for each disagreement.
     """
@@ -93,12 +94,17 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A selection of the log, with the concept as it was then, and what the session remembered."""
+    """What was selected at once, with the concept as it was then, and what the session remembered."""
 
-    record: SelectionRecord
+    records: tuple[SelectionRecord, ...]
     trained: Trained
     exclude: np.ndarray
     remembered: Hyperplane | None
+
+    @property
+    def record(self) -> SelectionRecord:
+        """The first of them, in the order of choice."""
+        return self.records[0]
 
 
 def _verify_concept(
@@ -139,7 +145,9 @@ def _replays(
     following = next(coming, None)
     computed = [selection for selection in by_id.values() if selection.why in REPLAYED]
     computed.sort(key=lambda selection: (selection.trained_through, selection.seq))
-    for record in computed:
+    for _, together in groupby(computed, key=_occasion_of):
+        records = tuple(sorted(together, key=_place_of))
+        record = records[0]
         while following is not None and following.seq <= record.trained_through:
             state.apply(following)
             following = next(coming, None)
@@ -164,7 +172,18 @@ def _replays(
             )
         skipped_too = bool(record.parameters.get(SKIPPED_TOO))
         exclude = excluded_items(standing, record.leased, include_skipped=skipped_too)
-        yield Replay(record, trained, exclude, known.get(remembered))
+        yield Replay(records, trained, exclude, known.get(remembered))
+
+
+def _occasion_of(record: SelectionRecord) -> tuple[str, int | str]:
+    """The same for items that were selected at once, and for no others."""
+    return record.session_id, record.round if BATCH in record.parameters else record.id
+
+
+def _place_of(record: SelectionRecord) -> int:
+    """Which of the items that were selected at once it is, from 0."""
+    batch = record.parameters.get(BATCH)
+    return int(batch["place"]) if batch else 0
 
 
 def _standing(
@@ -209,18 +228,28 @@ def _reselect(
         record = replay.record
         chosen = _choose_again(replay, then, strategy, memory)
         findings.choices += 1
-        item = int(chosen.ids[0]) if chosen else None
-        if item != record.item:
+        found = [int(item) for item in chosen.ids] if chosen else []
+        logged = [other.item for other in replay.records]
+        if found != logged:
             findings.problems.append(
-                f"Round {record.round}: {record.strategy} chooses item {item}, the log has item {record.item}"
+                f"Round {record.round}: {record.strategy} chooses {_named('item', found)}, "
+                f"the log has {_named('item', logged)}"
             )
-        part, told = chosen.parts[0] if chosen and chosen.parts else None, record.parameters.get(PART)
-        if part != told:
+        parts = list(chosen.parts) if chosen else []
+        told = [other.parameters[PART] for other in replay.records if PART in other.parameters]
+        if parts != told:
             findings.problems.append(
-                f"Round {record.round}: part {part} of {record.strategy} chooses, the log has part {told}"
+                f"Round {record.round}: {_named('part', parts)} of {record.strategy} chooses, "
+                f"the log has {_named('part', told)}"
             )
         if replay.trained.hyperplane is not None:
-            findings.ranks.setdefault(record.strategy, []).append(_rank(replay, then, findings))
+            findings.ranks.setdefault(record.strategy, []).extend(_ranks(replay, then, findings))
+
+
+def _named(word: str, values: Sequence[object]) -> str:
+    """None, one or several: "no item", "item 7", "items 7, 12, 3"."""
+    several = "s" if len(values) > 1 else ""
+    return f"{word}{several} {', '.join(map(str, values))}" if values else f"no {word}"
 
 
 def _strategy_as_then(
@@ -248,22 +277,38 @@ def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterat
 
 
 def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: object) -> Selection | None:
+    batch = replay.record.parameters.get(BATCH, {"n": 1, "diversity": 0.0})
     try:
         return choose(
-            then, strategy, replay.trained, exclude=replay.exclude, seed=replay.record.seed, memory=memory
+            then,
+            strategy,
+            replay.trained,
+            exclude=replay.exclude,
+            seed=replay.record.seed,
+            memory=memory,
+            n=batch["n"],
+            diversity=batch["diversity"],
         )
     except PoolExhausted:
         return None
 
 
-def _rank(replay: Replay, then: Pool, findings: Findings) -> int:
-    """How many items that could have been chosen are nearer to the hyperplane than the one that was."""
-    hyperplane, record = replay.trained.hyperplane, replay.record
+def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
+    """How many items that could have been chosen are nearer to the hyperplane than each that was."""
+    hyperplane = replay.trained.hyperplane
     assert hyperplane is not None
-    margin = float(abs(hyperplane.scores(then.rows_of(np.array([record.item])))[0]))
-    if record.margin is None or not np.isclose(margin, record.margin, rtol=1e-9, atol=1e-12):
-        findings.problems.append(f"Round {record.round}: |wᵀx| is {margin:.9g}, the log has {record.margin}")
-    return rank_of(then, hyperplane, record.item, exclude=replay.exclude)
+    items = np.array([record.item for record in replay.records])
+    margins = margins_of(then.rows_of(items), hyperplane)
+    for record, margin in zip(replay.records, margins, strict=True):
+        if record.margin is None or not np.isclose(margin, record.margin, rtol=1e-9, atol=1e-12):
+            findings.problems.append(
+                f"Round {record.round}: |wᵀx| is {margin:.9g}, the log has {record.margin}"
+            )
+    of_pool = BruteForce(then, hyperplane, exclude=replay.exclude)
+    return [
+        of_pool.rank(int(item)) - int(np.count_nonzero(margins[:place] < margins[place]))
+        for place, item in enumerate(items)
+    ]
 
 
 def _summary(findings: Findings) -> dict[str, Any]:
