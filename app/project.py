@@ -11,11 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from app.builder import Builder
 from app.indexes import Indexes
 from app.memories import Memories
 from app.pictures import Pictures
 from app.project_file import INDEX_FOLDER, LABELS_FILE, ProjectFile, lock_project
+from app.search import NameSearch
 from app.service import LabelingSession, LiveConcept
 from app.strategies import label_of
 from core.build import Progress
@@ -64,6 +68,7 @@ class Project:
             opened.callback(self.executor.shutdown, cancel_futures=True)
             self._opened = opened.pop_all()
         self._leases: dict[str, frozenset[int]] = {}
+        self._names = NameSearch()
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
         self._sessions: dict[str, LabelingSession] = {}
@@ -110,6 +115,18 @@ class Project:
         if self.pool is not None and self.pool.complete:
             return None
         return self.builder.progress() if self.builder else None
+
+    def search(self, text: str) -> NDArray[np.int64]:
+        """The items whose names contain every word of `text`, ascending; none before the pool has items.
+
+        Raises
+        ------
+        InputError
+            If the pool's source is gone.
+        """
+        if self.pool is None:
+            return np.empty(0, dtype=np.int64)
+        return self._names.find(self.pool, text)
 
     def strategies(self) -> dict[str, str]:
         """All query strategies by name, in the fixed order of the page, and what the page calls them."""

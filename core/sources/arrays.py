@@ -89,6 +89,10 @@ class Arrays(Source):
         """The image's path."""
         return self.images.name(item)
 
+    def names(self, items: Items) -> list[str]:
+        """The images' paths."""
+        return self.images.names(items)
+
     def image(self, item: int, size: int) -> Image.Image:
         """See `Folder.image`."""
         return self.images.image(item, size)

@@ -92,6 +92,10 @@ class Source(ABC):
     def name(self, item: int) -> str:
         """What a person would call the item: a relative path, "digit 123"."""
 
+    def names(self, items: Items) -> list[str]:
+        """What a person would call each of these items; for sources that can tell many at less cost."""
+        return [self.name(item) for item in items.tolist()]
+
     @abstractmethod
     def image(self, item: int, size: int) -> Image.Image:
         """The item as it should be shown, mode RGB or L, longest side at most `size` pixels.

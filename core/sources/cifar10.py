@@ -91,8 +91,16 @@ class Cifar10(Source):
 
     def name(self, item: int) -> str:
         """Such as "data_batch_1 #17"."""
-        batch, row = self._place(item)
-        return f"{Path((*TRAIN_FILES, TEST_FILE)[batch]).stem} #{row}"
+        return self.names(np.array([item]))[0]
+
+    def names(self, items: Items) -> list[str]:
+        """See `name`."""
+        items = self.check_items(items)
+        batches = np.searchsorted(self._ends, items, side="right")
+        firsts = np.concatenate([[0], self._ends[:-1]])
+        stems = [Path(name).stem for name in (*TRAIN_FILES, TEST_FILE)]
+        rows = (items - firsts[batches]).tolist()
+        return [f"{stems[batch]} #{row}" for batch, row in zip(batches.tolist(), rows, strict=True)]
 
     def image(self, item: int, size: int) -> Image.Image:
         """The picture, 32×32, or smaller where `size` is."""

@@ -81,9 +81,17 @@ class Enlarged(Source):
 
     def name(self, item: int) -> str:
         """The original's name, and the number of the variant."""
-        (origin,), (variant,) = self._origins(np.array([item]))
-        name = self.source.name(int(origin))
-        return f"{name}, variant {variant}" if variant else name
+        return self.names(np.array([item]))[0]
+
+    def names(self, items: Items) -> list[str]:
+        """See `name`; each original is asked for once."""
+        origins, variants = self._origins(items)
+        unique, places = np.unique(origins, return_inverse=True)
+        originals = self.source.names(unique)
+        return [
+            f"{originals[place]}, variant {variant}" if variant else originals[place]
+            for place, variant in zip(places.tolist(), variants.tolist(), strict=True)
+        ]
 
     def image(self, item: int, size: int) -> Image.Image:
         """The original as its source shows it, changed as the features' grey square is."""

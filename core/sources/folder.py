@@ -135,8 +135,11 @@ class Folder(Source):
 
     def name(self, item: int) -> str:
         """The path relative to the folder, with slashes."""
-        (item,) = self.check_items(np.array([item]))
-        return os.fsencode(self.files.paths[item]).decode("utf-8", errors="replace").replace(os.sep, "/")
+        return self.names(np.array([item]))[0]
+
+    def names(self, items: Items) -> list[str]:
+        """See `Source.names`."""
+        return [_as_text(self.files.paths[item]) for item in self.check_items(items).tolist()]
 
     def image(self, item: int, size: int) -> Image.Image:
         """The picture, made smaller where its longest side exceeds `size`."""
@@ -172,3 +175,9 @@ class Folder(Source):
         if not path.startswith(self._root):
             raise UnreadableImageError("it is a link that leads out of the folder")
         return read_image(Path(path), size)
+
+
+def _as_text(path: str) -> str:
+    """The path with slashes, whatever bytes it is made of."""
+    text = path if path.isascii() else os.fsencode(path).decode("utf-8", errors="replace")
+    return text.replace(os.sep, "/")
