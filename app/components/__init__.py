@@ -72,6 +72,7 @@ LABEL = Component(
         "shared/figures.js",
         "shared/notes.js",
         "label/strip.js",
+        "label/ahead.js",
         "label/card.js",
     ),
 )

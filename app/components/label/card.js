@@ -6,6 +6,7 @@ import { element, newId, painted, say } from "../shared/dom.js";
 import { isField, mayChoose, releaseFocus } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Queue } from "../shared/queue.js";
+import { Ahead, picture } from "./ahead.js";
 import { Strip, merged } from "./strip.js";
 
 const KEYS = {
@@ -29,6 +30,8 @@ const SAVING_AFTER = 1000; // an answer unsaved for longer than this is spoken o
 const OFFLINE_AFTER = 5000;
 const RETRIES = [2000, 3000, 5000, 8000];
 const POLL = 700; // while there is no image yet
+const POLL_AHEAD = 100; // while the server still computes what follows
+const COURSE = 60; // rounds that the course of a number shows
 const DOUBLE_CLICK = 250; // nobody judges an image so soon after it appeared
 
 class Card {
@@ -45,7 +48,9 @@ class Card {
     this.pictures = new Map();
     this.answered = new Set();
     this.queue = null;
-    this.item = null; // the item whose image is in view, or being loaded
+    this.ahead = new Ahead();
+    this.view = null; // what is in view, or being loaded: item, round, notes, history
+    this.item = null; // its item
     this.paintedAt = null; // when it was painted; null before
     this.undoing = null; // id of an undo that is not stored yet: what is in view may be about to change
     this.failures = 0;
@@ -88,13 +93,16 @@ class Card {
     this.settle(acked, refused);
     this.showConcept();
     this.showItem();
+    this.lookAhead();
     this.showSaving();
     clearTimeout(this.pollTimer);
-    if (mayStillCome(this.data.waiting)) this.poll();
+    if (mayStillCome(this.data.waiting)) this.poll(POLL);
+    else if (this.data.next_is_coming) this.poll(POLL_AHEAD);
   }
 
   begin(project, session) {
     this.session = session;
+    this.view = this.item = null;
     this.queue = new Queue(project, session);
     this.answered = new Set(this.queue.own.map((answer) => answer.selection));
     this.undoing = this.queue.own.findLast((answer) => answer.answer === "undo")?.id ?? null;
@@ -133,22 +141,49 @@ class Card {
   }
 
   showItem() {
-    const { item } = this.data;
-    if (item?.selection === this.item?.selection && item) {
-      this.notes.show(this.data);
+    const { item, round, notes, history, waiting, concept } = this.data;
+    if (this.item && this.queue.own.length) {
+      // The server doesn't know all answers yet, and the image in view may follow the last of them.
+      this.showStrip();
+      this.refresh();
+      return;
+    }
+    this.view = { item, round, notes, history, waiting, concept };
+    if (item && item.selection === this.item?.selection) {
+      this.notes.show(this.view);
       this.showStrip();
       this.refresh();
       return;
     }
     this.item = item;
     this.paintedAt = null;
-    if (item?.src) this.load(item, this.data);
+    if (item?.src) this.load(item);
     else this.showNothing(item);
   }
 
+  /** Make ready what the server sent for each answer to the item in view. */
+  lookAhead() {
+    const { item, next, pictures } = this.data;
+    if (item && item.selection === this.item?.selection) {
+      this.ahead.take(item.selection, next, pictures, () => this.refresh());
+    }
+  }
+
+  /** Show at once what follows an answer; the server catches up behind. */
+  goOn({ view, image }) {
+    const { item, round, notes } = view;
+    const past = Object.entries(this.view.history);
+    const history = Object.fromEntries(past.map(([name, values]) => [name, [...values, notes[name]].slice(-COURSE)]));
+    this.view = { ...this.view, item, round, notes, history };
+    this.item = item;
+    this.paintedAt = null;
+    this.frame.replaceChildren(image, this.placeholder);
+    this.appear(item);
+  }
+
   /** Decode first, then swap, then wait until it is painted: only then may it be answered. */
-  async load(item, data) {
-    const image = element("img", { alt: item.alt, src: item.src, className: "item", draggable: false });
+  async load(item) {
+    const image = picture(item);
     try {
       await image.decode();
     } catch {
@@ -157,18 +192,18 @@ class Card {
     }
     if (this.item !== item) return;
     this.frame.replaceChildren(image, this.placeholder);
-    this.appear(item, data);
+    this.appear(item);
   }
 
   showNothing(item) {
     this.frame.replaceChildren(this.placeholder);
-    this.appear(item, this.data);
+    this.appear(item);
   }
 
-  async appear(item, data) {
-    this.notes.show(data);
+  async appear(item) {
+    this.notes.show(this.view);
     this.showStrip();
-    say(this.placeholder, this.absence(item, data));
+    say(this.placeholder, this.absence(this.view));
     this.card.dataset.state = item ? "shown" : "empty";
     this.refresh();
     if (!item) return;
@@ -177,11 +212,11 @@ class Card {
     await painted();
     if (this.item !== item) return;
     this.paintedAt = performance.now();
-    say(this.spoken, `Round ${data.round}. ${item.alt}`);
+    say(this.spoken, `Round ${this.view.round}. ${item.alt}`);
     this.refresh();
   }
 
-  absence(item, { waiting, concept }) {
+  absence({ item, waiting, concept }) {
     if (item) return this.frame.querySelector("img") ? "" : `${item.alt} can't be shown. Skip it to go on.`;
     if (!waiting) return "";
     if (waiting.exhausted) return `Every item has an answer to “${concept.question}”`;
@@ -197,6 +232,9 @@ class Card {
       clearTimeout(this.dimTimer);
       this.card.removeAttribute("data-waiting");
     }
+    const { selection } = this.item ?? {};
+    const answers = ["yes", "no", "skip", "unsure"];
+    this.card.dataset.ahead = answers.filter((answer) => this.ahead.after(selection, answer)).length;
     this.card.dataset.paintedItem = this.paintedAt === null ? "" : this.item.id;
     this.card.dataset.paintedSelection = this.paintedAt === null ? "" : this.item.selection;
     for (const button of this.card.querySelectorAll("[data-answer]")) {
@@ -218,15 +256,15 @@ class Card {
 
   answer(answer) {
     if (!this.canAnswer(answer)) return false;
-    this.answered.add(this.item.selection);
-    this.queueUp({
-      item: this.item.id,
-      selection: this.item.selection,
-      answer,
-      time_taken_ms: Math.round(performance.now() - this.paintedAt),
-    });
+    const { id, selection } = this.item;
+    const time = Math.round(performance.now() - this.paintedAt);
+    const following = this.ahead.after(selection, answer);
+    this.answered.add(selection);
     say(this.spoken, `${answer}.`);
-    this.dimTimer = setTimeout(() => this.card.setAttribute("data-waiting", ""), DIM_AFTER);
+    if (following) this.goOn(following);
+    const next = following?.view.item.selection ?? null;
+    this.queueUp({ item: id, selection, answer, next, time_taken_ms: time });
+    if (!following) this.dimTimer = setTimeout(() => this.card.setAttribute("data-waiting", ""), DIM_AFTER);
     return true;
   }
 
@@ -246,7 +284,7 @@ class Card {
 
   queueUp(answer) {
     const id = newId();
-    const blank = { undoes: null, corrects: null, time_taken_ms: null };
+    const blank = { undoes: null, corrects: null, next: null, time_taken_ms: null };
     this.queue.add({ id, ...blank, browser_time: Date.now(), ...answer });
     this.refusal = null;
     this.showStrip();
@@ -310,11 +348,11 @@ class Card {
     this.showSaving();
   }
 
-  poll() {
+  poll(pause) {
     this.pollTimer = setTimeout(() => {
       this.component.setStateValue("pending", this.queue.pending);
-      this.poll();
-    }, POLL);
+      this.poll(POLL);
+    }, pause);
   }
 
   showSaving() {

@@ -1,0 +1,46 @@
+// What follows each answer to the image in view: decoded before it is needed, so that the next frame shows it.
+
+import { element } from "../shared/dom.js";
+
+/** An item's image as the frame shows it. */
+export function picture({ alt, src }) {
+  return element("img", { alt, src, className: "item", draggable: false });
+}
+
+export class Ahead {
+  #selection = null;
+  #coming = new Map(); // by answer
+
+  /**
+   * Take up what the server computed for the selection in view: `next` has a view for each answer, `pictures` the
+   * images by item. `done` is called when they are decoded.
+   */
+  take(selection, next, pictures, done) {
+    const views = Object.entries(next);
+    if (selection === this.#selection && views.every(([answer, view]) => this.#has(answer, view))) return;
+    this.#selection = selection;
+    this.#coming = new Map();
+    const images = new Map();
+    for (const [answer, view] of views) {
+      const item = { ...view.item, src: pictures[view.item.id] };
+      if (!item.src) continue; // it can't be shown; the server says so when its turn comes
+      if (!images.has(item.id)) images.set(item.id, picture(item));
+      this.#coming.set(answer, { view: { ...view, item }, image: images.get(item.id), isDecoded: false });
+    }
+    const decoding = [...this.#coming.values()].map(async (entry) => {
+      await entry.image.decode();
+      entry.isDecoded = true;
+    });
+    Promise.allSettled(decoding).then(done);
+  }
+
+  /** The view that follows, and its image; null where the server has to be waited for. */
+  after(selection, answer) {
+    const entry = selection === this.#selection ? this.#coming.get(answer) : null;
+    return entry?.isDecoded ? entry : null;
+  }
+
+  #has(answer, view) {
+    return this.#coming.get(answer)?.view.item.selection === view.item.selection;
+  }
+}
