@@ -23,8 +23,24 @@ STRIP = 12
 
 def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
     """The card of a session as it stands."""
-    concept = session.concept.record
     shown = session.shown
+    return {
+        **common(session, shown, acked=acked, refused=refused),
+        "item": item_of(session, shown) | {"src": _picture(session, shown.item)} if shown else None,
+        **_ahead(session),
+        "strip": _strip(session),
+    }
+
+
+def common(
+    session: LabelingSession,
+    shown: SelectionRecord | None,
+    *,
+    acked: Sequence[str],
+    refused: Sequence[Refusal],
+) -> dict[str, Any]:
+    """What card and grid both say, with the numbers of what is `shown`."""
+    concept = session.concept.record
     return {
         "project": session.project.key,
         "session": session.id,
@@ -35,11 +51,8 @@ def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Re
             "examples": session.concept.example_pictures(),
         },
         "round": shown.round if shown else 0,
-        "item": _item(session, shown) | {"src": _picture(session, shown.item)} if shown else None,
         "notes": _notes(session, shown, session.concept.catch_up().counts),
-        **_ahead(session),
         "history": _history(list(session.history)),
-        "strip": _strip(session),
         "acked": list(acked),
         "refused": [{"id": refusal.id, "reason": refusal.reason} for refusal in refused],
         "message": session.trouble or session.project.problem(),
@@ -47,7 +60,8 @@ def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Re
     }
 
 
-def _item(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
+def item_of(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
+    """What an answer must name, and what the image shows where it can't be seen."""
     pool = session.project.pool
     assert pool is not None
     return {
@@ -65,7 +79,7 @@ def _ahead(session: LabelingSession) -> dict[str, Any]:
     views = {
         word: {
             "round": future.chosen.record.round,
-            "item": _item(session, future.chosen.record),
+            "item": item_of(session, future.chosen.record),
             "notes": _notes(session, future.chosen.record, future.counts),
         }
         for word, future in ahead.futures.items()

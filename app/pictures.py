@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 CARD_SIZE = 560
 """Longest side in pixels of the image on the card (the largest square that the layout gives it)."""
 
+TILE_SIZE = 264
+"""Longest side in pixels of an image in the grid, twice its size on the page for dense screens."""
+
 THUMBNAIL_SIZE = 88
 """Longest side in pixels of an image in the strip, twice its size on the page for dense screens."""
 
@@ -50,10 +53,14 @@ class Pictures:
     def __init__(self, source: Source) -> None:
         self._source = source
         self.card = lru_cache(maxsize=64)(self._card)
+        self.tile = lru_cache(maxsize=512)(self._tile)
         self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
 
     def _card(self, item: int) -> str:
         return data_url(self._source.image(item, CARD_SIZE))
+
+    def _tile(self, item: int) -> str:
+        return data_url(self._source.image(item, TILE_SIZE))
 
     def _thumbnail(self, item: int) -> str:
         return data_url(self._source.image(item, THUMBNAIL_SIZE))

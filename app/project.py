@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.builder import Builder
+from app.grid import GridSession
 from app.indexes import Indexes
 from app.memories import Memories
 from app.pictures import Pictures
@@ -72,6 +73,7 @@ class Project:
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
         self._sessions: dict[str, LabelingSession] = {}
+        self._grids: dict[str, GridSession] = {}
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -171,6 +173,13 @@ class Project:
             if record.id not in self._sessions:
                 self._sessions[record.id] = LabelingSession(self, record)
             return self._sessions[record.id]
+
+    def grid(self, session: LabelingSession) -> GridSession:
+        """The session, many items at once."""
+        with self._lock:
+            if session.id not in self._grids:
+                self._grids[session.id] = GridSession(session)
+            return self._grids[session.id]
 
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
         """The annotator's newest session at the concept, unless somebody is at it."""

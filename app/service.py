@@ -142,7 +142,7 @@ class LabelingSession:
         self._seed = record.seed
         self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(
-            project.log.recent_selections(record.id, HISTORY), maxlen=HISTORY
+            project.log.recent_rounds(record.id, HISTORY), maxlen=HISTORY
         )
         self.shown: SelectionRecord | None = None
         self.ahead: Lookahead | None = None

@@ -1,4 +1,4 @@
-"""Figures as the pages say them."""
+"""Figures and questions as the pages say them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ def preparation(strategy: str, share: float, *, again: bool) -> str:
 def done_share(progress: Progress) -> float:
     """From 0 to 1."""
     return min(1.0, progress.done / progress.total) if progress.total else 0.0
+
+
+def of_several(question: str) -> str:
+    """A question as it is asked of many images: "Which of these are a 7?" for "Is this a 7?"."""
+    for start in ("Is this ", "Is it "):
+        if question.startswith(start):
+            return f"Which of these are {question.removeprefix(start)}"
+    return question
 
 
 def duration(seconds: float) -> str:

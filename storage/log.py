@@ -177,6 +177,18 @@ class LabelLog:
         query = _selections().where(Selection.session_id == session_id).order_by(Selection.seq.desc())
         return [rows.selection(row) for row in reversed(self._all(query.limit(n)))]
 
+    def recent_rounds(self, session_id: str, n: int) -> list[SelectionRecord]:
+        """The first selection of each of the session's last n rounds, oldest first."""
+        firsts = (
+            select(func.min(Selection.seq))
+            .where(Selection.session_id == session_id)
+            .group_by(Selection.round)
+            .order_by(func.min(Selection.seq).desc())
+            .limit(n)
+        )
+        query = _selections().where(Selection.seq.in_(firsts)).order_by(Selection.seq)
+        return [rows.selection(row) for row in self._all(query)]
+
     def latest_accuracy(self, concept_id: int) -> float | None:
         """The accuracy of the concept's newest selection that has one, 0 … 1."""
         query = select(Selection.accuracy).where(

@@ -234,6 +234,18 @@ def test_what_was_shown_survives(ada: Annotator, database: Database) -> None:
     assert list(log.selections(session_id=ada.session.id, after=shown[1].seq)) == shown[2:]
 
 
+def test_rounds_are_told_by_their_first_selection(ada: Annotator, database: Database) -> None:
+    """However many items a round shows; rounds of other sessions are theirs."""
+    firsts = []
+    for number in range(1, 5):
+        firsts.append(ada.is_shown(10 * number, round=number))
+        for more in range(1, number):
+            ada.is_shown(10 * number + more, round=number)
+    sit_down(database, make_concept(database, "eight"), "Bob").is_shown(7, round=9)
+    assert ada.log.recent_rounds(ada.session.id, 10) == firsts
+    assert ada.log.recent_rounds(ada.session.id, 2) == firsts[-2:]
+
+
 def test_sessions_are_found_again_by_id(ada: Annotator) -> None:
     """The id in the address finds the session, with the strategy chosen last."""
     assert ada.log.session(ada.session.id) == ada.session
