@@ -1,0 +1,249 @@
+"""Precision, recall and prevalence from audited items, with intervals that hold at few positives.
+
+The items that a classifier was not trained on are divided by its score (`core.audit.strata.bands`), as it is
+now; how many each band has is known. Its share of yes is the weighted mean of its audited items, the weights
+being 1 / inclusion probability. Sums over the bands of each side of the hyperplane give true and false
+positives and false negatives.
+
+Normal approximations fail at few positives, and recall is a ratio with few of them in both parts. Webber [1]_
+compares the methods and recommends posteriors: what is unknown in each part of the pool is beta-binomial with
+a prior of half a yes and half a no (Jeffreys'), recall is computed of many draws from them, and the interval
+runs between their quantiles. Its coverage is near the level over many pools. So it is done here, with two
+additions. A side of the hyperplane has several bands, and half a yes for every one of them would be more than
+a rare class has in all; they share it evenly, as the error that is added to weighted sums of rare events is
+shared [2]_. And where weights differ within a band, its answers count as (Σw)²/Σw² (Kish [3]_).
+
+References
+----------
+.. [1] W. Webber: Approximate Recall Confidence Intervals, ACM Transactions on Information Systems 31(1),
+   2013.
+.. [2] R. C. Tiwari, L. X. Clegg, Z. Zou: Efficient Interval Estimation for Age-Adjusted Cancer Rates,
+   Statistical Methods in Medical Research 15, 2006.
+.. [3] L. Kish: Survey Sampling, Wiley 1965, Section 11.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.audit.strata import bands
+from core.errors import InputError
+
+LEVEL = 0.95
+"""How often an interval holds the truth."""
+
+LEAST_ANSWERS = 10
+"""Bands with fewer (effective) answers join a neighbour on their side of the hyperplane."""
+
+DRAWS = 10_000
+"""Of the posterior; quantiles of 2.5 % are right to a few of its thousandths."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A share and how sure it is, all 0 … 1.
+
+    Parameters
+    ----------
+    estimate : float
+        NaN where nothing is known: the interval is 0 … 1 then, or says what is possible.
+    low, high : float
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit says.
+
+    Parameters
+    ----------
+    precision : Interval
+        Of the items that the classifier predicts to be a yes, and was not trained on, those that are.
+    recall : Interval
+        Of the items that are a yes, and that it was not trained on, those predicted.
+    prevalence : Interval
+        Of all items, trained on or not, those that are a yes.
+    answers, yes : int
+        How many audited items this rests on, and how many of them are a yes.
+    """
+
+    precision: Interval
+    recall: Interval
+    prevalence: Interval
+    answers: int
+    yes: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The bands of one side of the hyperplane: items, and what the audit found."""
+
+    items: NDArray[np.int64]
+    answers: NDArray[np.int64]
+    yes: NDArray[np.int64]
+    share: Floats
+    effective: Floats
+
+    def estimate(self) -> float:
+        """How many items of this side are a yes."""
+        unknown = self.items - self.answers
+        return float(np.sum(self.yes + np.where(unknown > 0, unknown * self.share, 0.0)))
+
+    def posterior(self, rng: np.random.Generator) -> Floats:
+        """`DRAWS` plausible values of that number."""
+        prior = 0.5 / len(self.items)
+        share = np.where(self.effective > 0, self.share, 0.0)
+        theta = rng.beta(
+            share * self.effective + prior,
+            (1 - share) * self.effective + prior,
+            size=(DRAWS, len(self.items)),
+        )
+        found = self.yes + rng.binomial(self.items - self.answers, theta)
+        return np.asarray(found.sum(axis=1), dtype=np.float64)
+
+
+def estimate(
+    scores: ArrayLike,
+    audited: ArrayLike,
+    y: ArrayLike,
+    inclusion: ArrayLike,
+    *,
+    trained: ArrayLike = (),
+    trained_yes: int = 0,
+    level: float = LEVEL,
+) -> Audited:
+    """What the audit says about the classifier of these scores.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows,)
+        wᵀx + b of every row of the pool (`core.pool.Pool.scores`).
+    audited : array of shape (n,), int
+        Rows of the audited items that were answered yes or no; each comes once.
+    y : array of shape (n,), bool
+        Their answers.
+    inclusion : array of shape (n,)
+        The probability with which each was drawn (`core.audit.inclusion`); a common factor does not matter.
+    trained : array of shape (n_trained,), int
+        Rows of the items that the classifier was trained on: none of the audited ones.
+    trained_yes : int
+        How many of these are a yes.
+    level : float, 0 … 1
+        How often the intervals are to hold the truth.
+
+    Raises
+    ------
+    InputError
+        If shapes disagree, a row comes twice or is not in the pool, a probability is not above 0 or the level
+        not between 0 and 1.
+    """
+    scores, y = np.asarray(scores), np.asarray(y, dtype=np.bool_)
+    audited, trained = np.asarray(audited, dtype=np.int64), np.asarray(trained, dtype=np.int64)
+    chance = np.asarray(inclusion, dtype=np.float64)
+    _check(scores, audited, y, chance, trained, level)
+    rest = np.ones(len(scores), dtype=np.bool_)
+    rest[trained] = False
+    no, yes = _sides(scores[rest], scores[audited], y, 1 / chance)
+    rng = np.random.default_rng(0)
+    missed, caught = no.posterior(rng), yes.posterior(rng)
+    total = no.estimate() + yes.estimate()
+    n_yes, n_rows = float(yes.items.sum()), float(len(scores))
+    return Audited(
+        precision=_interval(yes.estimate(), n_yes, caught, np.full(DRAWS, n_yes), level),
+        recall=_interval(yes.estimate(), total, caught, caught + missed, level),
+        prevalence=_interval(
+            total + trained_yes, n_rows, caught + missed + trained_yes, np.full(DRAWS, n_rows), level
+        ),
+        answers=len(y),
+        yes=int(np.count_nonzero(y)),
+    )
+
+
+def _check(
+    scores: NDArray[np.floating],
+    audited: NDArray[np.int64],
+    y: NDArray[np.bool_],
+    chance: Floats,
+    trained: NDArray[np.int64],
+    level: float,
+) -> None:
+    if scores.ndim != 1 or not audited.shape == y.shape == chance.shape == (y.size,):
+        raise InputError(
+            f"audited, y and inclusion must be of one length, got {audited.shape}, {y.shape} "
+            f"and {chance.shape}"
+        )
+    rows, times = np.unique(np.concatenate([audited, trained]), return_counts=True)
+    if len(rows) and (rows[0] < 0 or rows[-1] >= len(scores)):
+        wrong = rows[0] if rows[0] < 0 else rows[-1]
+        raise InputError(f"audited and trained must be rows from 0 to {len(scores) - 1}, got {wrong}")
+    if (times > 1).any():
+        raise InputError(f"row {rows[times > 1][0]} comes twice: it is audited once, or trained on")
+    if not (np.isfinite(chance) & (chance > 0)).all():
+        raise InputError(f"inclusion must be above 0, got {chance.min()}")
+    if not 0 < level < 1:
+        raise InputError(f"level must be between 0 and 1, got {level}")
+
+
+def _sides(
+    scores: NDArray[np.floating], audited: NDArray[np.floating], y: NDArray[np.bool_], weights: Floats
+) -> tuple[_Side, _Side]:
+    """The bands below the hyperplane and those above it."""
+    cuts = bands(scores)
+    band = np.searchsorted(cuts, audited)
+    columns = [
+        np.bincount(np.searchsorted(cuts, scores), minlength=len(cuts) + 1),
+        *(
+            np.bincount(band, weights=values, minlength=len(cuts) + 1)
+            for values in (np.ones(len(y)), y, weights, weights * y, weights**2)
+        ),
+    ]
+    sums = np.array(columns, dtype=np.float64)
+    first_yes = int(np.searchsorted(cuts, 0.0)) + 1
+    return _joined(sums[:, :first_yes]), _joined(sums[:, first_yes:])
+
+
+def _joined(sums: Floats) -> _Side:
+    """One side, its bands joined until each has enough answers; neighbours are in neighbouring columns."""
+    columns = list(sums.T)
+    while len(columns) > 1:
+        effective = [_effective(column) for column in columns]
+        least = int(np.argmin(effective))
+        if effective[least] >= LEAST_ANSWERS:
+            break
+        around = [place for place in (least - 1, least + 1) if 0 <= place < len(columns)]
+        other = min(around, key=lambda place: effective[place])
+        columns[min(least, other)] = columns[least] + columns[other]
+        del columns[max(least, other)]
+    items, answers, yes, weight, weight_of_yes, _ = np.array(columns).T
+    return _Side(
+        items=items.astype(np.int64),
+        answers=answers.astype(np.int64),
+        yes=yes.astype(np.int64),
+        share=np.divide(weight_of_yes, weight, out=np.full(len(weight), np.nan), where=weight > 0),
+        effective=np.array([_effective(column) for column in columns]),
+    )
+
+
+def _effective(column: Floats) -> float:
+    """(Σw)²/Σw² of a band's answers, 0 where it has none."""
+    _, _, _, weight, _, squares = column
+    return float(weight**2 / squares) if squares else 0.0
+
+
+def _interval(part: float, whole: float, parts: Floats, wholes: Floats, level: float) -> Interval:
+    """The share of a part, between the quantiles of parts / wholes where the whole is not 0."""
+    known = wholes > 0
+    share = part / whole if whole > 0 else np.nan
+    if not known.any():
+        return Interval(share, 0.0, 1.0)
+    low, high = np.quantile(parts[known] / wholes[known], [(1 - level) / 2, (1 + level) / 2])
+    return Interval(share, float(np.fmin(low, share)), float(np.fmax(high, share)))

@@ -1,0 +1,217 @@
+"""Score bands of a pool, and items drawn from them with known probability.
+
+Items that an annotator chose, or a query strategy, say nothing about the others. Drawn at random they do, but
+of a class with 0.5 % of the items 400 answers would see two. So the pool is divided by the score wᵀx + b of
+the current classifier: the smaller side of the hyperplane (of a rare class, what is predicted yes) in two
+halves, and the larger side in bands that begin at the hyperplane and double in size. Each band is drawn from
+as often as any other. Where the share of yes halves from band to band, this is Neyman's allocation, the best
+there is [1]_: N_h √p_h is then the same for all. Boundaries in geometric progression suit skewed populations
+in general [2]_.
+
+The classifier goes on learning, and later bands fit it better. Each `Frame` is drawn from for a while, then
+the next one takes its place; `core.audit.weights` says what chance an item had in all of them together.
+
+References
+----------
+.. [1] J. Neyman: On the Two Different Aspects of the Representative Method, Journal of the Royal Statistical
+   Society 97, 1934.
+.. [2] P. Gunning, J. M. Horgan: A New Algorithm for the Construction of Stratum Boundaries in Skewed
+   Populations, Survey Methodology 30(2), 2004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError
+from core.geometry import Hyperplane
+from core.randomness import hashed
+from core.selection import PoolExhausted, PoolRows, Selection
+
+LEAST_BAND = 50
+"""Items of the smallest band, where the pool has so many."""
+
+MOST_BANDS = 8
+"""Bands of the larger side at most: a million items of a class of 0.4 %, doubling from band to band."""
+
+GROWTH = 1.25
+"""A frame has served when the labels are so many times those that its hyperplane was trained on."""
+
+_STRATUM_BITS = np.uint64(8)
+
+
+def bands(scores: ArrayLike) -> NDArray[np.float64]:
+    """The scores that divide items into bands, ascending; one of them is 0, the hyperplane.
+
+    Band h has the scores above ``cuts[h - 1]`` up to and with ``cuts[h]``: ``np.searchsorted(cuts, scores)``.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+        wᵀx + b of the items.
+    """
+    scores = np.asarray(scores)
+    yes, no = np.sort(scores[scores > 0]), np.sort(scores[scores <= 0])[::-1]
+    smaller, larger = sorted((yes, no), key=len)
+    halves = [len(smaller) // 2] if len(smaller) >= 2 * LEAST_BAND else []
+    doubling = _ends_of_doubling(max(len(smaller), LEAST_BAND), len(larger))
+    return np.unique(np.concatenate([[0.0], _between(smaller, halves), _between(larger, doubling)]))
+
+
+def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.float64]:
+    """Halfway from the score before each of these places to the one there: rounding moves no item across."""
+    places = np.asarray(places, dtype=np.int64)
+    return np.asarray((ordered[places - 1].astype(np.float64) + ordered[places]) / 2)
+
+
+def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
+    """Places in 0 … n − 1 between parts that double in size, the first of them about `first` long."""
+    n_bands = int(np.clip(round(np.log2(n / first + 1)), 1, MOST_BANDS)) if n else 1
+    return np.asarray(n * (2 ** np.arange(1, n_bands) - 1) // (2**n_bands - 1), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """What has to be kept of a frame, to know later what chance an item had in it.
+
+    Parameters
+    ----------
+    hyperplane : Hyperplane or None
+        None before there is one: then there is one stratum of all items.
+    cuts : array of shape (n_strata - 1,), float64
+        See `bands`.
+    sizes : array of shape (n_strata,), int64
+        How many items could be drawn from each when the frame was made.
+    last : int
+        The highest item id that the frame covers; the pool may have grown since.
+    """
+
+    hyperplane: Hyperplane | None
+    cuts: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+    last: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cuts", np.asarray(self.cuts, dtype=np.float64))
+        object.__setattr__(self, "sizes", np.asarray(self.sizes, dtype=np.int64))
+        if len(self.sizes) != len(self.cuts) + 1 or (np.diff(self.cuts) <= 0).any() or (self.sizes < 0).any():
+            raise InputError(
+                f"strata need ascending cuts and one more size, not negative; got {len(self.cuts)} cuts and "
+                f"{len(self.sizes)} sizes"
+            )
+        if self.hyperplane is None and len(self.cuts):
+            raise InputError(f"without a hyperplane there is one stratum, got {len(self.sizes)}")
+
+    def of(self, ids: ArrayLike, X: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The stratum of each of these items, of shape (n,); −1 for those that joined the pool later."""
+        scores = self.hyperplane.scores(X) if self.hyperplane is not None else np.zeros(len(X))
+        return np.where(np.asarray(ids) <= self.last, np.searchsorted(self.cuts, scores), -1)
+
+
+class Frame:
+    """The items of a pool in strata, to draw from; immutable, any number of threads may share one.
+
+    Within a stratum items come in an order that is random, by the seed and their ids alone. So a stratum's
+    first m items that may be drawn are a simple random sample of them, and what is drawn is the same again
+    wherever frame and arguments are.
+
+    Takes one scan of the pool and a sort of its length, and keeps 5 bytes an item.
+
+    Parameters
+    ----------
+    pool : Pool
+        The items.
+    hyperplane : Hyperplane or None
+        The classifier to stratify by; None before there is one.
+    exclude : iterable of int
+        Ids that cannot be drawn: those answered already, for training or for the audit.
+    seed : int
+        Gives the order. Each frame of an audit needs one of its own: an order that is used again favours
+        items that it passed over before.
+
+    Attributes
+    ----------
+    strata : Strata
+    """
+
+    def __init__(
+        self, pool: PoolRows, hyperplane: Hyperplane | None, *, exclude: Iterable[int] = (), seed: int = 0
+    ) -> None:
+        self._pool = pool
+        self._hyperplane = hyperplane
+        free = ~np.isin(pool.ids, _sorted(exclude))
+        if not free.any():
+            raise PoolExhausted(f"an audit needs items to draw from: all {len(pool)} are answered")
+        scores = np.zeros(len(pool), np.float32) if hyperplane is None else pool.scores(hyperplane)
+        cuts = np.empty(0) if hyperplane is None else bands(scores[free])
+        self._stratum = np.searchsorted(cuts, scores).astype(np.uint8)
+        self._stratum[~free] = len(cuts) + 1
+        sizes = np.bincount(self._stratum[free], minlength=len(cuts) + 1)
+        self.strata = Strata(hyperplane, cuts, sizes, int(pool.ids[-1]))
+        keys = hashed(seed, pool.ids, 1)[:, 0] >> _STRATUM_BITS
+        keys |= self._stratum.astype(np.uint64) << (np.uint64(64) - _STRATUM_BITS)
+        self._order = np.argsort(keys, kind="stable").astype(np.uint32)
+        self._ends = np.cumsum(sizes)
+
+    def draw(self, *, exclude: Iterable[int] = (), seed: int = 0) -> Selection:
+        """One item: of the strata that have any left each is as likely, and so is each item within.
+
+        `Selection.probability` is the chance that the item had.
+
+        Parameters
+        ----------
+        exclude : iterable of int
+            Ids that must not be drawn, those given to the frame need not be among them: every answered item,
+            whatever for, and what others have in view.
+        seed : int
+            Picks the stratum.
+
+        Raises
+        ------
+        PoolExhausted
+            If no item is left.
+        """
+        start = perf_counter()
+        excluded = _sorted(exclude)
+        rows = np.minimum(np.searchsorted(self._pool.ids, excluded), len(self._pool) - 1)
+        rows = rows[self._pool.ids[rows] == excluded]
+        n_strata = len(self.strata.sizes)
+        left = self.strata.sizes - np.bincount(self._stratum[rows], minlength=n_strata + 1)[:n_strata]
+        filled = np.flatnonzero(left)
+        if not len(filled):
+            raise PoolExhausted("Pool exhausted: 0 available for the audit, 1 requested")
+        stratum = int(np.random.default_rng(seed).choice(filled))
+        row = self._first(stratum, rows)
+        margin = np.nan
+        if self._hyperplane is not None:
+            margin = float(np.abs(self._hyperplane.scores(self._pool.rows(np.array([row]))))[0])
+        return Selection(
+            ids=self._pool.ids[row : row + 1].astype(np.int64),
+            margins=np.array([margin]),
+            seconds=perf_counter() - start,
+            scored=int(self._hyperplane is not None),
+            items=len(self._pool),
+            probability=float(1 / (len(filled) * left[stratum])),
+        )
+
+    def _first(self, stratum: int, excluded: NDArray[np.int64]) -> int:
+        """The first row in the stratum's order that is not among `excluded`, ascending; there is one."""
+        start, end = int(self._ends[stratum] - self.strata.sizes[stratum]), int(self._ends[stratum])
+        taken = len(excluded) + 1
+        rows = self._order[start : min(end, start + taken)].astype(np.int64)
+        return int(rows[np.isin(rows, excluded, invert=True).argmax()])
+
+
+def has_served(n_labels_then: int, n_labels_now: int) -> bool:
+    """Whether a frame that was made with so many labels should give way to a new one; see `GROWTH`."""
+    return n_labels_now >= GROWTH * n_labels_then and n_labels_now > n_labels_then
+
+
+def _sorted(ids: Iterable[int]) -> NDArray[np.int64]:
+    array = ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=np.int64)
+    return np.unique(array.astype(np.int64, copy=False))

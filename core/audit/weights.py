@@ -1,0 +1,69 @@
+"""What chance each audited item had to be drawn, over all frames of an audit.
+
+Frame by frame, a stratum's draws are a simple random sample, without replacement, of the items that it had
+left: where m of N were drawn, each had the chance m/N, whatever classifier the stratum came from and whatever
+was drawn before. An item was passed over by all frames with probability Π(1 − m/N), and audited otherwise.
+Weighting by the inverse of that [1]_ makes every item of the pool count the same in expectation, however many
+models the audit has seen; as in multiple importance sampling [2]_, an item that many frames could have
+drawn cannot have an outlandish weight because it came from an early one.
+
+Items that the annotator skipped, or was unsure about, are left out of the draws: the others of their stratum
+stand for them.
+
+References
+----------
+.. [1] D. G. Horvitz, D. J. Thompson: A Generalization of Sampling Without Replacement From a Finite Universe,
+   Journal of the American Statistical Association 47, 1952.
+.. [2] E. Veach, L. J. Guibas: Optimally Combining Sampling Techniques for Monte Carlo Rendering, SIGGRAPH
+   1995 (the balance heuristic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.audit.strata import Strata
+from core.errors import InputError
+
+
+def inclusion(
+    strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """The probability, of shape (n,), with which each of these audited items was drawn.
+
+    Parameters
+    ----------
+    strata : sequence of Strata
+        Of the frames in the order in which they served.
+    frame : array of shape (n,), int
+        Which of them each item was drawn from.
+    ids : array of shape (n,), int
+        The items drawn and answered yes or no.
+    X : array of shape (n, n_features), float32
+        Their features.
+
+    Raises
+    ------
+    InputError
+        If shapes disagree, a frame is not among the `strata`, or an item cannot be of its frame.
+    """
+    frame, ids = np.asarray(frame, dtype=np.int64), np.asarray(ids, dtype=np.int64)
+    if not len(frame) == len(ids) == len(X):
+        raise InputError(f"frame, ids and X must be equally long, got {len(frame)}, {len(ids)} and {len(X)}")
+    unknown = np.flatnonzero((frame < 0) | (frame >= len(strata)))
+    if unknown.size:
+        raise InputError(f"item {ids[unknown[0]]} is of frame {frame[unknown[0]]}, there are {len(strata)}")
+    passed_over = np.ones(len(ids))
+    for number, one in enumerate(strata):
+        stratum = one.of(ids, X)
+        own = frame == number
+        if (stratum[own] < 0).any():
+            late = ids[own][stratum[own] < 0][0]
+            raise InputError(f"item {late} cannot be of frame {number}, which ends with item {one.last}")
+        drawn = np.bincount(stratum[own], minlength=len(one.sizes))
+        rate = np.append(np.minimum(drawn / np.maximum(one.sizes, 1), 1), 0.0)
+        passed_over *= 1 - rate[stratum]
+    return 1 - passed_over
