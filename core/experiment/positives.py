@@ -1,0 +1,194 @@
+"""How many labels it takes to find positives of a rare class, with a simulated annotator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.experiment.drawing import ItemsByClass
+from core.experiment.oracle import Oracle
+from core.experiment.simulation import FIRST_NO, FIRST_YES
+from core.learner import Labels, learn
+from core.pool import Pool
+from core.selection import QueryStrategy, Request
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (searches ended, searches in all); what it raises passes through."""
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What one search for positives found.
+
+    Parameters
+    ----------
+    positive : int
+        The class that was searched for.
+    found_at : array of shape (n_found,), int64, ascending
+        How many answers it took to find the first positive, the second, and so on; with several answers to
+        one hyperplane, the position in their order counts.
+    n_answers : int
+        How many answers were given.
+    n_items, n_positive : int
+        Items that could have been selected in the beginning, and how many of them are positive.
+    """
+
+    positive: int
+    found_at: NDArray[np.int64]
+    n_answers: int
+    n_items: int
+    n_positive: int
+
+    def labels_needed(self, wanted: int) -> float:
+        """How many answers it takes to find `wanted` positives.
+
+        Where the search was given up before, the annotator goes on with random items, which takes
+        (n + 1) / (k + 1) answers for each positive in the mean, k of n items left being positive.
+        """
+        missing = wanted - len(self.found_at)
+        if missing <= 0:
+            return float(self.found_at[wanted - 1])
+        n_left, k_left = self.n_items - self.n_answers, self.n_positive - len(self.found_at)
+        return self.n_answers + missing * (n_left + 1) / (k_left + 1)
+
+    def labels_needed_at_random(self, wanted: int) -> float:
+        """The mean of that number if all items are drawn at random."""
+        return wanted * (self.n_items + 1) / (self.n_positive + 1)
+
+    def found_after(self, n_answers: int) -> int:
+        """How many positives the first `n_answers` answers found."""
+        return int(np.searchsorted(self.found_at, n_answers, side="right"))
+
+
+def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, seed: int = 0) -> list[int]:
+    """`n` classes in random order, each as often as any other (to one).
+
+    Parameters
+    ----------
+    pool : Pool
+        The class of every item must be known.
+    n : int
+        How many.
+    wanted : int
+        Classes with fewer other positives than that, beside the ones that a search begins with, are left out.
+    most_share : float, 0 … 1
+        So are classes of more than this share of the pool.
+    seed : int
+        Draws the order.
+
+    Raises
+    ------
+    InputError
+        If an item's class is unknown, or no class is as rare.
+    """
+    items = ItemsByClass(pool, wanted + FIRST_YES)
+    if len(items) < len(pool):
+        raise InputError(
+            f"the class of {len(pool) - len(items)} items of the pool {pool.path} is unknown: "
+            f"the simulated annotator can't answer for them"
+        )
+    sizes = np.bincount(pool.truth(pool.ids), minlength=len(pool.classes))
+    rare = [c for c in items.classes.tolist() if sizes[c] <= most_share * len(pool)]
+    if not rare:
+        raise InputError(
+            f"no class of the pool {pool.path} with {wanted + FIRST_YES} items or more makes up at most "
+            f"{100 * most_share:g} % of it"
+        )
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(rare) for _ in range(-(-n // len(rare)))]
+    return [int(positive) for order in orders for positive in order][:n]
+
+
+def search_positives(
+    pool: Pool,
+    strategy: QueryStrategy,
+    positives: Sequence[int],
+    *,
+    wanted: int = 50,
+    most: int = 3_000,
+    batch: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Search]:
+    """Search for each of some classes, one search beside the other.
+
+    A search begins with one item of the class and five others, drawn at random, which don't count. In each
+    round the SVM, with the parameters that new projects have, is trained on all labels so far, the strategy
+    selects, and the annotator's true answers are the next labels. It ends when `wanted` positives are found,
+    or after `most` answers; where items are chosen without a hyperplane nothing is trained, and it always
+    goes to its end.
+
+    Parameters
+    ----------
+    pool : Pool
+        Whose classes are searched for.
+    strategy : QueryStrategy
+        Fitted to the pool.
+    positives : sequence of int
+        A class for each search; see `classes_to_search`.
+    wanted, most : int
+        When a search ends.
+    batch : int
+        How many items are selected for one hyperplane.
+    seed : int
+        Draws the first items: the same for every strategy; not negative.
+    progress : callable or None
+        See `Progress`.
+    """
+    items = ItemsByClass(pool)
+    running = [
+        _Running(pool, items, positive, number, strategy.needs_hyperplane, seed)
+        for number, positive in enumerate(positives)
+    ]
+    limit = most if strategy.needs_hyperplane else len(pool)
+    going = running
+    while going := [one for one in going if len(one.found_at) < wanted and one.n_answers < limit]:
+        requests = [one.ask(min(batch, limit - one.n_answers)) for one in going]
+        for one, selection in zip(going, strategy.select_many(requests), strict=True):
+            if selection is None:
+                raise InputError(f"the pool {pool.path} has fewer items than the search needs")
+            one.answer(selection.ids)
+        if progress:
+            progress(len(running) - len(going), len(running))
+    return [one.search() for one in running]
+
+
+class _Running:
+    """A search under way."""
+
+    def __init__(
+        self, pool: Pool, items: ItemsByClass, positive: int, number: int, learns: bool, seed: int
+    ) -> None:
+        self._pool = pool
+        self._learns = learns
+        self._oracle = Oracle(pool.truth, positive)
+        self._rng = np.random.default_rng([seed, number])
+        yes = items.of(self._rng, positive, FIRST_YES)
+        no = items.others(self._rng, positive, FIRST_NO)
+        self._first = np.append(yes, no)
+        self._labels = Labels.of(pool, self._first, [True] * FIRST_YES + [False] * FIRST_NO)
+        self._n_positive = int(np.count_nonzero(pool.truth(pool.ids) == positive)) - FIRST_YES
+        self._answered = np.sort(self._first)
+        self.found_at: list[int] = []
+        self.n_answers = 0
+
+    def ask(self, n: int) -> Request:
+        hyperplane = learn(self._labels).hyperplane if self._learns else None
+        return Request(hyperplane, n, exclude=self._answered, seed=int(self._rng.integers(2**63)))
+
+    def answer(self, ids: NDArray[np.int64]) -> None:
+        yes = self._oracle(ids)
+        self.found_at += (self.n_answers + 1 + np.flatnonzero(yes)).tolist()
+        self.n_answers += len(ids)
+        self._answered = np.union1d(self._answered, ids)
+        if self._learns:
+            self._labels += Labels.of(self._pool, ids, yes)
+
+    def search(self) -> Search:
+        found_at = np.array(self.found_at, dtype=np.int64)
+        n_items = len(self._pool) - len(self._first)
+        return Search(self._oracle.positive, found_at, self.n_answers, n_items, self._n_positive)
