@@ -53,6 +53,10 @@ class Labeling:
         expect(self.card).to_have_attribute("data-answerable", "true", timeout=30_000)
         self.wait_until_saved()
 
+    def wait_for_what_follows(self) -> None:
+        """Until what follows each answer is here, and its images are decoded."""
+        expect(self.card).to_have_attribute("data-ahead", "4", timeout=30_000)
+
     def wait_until_saved(self) -> None:
         expect(self.card).to_have_attribute("data-saving", "0", timeout=30_000)
 

@@ -21,20 +21,31 @@ def test_a_reload_goes_on_where_the_log_ends(server: Server, labeling: Labeling)
 def test_an_answer_given_to_a_dead_server_is_stored_once_it_is_back(
     server: Server, labeling: Labeling
 ) -> None:
-    """Kill −9, an answer, a restart: the page sends it by itself, and it is stored once."""
+    """Kill −9, answers, a restart: the page sends them by itself, and each is stored once.
+
+    The image after the first was here already; for the one after that the card waits.
+    """
     labeling.press("y")
+    labeling.wait_for_what_follows()
     session, item = labeling.session, labeling.item
     server.kill()
     labeling.page.keyboard.press("n")
+    expect(labeling.card).to_have_attribute("data-answerable", "true")
+    second = labeling.item
+    assert second != item
     expect(labeling.card).to_have_attribute("data-saving", "1")
     expect(labeling.page.locator(".thumb").last).to_have_attribute("data-saving", "true")
     labeling.page.keyboard.press("y")
+    expect(labeling.card).to_have_attribute("data-waiting", "")
+    for key in "yns":
+        labeling.page.keyboard.press(key)
+    expect(labeling.card).to_have_attribute("data-saving", "2")
     server.start()
     labeling.wait()
     stored = server.answers(session)
-    assert [(row["item"], row["answer"]) for row in stored[1:]] == [(item, "no")]
+    assert [(row["item"], row["answer"]) for row in stored[1:]] == [(item, "no"), (second, "yes")]
     labeling.press("y")
-    assert [row["answer"] for row in server.answers(session)] == ["yes", "no", "yes"]
+    assert [row["answer"] for row in server.answers(session)] == ["yes", "no", "yes", "yes"]
 
 
 def test_a_reload_keeps_what_is_not_saved(server: Server, labeling: Labeling) -> None:
