@@ -1,7 +1,7 @@
 """Which Chromium the browser tests drive; ``python -m tests.chromium`` provides one where there is none.
 
-In this order: the one that ``CHROMIUM`` names, one on PATH, Debian's package where it may be installed,
-Playwright's own download. Where none can be had the browser tests do not run, and the run says so.
+One that is there (`app.bench.browser`), Debian's package where it may be installed, Playwright's own
+download. Where none can be had the browser tests do not run, and the run says so.
 """
 
 from __future__ import annotations
@@ -10,29 +10,8 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-
-
-def find() -> str | None:
-    """The path of a Chromium that is on this machine, or None."""
-    named = os.environ.get("CHROMIUM")
-    if named:
-        return named if Path(named).exists() else None
-    for name in NAMES:
-        path = shutil.which(name)
-        if path:
-            return path
-    return _playwrights()
-
-
-def _playwrights() -> str | None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        path = playwright.chromium.executable_path
-    return path if Path(path).exists() else None
+from app.bench.browser import find_chromium as find
 
 
 def _install() -> None:

@@ -371,3 +371,72 @@ def bench_positives(
     )
     measure_positives(Pool.open(folder), plan, done)
     show_positives(rows, plan)
+
+
+@bench.command("ui")
+@click.option("--pool", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the pool.")
+@click.option("--positive", help="The class that is asked for.  [default: the pool's first]")
+@click.option(
+    "--answers",
+    "n_answers",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="Answers of each mode.",
+)
+@click.option(
+    "--pace",
+    type=click.FloatRange(0),
+    default=0.7,
+    show_default=True,
+    help="Seconds that the person looks at an image.",
+)
+@click.option("--labels", "n_labels", type=click.IntRange(0), default=0, help="Labels that are there before.")
+@click.option(
+    "--mode",
+    "modes",
+    type=click.Choice(["paced", "burst"]),
+    multiple=True,
+    help="Only this one; repeat it for several.",
+)
+@click.option("--strategy", help="What chooses.  [default: the page's]")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the projects in this folder."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds the labels before.")
+@_json
+@sentences
+def bench_ui(
+    folder: Path,
+    positive: str | None,
+    n_answers: int,
+    pace: float,
+    n_labels: int,
+    modes: tuple[Any, ...],
+    strategy: str | None,
+    out: Path | None,
+    seed: int,
+    json_file: Path | None,
+) -> None:
+    """Label in a real browser: from a key press to the next image on the screen, and what was stored."""
+    from app.bench.report import show_ui, write_json
+    from app.bench.ui import MODES, Plan, measure_ui
+    from core.pool import Pool
+
+    rows: list[dict[str, Any]] = []
+
+    def done(row: dict[str, Any]) -> None:
+        rows.append(row)
+        show_ui(row)
+        write_json(json_file, rows)
+
+    plan = Plan(
+        positive=positive,
+        modes=modes or MODES,
+        n_answers=n_answers,
+        pace=pace,
+        n_labels=n_labels,
+        strategy=strategy,
+        seed=seed,
+    )
+    measure_ui(Pool.open(folder), plan, out, done)

@@ -105,6 +105,19 @@ def show_sessions(row: dict[str, Any]) -> None:
         click.echo(DISTURBED.format(100 * row["scan_cpu_share"]))
 
 
+def show_ui(row: dict[str, Any]) -> None:
+    """Print the row of one mode of `app.bench.ui.measure_ui`."""
+    click.echo(
+        f"\n{row['mode']}, {row['items']:,} items: from the key press to the next image on the screen "
+        f"{row['median_ms']:.1f} ms in the median, {row['p95_ms']:.1f} ms in 95 of 100, at most "
+        f"{row['max_ms']:.1f} ms."
+    )
+    click.echo(
+        f"  {row['answers']:,} answers: {row['lost']} lost, {row['duplicated']} stored twice, "
+        f"{row['misplaced']} on another item. {row['retrains']:,} models, {row['queries']:,} selections."
+    )
+
+
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     low, high = row["ratio_to_subsample_low"], row["ratio_to_subsample_high"]
     interval = "" if low is None else f" ({_short(low)}–{_short(high)})"

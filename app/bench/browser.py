@@ -1,0 +1,65 @@
+"""A browser to measure with: Chromium, driven by Playwright, which only measuring and testing need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def find_chromium() -> str | None:
+    """The path of a Chromium on this machine, or None.
+
+    The one that ``CHROMIUM`` names, one on PATH, or Playwright's own.
+    """
+    named = os.environ.get("CHROMIUM")
+    if named:
+        return named if Path(named).exists() else None
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    return found or _playwrights()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium.
+
+    Raises
+    ------
+    InputError
+        If Playwright or a Chromium is missing.
+    """
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        raise InputError("Measuring the page needs Playwright: pip install playwright") from None
+    path = find_chromium()
+    if path is None:
+        raise InputError(
+            "Measuring the page needs Chromium on PATH, or what python -m playwright install chromium gives"
+        )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def _playwrights() -> str | None:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None
+    with sync_playwright() as playwright:
+        path = playwright.chromium.executable_path
+    return path if Path(path).exists() else None
