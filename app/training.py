@@ -77,7 +77,7 @@ def train_concept(
     examples_through: int,
 ) -> Trained:
     """Train the SVM of a concept. Examples count as labels, with negative ids of their own."""
-    known = learner.Labels.of(pool, labels.items, labels.yes) + _of_examples(examples, pool.n_features)
+    known = known_labels(pool, labels, examples)
     trained = learner.learn(known, C=concept.c, class_weight=concept.class_weight)
     return Trained(
         hyperplane=trained.hyperplane,
@@ -87,6 +87,11 @@ def train_concept(
         likes=known.X[known.y & (known.ids < 0)],
         examples_through=examples_through,
     )
+
+
+def known_labels(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> learner.Labels:
+    """What a concept's SVM is trained on: the labels in their order, then the examples."""
+    return learner.Labels.of(pool, labels.items, labels.yes) + _of_examples(examples, pool.n_features)
 
 
 def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.Labels:

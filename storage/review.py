@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -18,10 +19,13 @@ from sqlalchemy import select
 from storage.database import Database
 from storage.log import LabelLog
 from storage.models import Answer, Selection
-from storage.records import ANSWERS, AnswerRecord, AnswerWord
+from storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Status
 
 CODES: dict[AnswerWord, int] = {word: code for code, word in enumerate(ANSWERS)}
 """What stands for an answer in the column `Answers.word`."""
+
+STATUS_CODES: dict[Status, int] = {status: code for code, status in enumerate(STATUSES)}
+"""What stands for a status in the column `Items.status`."""
 
 UNKNOWN = -1
 """Stands in the column `Answers.taken` where nobody knows how long the answer took."""
@@ -30,6 +34,28 @@ Column = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Items:
+    """What a concept's annotators say of each item together, as `LabelState` tells it: one row an item.
+
+    Parameters
+    ----------
+    item : array of shape (n_items,), int64
+        Items with an answer in force, ascending.
+    status : array of shape (n_items,), int64
+        By `STATUS_CODES`.
+    is_contested : array of shape (n_items,), bool
+        Whether one annotator says yes and another one no.
+    last : array of shape (n_items,), int64
+        The `seq` of the newest answer in force.
+    """
+
+    item: Column
+    status: Column
+    is_contested: NDArray[np.bool_]
+    last: Column
+
+
+@dataclass(frozen=True, eq=False)
 class Answers:
     """The log of a concept up to `seq[-1]`, undos included: one row an answer, in the log's order; read-only.
 
@@ -67,6 +93,24 @@ class Answers:
     def of(self, item: int) -> Column:
         """The rows about an item, oldest first."""
         return np.flatnonzero(self.item == item)
+
+    @cached_property
+    def items(self) -> Items:
+        """The answers in force, item by item."""
+        rows = np.flatnonzero(self.in_force)
+        item, place = np.unique(self.item[rows], return_inverse=True)
+        word = self.word[rows]
+        yes, no, unsure = (
+            np.bincount(place[word == CODES[name]], minlength=len(item)) for name in ("yes", "no", "unsure")
+        )
+        status = np.select(
+            [yes > no, no > yes, yes > 0, unsure > 0],
+            [STATUS_CODES[name] for name in ("yes", "no", "tied", "unsure")],
+            default=STATUS_CODES["skip"],
+        )
+        last = np.zeros(len(item), dtype=np.int64)
+        np.maximum.at(last, place, self.seq[rows])
+        return Items(item, status, (yes > 0) & (no > 0), last)
 
 
 class AnswerTable:
@@ -146,20 +190,21 @@ class AnswerTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """The round that an answer was given in, and the strategy that had chosen its item."""
+class Detail:
+    """What the columns leave out: the answer that an undo takes back; round and strategy of a selection."""
 
-    round: int
-    strategy: str
+    undoes: str | None
+    round: int | None
+    strategy: str | None
 
 
-def shown_for(database: Database, seqs: Iterable[int]) -> dict[int, Shown]:
-    """What the answers at these places of the log were shown by; corrections and undos have no selection."""
+def details_of(database: Database, seqs: Iterable[int]) -> dict[int, Detail]:
+    """Details of the answers at these places of the log, a page of them at most."""
     wanted = [int(seq) for seq in seqs]
     query = (
-        select(Answer.seq, Selection.round, Selection.strategy)
-        .join(Selection, Selection.id == Answer.selection_id)
+        select(Answer.seq, Answer.undoes, Selection.round, Selection.strategy)
+        .outerjoin(Selection, Selection.id == Answer.selection_id)
         .where(Answer.seq.in_(wanted))
     )
     with database.read() as connection:
-        return {seq: Shown(number, strategy) for seq, number, strategy in connection.execute(query)}
+        return {row.seq: Detail(row.undoes, row.round, row.strategy) for row in connection.execute(query)}

@@ -34,19 +34,24 @@ class Component:
     markup, styles, modules : tuple of str
         Files in this folder, joined in their order: of style sheets the later outranks the earlier, of
         modules each imports only earlier ones.
+    states : tuple of str
+        What the browser may say, by name: answers that are `pending`, and whatever else there is.
     """
 
     name: str
     markup: tuple[str, ...]
     styles: tuple[str, ...]
     modules: tuple[str, ...]
+    states: tuple[str, ...] = ("pending",)
 
     def show(self, payload: Mapping[str, Any], *, key: str) -> None:
         """Show the component with `payload`.
 
         What the browser sends is found by `answers_of` in the run that it causes.
         """
-        self._renderer(data=dict(payload), key=key, on_pending_change=_nothing)
+        # Streamlit keeps only states that have a callback.
+        callbacks = {f"on_{name}_change": _nothing for name in self.states}
+        self._renderer(data=dict(payload), key=key, **callbacks)
 
     @property
     def script(self) -> str:
@@ -78,7 +83,26 @@ LABEL = Component(
 )
 """One item, its answers, and the numbers in the margin."""
 
-COMPONENTS = (LABEL,)
+REVIEW = Component(
+    "review",
+    markup=("shared/glyphs.html", "review/review.html"),
+    styles=("shared/base.css", "shared/margin.css", "review/review.css"),
+    modules=(
+        "shared/dom.js",
+        "shared/keys.js",
+        "shared/queue.js",
+        "shared/outbox.js",
+        "shared/figures.js",
+        "review/times.js",
+        "review/margin.js",
+        "review/row.js",
+        "review/review.js",
+    ),
+    states=("pending", "asked"),
+)
+"""The answers given, listed and corrected."""
+
+COMPONENTS = (LABEL, REVIEW)
 
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -92,4 +116,4 @@ def _read(name: str) -> str:
 
 
 def _nothing() -> None:
-    """Streamlit keeps only state that has a callback."""
+    pass

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from storage import Database, LabelLog
-from storage.review import CODES, UNKNOWN, AnswerTable, shown_for
+from storage import Database
+from storage.review import CODES, STATUS_CODES, UNKNOWN, AnswerTable, Detail, details_of
 from tests.storage_kit import Annotator, make_concept, sit_down
 
 
@@ -105,6 +105,13 @@ def test_it_agrees_with_the_fold_of_the_log(ada, seed):
     expected = {(item, name, word) for item in range(12) for name, word in state.votes(item).items()}
     assert set(says(table)) == expected
     assert len(says(table)) == len(expected)
+    items = table.answers().items
+    statuses = {code: status for status, code in STATUS_CODES.items()}
+    found = {int(item): statuses[code] for item, code in zip(items.item, items.status, strict=True)}
+    assert found == {item: state.status(item) for item in range(12) if state.status(item)}
+    for item, contested, last in zip(items.item, items.is_contested, items.last, strict=True):
+        assert contested == ({"yes", "no"} <= set(state.votes(item).values()))
+        assert table.answers().in_force[table.answers().seq == last].all()
 
 
 def test_what_was_handed_out_does_not_change(ada):
@@ -120,17 +127,21 @@ def test_what_was_handed_out_does_not_change(ada):
         before.item[0] = 3
 
 
-def test_it_says_by_which_round_an_item_was_shown(ada, database):
-    """For answers with a selection; a correction has none."""
+def test_details_tell_rounds_and_what_was_undone(ada, database):
+    """A correction and an undo have no selection of their own."""
     shown = ada.is_shown(7, round=12)
     first = ada.says("yes", 7, selection_id=shown.id)
     second = ada.says("no", 7, corrects=first.id)
-    found = shown_for(database, [first.seq, second.seq])
-    assert {seq: (place.round, place.strategy) for seq, place in found.items()} == {first.seq: (12, "h-hash")}
+    third = ada.undoes(second)
+    assert details_of(database, [first.seq, second.seq, third.seq]) == {
+        first.seq: Detail(None, 12, "h-hash"),
+        second.seq: Detail(None, None, None),
+        third.seq: Detail(second.id, None, None),
+    }
 
 
-def test_the_table_of_an_empty_log_is_empty(ada):
-    """No rows, and nothing in force."""
+def test_the_table_of_an_empty_log_is_empty(ada, database):
+    """No rows, nothing in force, no items."""
     table = table_of(ada)
-    assert (len(table.answers()), says(table)) == (0, [])
-    assert shown_for(LabelLog(ada.log.database).database, []) == {}
+    assert (len(table.answers()), says(table), len(table.answers().items.item)) == (0, [], 0)
+    assert details_of(database, []) == {}

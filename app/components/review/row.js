@@ -1,0 +1,141 @@
+// One item of the list: its picture, who said what, which side the model puts it on, and the answer buttons.
+
+import { element, glyph, say } from "../shared/dom.js";
+import { clock, seconds } from "./times.js";
+
+const CHOICES = [
+  { answer: "no", word: "No" },
+  { answer: "skip", word: "Skip" },
+  { answer: "unsure", word: "Unsure" },
+  { answer: "yes", word: "Yes" },
+];
+const WORDS = { no: "no", skip: "skipped", unsure: "unsure", yes: "yes" };
+const MINUS = "\u2212";
+
+/** An annotator's answers about an item that were not undone, oldest first, those that wait to be saved included. */
+export function standing(events, annotator, pending) {
+  const undone = new Set(events.map((event) => event.undoes));
+  const own = events.filter((event) => event.annotator === annotator && event.answer !== "undo" && !undone.has(event.id));
+  const stack = own.map(({ id, answer }) => ({ id, answer, saving: false }));
+  for (const { id, answer, undoes } of pending) {
+    if (answer === "undo") {
+      const place = stack.findIndex((given) => given.id === undoes);
+      if (place >= 0) stack.splice(place, 1);
+    } else if (!stack.some((given) => given.id === id)) stack.push({ id, answer, saving: true });
+  }
+  return stack;
+}
+
+export class Row {
+  constructor(item) {
+    this.item = item;
+    this.picture = element("img", { className: "picture", alt: "", draggable: false });
+    this.name = element("strong", { className: "name" });
+    this.by = element("button", { type: "button", className: "by", "aria-expanded": "false" });
+    this.by.dataset.history = "";
+    this.figure = element("span", { className: "figure" });
+    this.bar = element("i", { className: "size" });
+    this.score = element("span", { className: "score" }, this.bar, this.figure);
+    this.buttons = CHOICES.map(makeButton);
+    const group = element("span", { className: "choices", role: "group" }, ...this.buttons);
+    const what = element("span", { className: "what" }, this.name, this.by);
+    this.history = element("ol", { className: "history", hidden: true });
+    this.place = element("li", { className: "row" }, this.picture, what, this.score, group, this.history);
+    this.place.dataset.item = item;
+    this.group = group;
+  }
+
+  /** `scale` is the score that has the longest bar. */
+  show({ item, name, src, score, events }, annotator, pending, scale) {
+    if (src && this.picture.src !== src) this.picture.src = src;
+    this.picture.hidden = !src && !this.picture.src;
+    say(this.name, name);
+    this.stack = standing(events, annotator, pending);
+    this.mine = this.stack.at(-1) ?? null;
+    const others = events.filter((event) => event.in_force && event.annotator !== annotator);
+    this.#showAnswers(others, name);
+    this.#showScore(score, scale);
+    say(this.by, byline(item, name, events, this.mine));
+    this.#showHistory(events);
+    this.place.dataset.saving = String(this.mine?.saving ?? false);
+    this.spoken = `${name}. ${this.mine ? `You said ${WORDS[this.mine.answer]}. ` : ""}${modelSays(score)}`;
+  }
+
+  /** Whether this is the row that keys are about; only its buttons are met by the tabulator. */
+  mark(current) {
+    if (current) this.place.setAttribute("aria-current", "true");
+    else this.place.removeAttribute("aria-current");
+    for (const button of [this.by, ...this.buttons]) button.tabIndex = current ? 0 : -1;
+  }
+
+  toggleHistory() {
+    this.history.hidden = !this.history.hidden;
+    this.by.setAttribute("aria-expanded", String(!this.history.hidden));
+  }
+
+  #showAnswers(others, name) {
+    this.group.setAttribute("aria-label", `Your answer about ${name}`);
+    for (const button of this.buttons) {
+      const { answer } = button.dataset;
+      button.setAttribute("aria-pressed", String(this.mine?.answer === answer));
+      const said = others.filter((event) => event.answer === answer).map((event) => event.annotator);
+      button.dataset.others = String(said.length > 0);
+      button.title = said.length ? `${said.join(", ")}: ${WORDS[answer]}` : "";
+    }
+  }
+
+  #showScore(score, scale) {
+    this.place.dataset.side = score === null ? "" : score > 0 ? "yes" : "no";
+    this.bar.style.setProperty("--size", score === null ? 0 : Math.abs(score) / scale);
+    say(this.figure, score === null ? "" : signed(score));
+  }
+
+  #showHistory(events) {
+    const given = new Map(events.map((event) => [event.id, event.answer]));
+    const undone = new Set(events.map((event) => event.undoes));
+    const lines = events.map((event) => {
+      const undo = event.answer === "undo";
+      const what = undo ? `took back “${WORDS[given.get(event.undoes)]}”` : WORDS[event.answer];
+      const more = [
+        event.is_correction ? "correction" : "",
+        event.round === null ? "" : `round ${event.round}, chosen by ${event.chosen_by}`,
+        event.taken_ms === null ? "" : seconds(event.taken_ms),
+      ].filter(Boolean);
+      const line = element("li", {}, element("time", {}, clock(event.time)), element("b", {}, event.annotator));
+      line.append(element("span", { className: event.answer }, glyph(`g-${event.answer}`), what), more.join(", "));
+      line.classList.toggle("undone", undone.has(event.id));
+      return line;
+    });
+    this.history.replaceChildren(...lines);
+  }
+}
+
+function makeButton({ answer, word }) {
+  const button = element("button", { type: "button", className: `choice ${answer}`, "aria-label": word });
+  button.dataset.answer = answer;
+  button.append(glyph(`g-${answer}`), element("span", {}, word));
+  return button;
+}
+
+const signed = (score) => `${score < 0 ? MINUS : "+"}${Math.abs(score).toFixed(2)}`;
+
+function modelSays(score) {
+  return score === null ? "" : `The model says ${score > 0 ? "yes" : "no"}, ${Math.abs(score).toFixed(2)}.`;
+}
+
+/** Who answered when: "ada, 14:02, 0.4 s, round 91". */
+function byline(item, name, events, mine) {
+  const now = events.filter((event) => event.in_force);
+  const known = name.includes(String(item)) ? [] : [`item ${item}`];
+  if (now.length > 1) return [...known, ...now.map((event) => `${event.annotator} ${WORDS[event.answer]}`)].join(", ");
+  const [last] = now;
+  if (!last) return [...known, mine ? "being saved" : "no answer any more"].join(", ");
+  const said = [...known, last.annotator, clock(last.time)];
+  if (last.is_correction) {
+    const before = events.findLast((event) => event !== last && event.annotator === last.annotator && event.answer !== "undo");
+    return [...said, before ? `corrected from ${WORDS[before.answer]}` : "corrected"].join(", ");
+  }
+  if (last.taken_ms !== null) said.push(seconds(last.taken_ms));
+  if (last.round !== null) said.push(`round ${last.round}`);
+  return said.join(", ");
+}

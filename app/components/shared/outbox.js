@@ -1,0 +1,72 @@
+// Hands a queue of answers to the server, again and again until each one is acknowledged or refused.
+
+import { newId } from "./dom.js";
+import { Queue } from "./queue.js";
+
+// Milliseconds.
+const RETRIES = [2000, 3000, 5000, 8000];
+const SAVING_AFTER = 1000; // an answer unsaved for longer than this is spoken of
+const OFFLINE_AFTER = 5000;
+
+export class Outbox {
+  #send;
+  #failures = 0;
+  #timer = null;
+
+  /** `send(answers)` hands answers over, without knowing whether they arrive. */
+  constructor(project, session, send) {
+    this.queue = new Queue(project, session);
+    this.#send = send;
+    if (this.queue.size) this.send();
+  }
+
+  /** Keep an answer until the server has it; returns its id. */
+  add(answer) {
+    const id = newId();
+    const blank = { selection: null, undoes: null, corrects: null, time_taken_ms: null };
+    this.queue.add({ id, ...blank, browser_time: Date.now(), ...answer });
+    this.send();
+    return id;
+  }
+
+  /** What the server says of answers; returns why some were refused, by id. */
+  settle(acked, refused) {
+    const known = this.queue.size;
+    this.queue.settle(acked);
+    const reasons = new Map();
+    for (const { id, reason } of refused) {
+      if (this.queue.settle([id]).length) reasons.set(id, reason);
+    }
+    if (this.queue.size < known) this.#failures = 0;
+    // What was refused must not be handed over again with whatever is asked for next.
+    if (reasons.size) this.#send(this.queue.pending);
+    return reasons;
+  }
+
+  /** What is left over from other sessions may belong to a database that is not served now: a few tries do. */
+  send() {
+    clearTimeout(this.#timer);
+    if (!this.queue.size) return;
+    this.#send(this.queue.pending);
+    const pause = RETRIES[Math.min(this.#failures, RETRIES.length - 1)];
+    this.#timer = setTimeout(() => {
+      this.#failures += 1;
+      if (this.queue.own.length || this.#failures < RETRIES.length) this.send();
+    }, pause);
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+  }
+
+  /** A sentence about what is not saved yet; empty while nothing is, or not for long. */
+  get sentence() {
+    const waiting = this.queue.own;
+    if (!waiting.length) return "";
+    const age = Date.now() - Math.min(...waiting.map((answer) => answer.browser_time));
+    const answers = waiting.length === 1 ? "1 answer" : `${waiting.length} answers`;
+    const kept = this.queue.durable ? "kept in this browser and saved when it is back" : "kept as long as this page is open";
+    if (age > OFFLINE_AFTER) return `The server does not answer. ${answers} ${kept}.`;
+    return age > SAVING_AFTER ? `Saving ${answers}…` : "";
+  }
+}

@@ -1,0 +1,93 @@
+"""Finding answers by a line of words: item ids, parts of names, annotators, dates, answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.records import ANSWERS
+from storage.review import CODES, Answers
+
+_DAY = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?")
+
+Mask = NDArray[np.bool_]
+
+
+def find(
+    line: str, answers: Answers, rows: NDArray[np.int64], name_of: Callable[[int], str], zone: tzinfo
+) -> Mask:
+    """Which of `rows` every word of the line is true of, of shape (n_rows,).
+
+    A word that is an answer (yes, no, unsure, skip) means that answer. Any other word is true of an answer
+    if it is the id of its item, part of the item's name or of the annotator's, or the day or month on which
+    the answer was given: 2026-11-21, 2026-11, today, yesterday. Capitals do not count.
+
+    Parameters
+    ----------
+    line : str
+        What somebody typed.
+    answers : Answers
+        Where they are.
+    rows : array of shape (n_rows,), int64
+        The rows of `answers` that may be found.
+    name_of : callable
+        An item's name.
+    zone : tzinfo
+        Where a day begins and ends.
+    """
+    found = np.ones(len(rows), dtype=np.bool_)
+    for word in line.casefold().split():
+        left = np.flatnonzero(found)
+        found[left] = _is_true(word, answers, rows[left], name_of, zone)
+    return found
+
+
+def zone_named(name: str | None) -> tzinfo:
+    """The time zone that a browser named, such as "Europe/Vienna"; UTC where it is unknown."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC
+
+
+def _is_true(
+    word: str, answers: Answers, rows: NDArray[np.int64], name_of: Callable[[int], str], zone: tzinfo
+) -> Mask:
+    if word in ANSWERS:
+        return np.asarray(answers.word[rows] == CODES[word])
+    items, place = np.unique(answers.item[rows], return_inverse=True)
+    true = np.fromiter((word in name_of(int(item)).casefold() for item in items), np.bool_, len(items))[place]
+    named = [number for number, name in enumerate(answers.annotators) if word in name.casefold()]
+    true |= np.isin(answers.annotator[rows], named)
+    if word.isdecimal() and len(word) < 19:
+        true |= answers.item[rows] == int(word)
+    if (span := _span(word, zone)) is not None:
+        true |= (answers.time[rows] >= span[0]) & (answers.time[rows] < span[1])
+    return np.asarray(true)
+
+
+def _span(word: str, zone: tzinfo) -> tuple[int, int] | None:
+    """The milliseconds at which a day or month begins and at which the next one does."""
+    today = datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    if word in ("today", "yesterday"):
+        first = today - timedelta(days=word == "yesterday")
+        return _ms(first), _ms(first + timedelta(days=1))
+    said = _DAY.fullmatch(word)
+    if said is None:
+        return None
+    year, month, day = (int(part) if part else None for part in said.groups())
+    try:
+        first = datetime(year or 0, month or 0, day or 1, tzinfo=zone)
+        after = first + timedelta(days=1) if day else (first + timedelta(days=31)).replace(day=1)
+    except (ValueError, OverflowError):
+        return None
+    return _ms(first), _ms(after)
+
+
+def _ms(moment: datetime) -> int:
+    return round(1000 * moment.timestamp())
