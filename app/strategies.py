@@ -1,6 +1,14 @@
-"""Query strategies as the page names them."""
+"""Query strategies as the page names them, and a mixture's shares in per cent.
+
+A session's strategy is a word, as on the command line: a name, or a name and parameters.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+from core.selection import strategy_from
+from core.selection.mixture import Mixture
 
 LABELS = {
     "random": "Random",
@@ -18,7 +26,35 @@ LABELS = {
 """Strategies as the page names them."""
 
 
+class Shares(NamedTuple):
+    """How many of 100 items each part of a mixture chooses."""
+
+    margin: int
+    likely: int
+    random: int
+
+    @property
+    def word(self) -> str:
+        """The mixture with these shares."""
+        params = ",".join(f"{part}={share / 100:g}" for part, share in self._asdict().items())
+        return f"{Mixture.name}:{params}"
+
+    @classmethod
+    def of(cls, word: str) -> Shares | None:
+        """The shares of the mixture `word`; None for other strategies."""
+        if name_of(word) != Mixture.name:
+            return None
+        params = strategy_from(word).params()
+        margin, likely = round(100 * params["margin"]), round(100 * params["likely"])
+        return cls(margin, likely, 100 - margin - likely)
+
+
+def name_of(word: str) -> str:
+    """The strategy's name, whatever parameters the word gives it."""
+    return word.partition(":")[0]
+
+
 def label_of(word: str) -> str:
     """The strategy as the page names it, whatever parameters the word gives it."""
-    name = word.partition(":")[0]
+    name = name_of(word)
     return LABELS.get(name, name.replace("-", " ").capitalize())

@@ -9,7 +9,8 @@ import streamlit as st
 from app import words
 from app.components import LABEL, answers_of
 from app.pages.chosen import chosen_project, chosen_session, pick_concept
-from app.strategies import label_of
+from app.pages.shares import adjust_shares
+from app.strategies import label_of, name_of
 from app.workspace import current
 from core.errors import InputError
 from storage.errors import StorageError
@@ -50,7 +51,7 @@ def pick_strategy(project: Project, session: LabelingSession) -> None:
     def picked() -> None:
         session.set_strategy(st.session_state["strategy"])
 
-    st.session_state["strategy"] = session.strategy
+    st.session_state["strategy"] = name_of(session.strategy)
     st.selectbox(
         "Query strategy",
         list(labels),
@@ -120,6 +121,7 @@ def settings(project: Project, session: LabelingSession) -> None:
 
         st.session_state["revisit"] = session.include_skipped
         st.toggle("Show skipped items again", key="revisit", on_change=revisit)
+        adjust_shares(session)
         add_examples(session)
         if current().can_create:
             add_question(project)

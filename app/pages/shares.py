@@ -1,0 +1,30 @@
+"""How the items of a mixture are shared out among its parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app.strategies import Shares
+
+if TYPE_CHECKING:
+    from app.service import LabelingSession
+
+
+def adjust_shares(session: LabelingSession) -> None:
+    """One line cut in three, where the session's strategy is a mixture: nothing else can be adjusted."""
+    shares = Shares.of(session.strategy)
+    if shares is None:
+        return
+
+    def adjusted() -> None:
+        first, second = st.session_state["shares"]
+        session.set_strategy(Shares(first, second - first, 100 - second).word)
+
+    st.session_state["shares"] = (shares.margin, shares.margin + shares.likely)
+    st.slider("Shares of the mixture", 0, 100, step=5, key="shares", on_change=adjusted, format="%d %%")
+    st.caption(
+        f"{shares.margin} % nearest to the hyperplane, {shares.likely} % likely positive, "
+        f"{shares.random} % random"
+    )

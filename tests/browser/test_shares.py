@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from playwright.sync_api import expect
+
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server
+
+
+def test_the_shares_of_a_mixture_are_adjusted_on_the_page(server: Server, labeling: Labeling) -> None:
+    """Two handles cut a line in three; the session keeps them, and a reload shows them again."""
+    page = labeling.page
+    page.get_by_role("combobox").last.click()
+    page.get_by_role("option", name="Mixture").click()
+    labeling.wait()
+    page.get_by_role("button", name="Settings").click()
+    said = page.get_by_text("50 % nearest to the hyperplane, 30 % likely positive, 20 % random")
+    expect(said).to_be_visible()
+    page.get_by_role("slider").first.press("ArrowLeft")
+    page.get_by_role("slider").last.press("ArrowRight")
+    said = page.get_by_text("45 % nearest to the hyperplane, 40 % likely positive, 15 % random")
+    expect(said).to_be_visible()
+    with closing(sqlite3.connect(f"file:{server.database}?mode=ro", uri=True)) as log:
+        stored = log.execute("SELECT strategy FROM sessions WHERE id = ?", [labeling.session]).fetchone()
+    assert stored == ("mixture:margin=0.45,likely=0.4,random=0.15",)
+    page.reload()
+    labeling.wait()
+    page.get_by_role("button", name="Settings").click()
+    expect(said).to_be_visible()
+
+
+def test_other_strategies_have_no_shares(labeling: Labeling) -> None:
+    """There is nothing to adjust where everything is chosen in one way."""
+    labeling.page.get_by_role("button", name="Settings").click()
+    expect(labeling.page.get_by_text("Show skipped items again")).to_be_visible()
+    expect(labeling.page.get_by_text("Shares of the mixture")).to_have_count(0)

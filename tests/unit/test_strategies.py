@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from app.strategies import LABELS, Shares, label_of, name_of
+from core.selection import STRATEGIES, strategy_from
+
+
+def test_every_strategy_has_a_label():
+    """Of its own, whatever parameters it is given."""
+    assert set(STRATEGIES) <= set(LABELS)
+    assert len(set(LABELS.values())) == len(LABELS)
+    assert label_of("mixture:likely=0.4,random=0.1") == label_of("mixture") == "Mixture"
+    assert label_of("my-own:n=3") == "My own"
+    assert name_of("h-hash:structure=scan") == "h-hash"
+
+
+@pytest.mark.parametrize("shares", [Shares(50, 30, 20), Shares(0, 100, 0), Shares(7, 14, 79)])
+def test_shares_make_a_mixture_and_are_read_from_it(shares):
+    """There and back, and they are shares that can be drawn with."""
+    mixture = strategy_from(shares.word)
+    mixture.check()
+    assert [100 * mixture.params()[part] for part in shares._fields] == pytest.approx(list(shares))
+    assert Shares.of(shares.word) == shares
+
+
+def test_only_mixtures_have_shares():
+    """A mixture that was given none has the usual ones."""
+    assert Shares.of("mixture") == Shares(50, 30, 20)
+    assert Shares.of("margin-index:budget=9000") is None
