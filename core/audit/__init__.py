@@ -1,7 +1,7 @@
 """Auditing a classifier: items drawn with known probability, and what they say about all the others."""
 
 from core.audit.estimate import LEVEL, Audited, Interval, estimate
-from core.audit.strata import Frame, Strata, bands, has_served
+from core.audit.strata import Frame, Strata, bands
 from core.audit.weights import inclusion
 
-__all__ = ["LEVEL", "Audited", "Frame", "Interval", "Strata", "bands", "estimate", "has_served", "inclusion"]
+__all__ = ["LEVEL", "Audited", "Frame", "Interval", "Strata", "bands", "estimate", "inclusion"]

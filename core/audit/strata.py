@@ -8,8 +8,9 @@ as often as any other. Where the share of yes halves from band to band, this is 
 there is [1]_: N_h √p_h is then the same for all. Boundaries in geometric progression suit skewed populations
 in general [2]_.
 
-The classifier goes on learning, and later bands fit it better. Each `Frame` is drawn from for a while, then
-the next one takes its place; `core.audit.weights` says what chance an item had in all of them together.
+The classifier goes on learning, and later bands fit it better. Each `Frame` is drawn from until there is a
+checkpoint (`core.stopping.is_checkpoint`), then the next one takes its place; `core.audit.weights` says what
+chance an item had in all of them together.
 
 References
 ----------
@@ -38,9 +39,6 @@ LEAST_BAND = 50
 
 MOST_BANDS = 8
 """Bands of the larger side at most: a million items of a class of 0.4 %, doubling from band to band."""
-
-GROWTH = 1.25
-"""A frame has served when the labels are so many times those that its hyperplane was trained on."""
 
 _STRATUM_BITS = np.uint64(8)
 
@@ -205,11 +203,6 @@ class Frame:
         taken = len(excluded) + 1
         rows = self._order[start : min(end, start + taken)].astype(np.int64)
         return int(rows[np.isin(rows, excluded, invert=True).argmax()])
-
-
-def has_served(n_labels_then: int, n_labels_now: int) -> bool:
-    """Whether a frame that was made with so many labels should give way to a new one; see `GROWTH`."""
-    return n_labels_now >= GROWTH * n_labels_then and n_labels_now > n_labels_then
 
 
 def _sorted(ids: Iterable[int]) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from core.audit import Frame, Strata, bands, has_served
+from core.audit import Frame, Strata, bands
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection import ArrayPool, PoolExhausted
@@ -139,11 +139,3 @@ def test_strata_that_do_not_fit_are_refused():
             Strata(PLANE, cuts, sizes, 9)
     with pytest.raises(InputError, match="without a hyperplane there is one stratum, got 2"):
         Strata(None, [0.0], [3, 3], 9)
-
-
-@pytest.mark.parametrize(
-    ("then", "now", "served"), [(0, 0, False), (0, 1, True), (100, 124, False), (100, 125, True)]
-)
-def test_a_frame_serves_until_the_labels_have_grown(then, now, served):
-    """By a quarter."""
-    assert has_served(then, now) is served
