@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.browser.labeling import Labeling
+from tests.browser.reviewing import Reviewing
+from tests.browser.served import Server
+
+GIVEN = ["no", "yes", "no", "skip", "no"]
+
+
+@pytest.fixture
+def reviewing(server: Server, labeling: Labeling) -> Reviewing:
+    """All answers listed, five given just now on top, the last one first."""
+    for answer in GIVEN:
+        labeling.press(answer[0])
+    review = Reviewing(labeling.page, server.url, labeling.session)
+    review.show("all")
+    return review
+
+
+def stored(server: Server, reviewing: Reviewing) -> list[dict]:
+    """What the session stored since it came to the review page."""
+    return server.answers(reviewing.session)[len(GIVEN) :]
+
+
+def test_the_last_answers_are_listed_first(server: Server, reviewing: Reviewing) -> None:
+    """Each with what was answered, and the first one is current."""
+    given = server.answers(reviewing.session)
+    assert reviewing.items[:5] == [row["item"] for row in reversed(given)]
+    assert [reviewing.given(item) for item in reviewing.items[:5]] == GIVEN[::-1]
+    assert reviewing.current == reviewing.items[0]
+
+
+def test_keys_correct_the_current_answer_and_undo_takes_it_back(server: Server, reviewing: Reviewing) -> None:
+    """Each correction is stored once, on the item of the marked row, and names what it corrects."""
+    first, second = reviewing.items[:2]
+    before = {view: reviewing.count(view) for view in ("no", "yes", "skip", "all")}
+    reviewing.press("y", "ArrowDown", "n")
+    assert (reviewing.current, reviewing.given(first), reviewing.given(second)) == (second, "yes", "no")
+    assert reviewing.items[:2] == [first, second]
+    rows = stored(server, reviewing)
+    assert [(row["item"], row["answer"]) for row in rows] == [(first, "yes"), (second, "no")]
+    originals = {row["item"]: row["id"] for row in server.answers(reviewing.session)[:5]}
+    assert [row["corrects"] for row in rows] == [originals[first], originals[second]]
+    after = {view: reviewing.count(view) for view in before}
+    assert after == before | {"yes": before["yes"] + 1, "skip": before["skip"] - 1}
+    reviewing.press("u", "u")
+    assert reviewing.current == first
+    assert [reviewing.given(item) for item in (first, second)] == ["no", "skip"]
+    assert [row["answer"] for row in stored(server, reviewing)[2:]] == ["undo", "undo"]
+    assert {view: reviewing.count(view) for view in before} == before
+    reviewing.press("u")
+    assert len(stored(server, reviewing)) == 4
+
+
+def test_a_click_corrects_and_the_history_tells_both(server: Server, reviewing: Reviewing) -> None:
+    """The answer that was there stays in sight."""
+    item = reviewing.items[2]
+    reviewing.row(item).locator("[data-answer=yes]").click()
+    reviewing.wait()
+    assert reviewing.given(item) == "yes"
+    assert [(row["item"], row["answer"]) for row in stored(server, reviewing)] == [(item, "yes")]
+    reviewing.row(item).locator(".by").click()
+    lines = reviewing.row(item).locator(".history li")
+    expect(lines).to_have_count(2)
+    expect(lines.nth(0)).to_contain_text("no")
+    expect(lines.nth(1)).to_contain_text("correction")
+    reviewing.page.keyboard.press("n")
+    reviewing.wait()
+    expect(lines).to_have_count(3)
+
+
+@pytest.mark.parametrize("key", ["n", "Control+y", "q"])
+def test_what_changes_nothing_is_not_stored(server: Server, reviewing: Reviewing, key: str) -> None:
+    """The answer that stands already, shortcuts of the browser, other letters."""
+    reviewing.press(key)
+    reviewing.page.wait_for_timeout(200)
+    assert stored(server, reviewing) == []
+
+
+def test_a_held_key_corrects_once(server: Server, reviewing: Reviewing) -> None:
+    """What the keyboard repeats is no answer."""
+    for _ in range(20):
+        reviewing.page.keyboard.down("y")
+    reviewing.page.keyboard.up("y")
+    reviewing.wait()
+    assert [row["answer"] for row in stored(server, reviewing)] == ["yes"]
+
+
+def test_an_item_is_found_by_its_id_and_letters_of_the_search_answer_nothing(
+    server: Server, reviewing: Reviewing
+) -> None:
+    """The slash leads to the search, Enter back to the list."""
+    item = reviewing.items[2]
+    reviewing.page.keyboard.press("/")
+    reviewing.page.locator(".search").press_sequentially(f"digit {item} no")
+    reviewing.press("Enter")
+    assert reviewing.items == [item]
+    reviewing.press("ArrowDown", "s")
+    assert reviewing.given(item) == "skip"
+    reviewing.page.keyboard.press("/")
+    reviewing.press("Escape")
+    assert len(reviewing.items) >= 5
+    assert [(row["item"], row["answer"]) for row in stored(server, reviewing)] == [(item, "skip")]
+
+
+def test_arrows_go_from_page_to_page(server: Server, labeling: Labeling) -> None:
+    """Down from the last row leads to the next page's first, and up leads back."""
+    for _ in range(25):
+        labeling.press("n")
+    review = Reviewing(labeling.page, server.url, labeling.session)
+    review.show("all")
+    first = review.items
+    review.press("End", "ArrowDown")
+    expect(review.page.locator(".place")).to_contain_text("21–")
+    assert not set(review.items) & set(first)
+    assert review.current == review.items[0]
+    review.press("ArrowUp")
+    expect(review.page.locator(".place")).to_contain_text("1–20")
+    assert (review.items, review.current) == (first, first[-1])
+
+
+def test_a_correction_given_to_a_dead_server_survives_a_reload(server: Server, reviewing: Reviewing) -> None:
+    """Kill −9, a correction, a restart, a reload: it is stored once."""
+    item = reviewing.items[0]
+    server.kill()
+    reviewing.page.keyboard.press("y")
+    expect(reviewing.card).to_have_attribute("data-saving", "1")
+    expect(reviewing.row(item)).to_have_attribute("data-saving", "true")
+    assert reviewing.given(item) == "yes"
+    server.start()
+    reviewing.page.reload()
+    reviewing.wait()
+    assert [(row["item"], row["answer"]) for row in stored(server, reviewing)] == [(item, "yes")]
+
+
+def test_what_another_window_changed_meanwhile_is_told_and_stays(
+    server: Server, reviewing: Reviewing, context: BrowserContext
+) -> None:
+    """The second one to correct is refused with a reason, and sees what stands."""
+    item = reviewing.items[0]
+    other = Reviewing(context.new_page(), server.url, reviewing.session)
+    other.show("all")
+    other.press("y")
+    assert other.given(item) == "yes"
+    reviewing.press("s")
+    expect(reviewing.page.locator(".status")).to_contain_text("another window")
+    assert reviewing.given(item) == "yes"
+    assert [(row["item"], row["answer"]) for row in stored(server, reviewing)] == [(item, "yes")]
+
+
+def test_a_correction_is_seen_on_the_labeling_page(server: Server, reviewing: Reviewing) -> None:
+    """By way of the navigation, in the same session."""
+    item = reviewing.items[0]
+    reviewing.press("y")
+    session = reviewing.session
+    reviewing.page.get_by_role("link", name="Label", exact=True).click()
+    expect(reviewing.page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=30_000)
+    assert session in reviewing.page.url
+    expect(reviewing.page.locator(f".thumb[data-item='{item}']")).to_have_attribute("data-given", "yes")
