@@ -1,3 +1,4 @@
+from storage.archive import Archive
 from storage.concepts import Concepts
 from storage.copies import backup, restore
 from storage.database import Database
@@ -22,6 +23,7 @@ from storage.records import (
 __all__ = [
     "AnswerRecord",
     "AppendResult",
+    "Archive",
     "ConceptRecord",
     "Concepts",
     "Counts",

@@ -1,0 +1,65 @@
+"""Concepts that are put away: offered no longer, while all that was said of them stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import BigInteger, ForeignKey, insert, select
+from sqlalchemy.orm import Mapped, mapped_column
+
+from storage import rows
+from storage.database import Database
+from storage.errors import StorageError
+from storage.models import Base, Concept
+from storage.records import ConceptRecord
+
+
+class Archival(Base):
+    """The word that a concept is put away, and since when."""
+
+    __tablename__ = "archivals"
+
+    concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"), primary_key=True)
+    created: Mapped[int] = mapped_column(BigInteger)
+
+
+class Archive:
+    """Which of a project's concepts are put away.
+
+    Parameters
+    ----------
+    database : Database
+    clock : callable
+        Gives the time in milliseconds since 1970 UTC.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
+        self.database = database
+        self._clock = clock
+
+    def put_away(self, concept_id: int) -> None:
+        """Offer a concept no longer; putting it away twice is harmless.
+
+        Raises
+        ------
+        StorageError
+            `missing`.
+        """
+        with self.database.write() as connection:
+            if connection.scalar(select(Concept.id).where(Concept.id == concept_id)) is None:
+                raise StorageError(f"there is no concept {concept_id}", "missing")
+            known = select(Archival.concept_id).where(Archival.concept_id == concept_id)
+            if connection.scalar(known) is None:
+                values = {"concept_id": concept_id, "created": self._clock()}
+                connection.execute(insert(Archival).values(**values))
+
+    def offered(self) -> list[ConceptRecord]:
+        """The concepts that are not put away, oldest first."""
+        query = (
+            select(*rows.columns(Concept))
+            .outerjoin(Archival, Archival.concept_id == Concept.id)
+            .where(Archival.concept_id.is_(None))
+            .order_by(Concept.id)
+        )
+        with self.database.read() as connection:
+            return [rows.concept(row) for row in connection.execute(query).all()]

@@ -1,0 +1,45 @@
+"""Concepts that are put away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from storage import Archive, Concepts, Database, LabelLog, StorageError
+from tests.storage_kit import make_concept, sit_down
+
+
+@pytest.fixture
+def database(tmp_path: Path):
+    with Database.open(tmp_path / "labels.db", create=True) as database:
+        yield database
+
+
+def test_what_is_put_away_is_offered_no_longer(database: Database) -> None:
+    """Nor when the project is opened again; the others keep their order."""
+    archive = Archive(database)
+    seven, eight, nine = (make_concept(database, name) for name in ("seven", "eight", "nine"))
+    assert archive.offered() == [seven, eight, nine]
+    archive.put_away(eight.id)
+    archive.put_away(eight.id)
+    with Database.open(database.path) as reopened:
+        assert Archive(reopened).offered() == [seven, nine]
+
+
+def test_all_that_was_said_stays_and_more_may_be_said(database: Database) -> None:
+    """A browser that still has the old question open loses no answer."""
+    concept = make_concept(database)
+    ada = sit_down(database, concept)
+    ada.send(ada.record("yes", 5))
+    Archive(database).put_away(concept.id)
+    ada.send(ada.record("no", 6))
+    assert Concepts(database).all() == [concept]
+    assert LabelLog(database).counts(concept.id).labels == 2
+
+
+def test_only_concepts_can_be_put_away(database: Database) -> None:
+    """One sentence names what is not there."""
+    with pytest.raises(StorageError, match="no concept 7") as caught:
+        Archive(database).put_away(7)
+    assert caught.value.kind == "missing"
