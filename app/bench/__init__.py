@@ -440,3 +440,134 @@ def bench_ui(
         seed=seed,
     )
     measure_ui(Pool.open(folder), plan, out, done)
+
+
+@bench.command("audit")
+@click.option("--pool", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the pool.")
+@click.option(
+    "--prevalence",
+    "prevalences",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    multiple=True,
+    default=[0.1, 0.005],
+    show_default=True,
+    help="Share of the items that are a yes; repeat it for several.",
+)
+@click.option(
+    "--sessions", type=click.IntRange(1), default=200, show_default=True, help="Sessions to simulate."
+)
+@click.option(
+    "--items", type=click.IntRange(100), default=20_000, show_default=True, help="Items of each session."
+)
+@click.option("--labels", type=click.IntRange(6), default=200, show_default=True, help="Answers that train.")
+@click.option(
+    "--audited", type=click.IntRange(1), default=200, show_default=True, help="Answers for the audit."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws items, classes and audits."
+)
+@_json
+@sentences
+def bench_audit(
+    folder: Path,
+    prevalences: tuple[float, ...],
+    sessions: int,
+    items: int,
+    labels: int,
+    audited: int,
+    seed: int,
+    json_file: Path | None,
+) -> None:
+    """Audit simulated sessions while they learn, and count the intervals that hold the truth.
+
+    Each session is about items and a class of its own; the annotator is simulated.
+    """
+    from app.bench.audit import Plan, measure_audits, show_audits
+    from app.bench.report import write_json
+    from core.pool import Pool
+
+    rows: list[dict[str, Any]] = []
+
+    def done(found: list[dict[str, Any]]) -> None:
+        rows.extend(found)
+        show_audits(found)
+        write_json(json_file, rows)
+
+    plan = Plan(
+        prevalences=prevalences,
+        n_sessions=sessions,
+        n_items=items,
+        n_labels=labels,
+        n_audited=audited,
+        seed=seed,
+    )
+    measure_audits(Pool.open(folder), plan, done)
+
+
+@bench.command("stopping")
+@click.option(
+    "--pool",
+    "folders",
+    required=True,
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Folder of a pool; repeat it for several.",
+)
+@click.option(
+    "--sessions",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Sessions to simulate on each pool, each for another class while there are any.",
+)
+@click.option(
+    "--items", type=click.IntRange(100), default=20_000, show_default=True, help="Items of each session."
+)
+@click.option(
+    "--labels", type=click.IntRange(6), default=3_000, show_default=True, help="Answers of each session."
+)
+@click.option(
+    "--batch", type=click.IntRange(1), default=5, show_default=True, help="Answers to one hyperplane."
+)
+@click.option(
+    "--enough",
+    type=click.FloatRange(0, 1),
+    help="Agreement at which the advice is to stop.  [default: as on the page]",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws items, classes and labels."
+)
+@_json
+@sentences
+def bench_stopping(
+    folders: tuple[Path, ...],
+    sessions: int,
+    items: int,
+    labels: int,
+    batch: int,
+    enough: float | None,
+    seed: int,
+    json_file: Path | None,
+) -> None:
+    """Go on labeling after the advice to stop, and say what following it would have cost and saved.
+
+    The annotator is simulated; the cost is in points of AUROC on items that were never asked about.
+    """
+    from app.bench.report import write_json
+    from app.bench.stopping import Plan, measure_stopping, show_stopping
+    from core.pool import Pool
+    from core.stopping import ENOUGH
+
+    plan = Plan(
+        n_sessions=sessions,
+        n_items=items,
+        n_labels=labels,
+        batch=batch,
+        enough=ENOUGH if enough is None else enough,
+        seed=seed,
+    )
+    rows: list[dict[str, Any]] = []
+    for folder in folders:
+        rows.append(measure_stopping(Pool.open(folder), plan))
+        show_stopping(rows[-1])
+        write_json(json_file, rows)

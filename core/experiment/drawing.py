@@ -89,6 +89,14 @@ class ItemsByClass:
         places[places >= self._bounds[positive]] += self._size(positive)
         return np.asarray(self._ids[places])
 
+    def any(self, rng: np.random.Generator, n: int) -> Ids:
+        """Any n items of known class."""
+        return np.asarray(rng.choice(self._ids[self._bounds[0] :], n, replace=False))
+
+    def largest(self) -> int:
+        """How many items the most frequent class has."""
+        return int(np.diff(self._bounds).max())
+
     def __len__(self) -> int:
         return int(self._bounds[-1] - self._bounds[0])
 

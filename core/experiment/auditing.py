@@ -1,0 +1,142 @@
+"""Whether an audit's intervals hold the truth: sessions audited while the classifier still learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from core.audit import LEVEL, Audited, Frame, Interval, estimate, inclusion
+from core.errors import InputError
+from core.experiment.drawing import ItemsByClass
+from core.experiment.sampled import Annotator, SampledConcept
+from core.pool import Pool
+from core.stopping import is_checkpoint
+
+MEASURES = ("precision", "recall", "prevalence")
+
+
+@dataclass(frozen=True)
+class AuditedSession:
+    """What an audit said, and what is true.
+
+    Parameters
+    ----------
+    found : Audited
+        By the stratified audit.
+    plain : Audited
+        By as many items drawn from all alike.
+    truth : dict of str to float
+        Each of `MEASURES`, by looking at every item; NaN where it is a share of nothing.
+    frames : int
+        How many frames the audit's items were drawn from.
+    """
+
+    found: Audited
+    plain: Audited
+    truth: dict[str, float]
+    frames: int
+
+    def interval(self, measure: str, *, plain: bool = False) -> Interval:
+        """What was found about one of `MEASURES`."""
+        found: Interval = getattr(self.plain if plain else self.found, measure)
+        return found
+
+    def holds(self, measure: str, *, plain: bool = False) -> bool:
+        """Whether the truth lies within the interval; a share of nothing can be anything."""
+        interval, truth = self.interval(measure, plain=plain), self.truth[measure]
+        return bool(np.isnan(truth) or interval.low - 1e-12 <= truth <= interval.high + 1e-12)
+
+
+def audited_sessions(
+    pool: Pool,
+    n_sessions: int,
+    *,
+    prevalence: float,
+    n_items: int = 20_000,
+    n_labels: int = 200,
+    n_audited: int = 200,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Iterator[AuditedSession]:
+    """Sessions, each about items of its own and one class of the pool; classes take turns.
+
+    Answers that train and answers for the audit follow each other in random order. The audit gets a new frame
+    at every checkpoint, so its items come from strata of a dozen classifiers; what is judged is the last one.
+
+    Parameters
+    ----------
+    pool : Pool
+        Of known truth.
+    n_sessions : int
+        How many.
+    prevalence : float, 0 … 1
+        The share of yes among each session's items.
+    n_items, n_labels, n_audited : int
+        Items, answers that train, and answers for the audit, of each session.
+    level : float
+        How often the intervals are to hold the truth.
+    seed : int
+        Draws everything; not negative.
+
+    Raises
+    ------
+    InputError
+        If prevalence is not between 0 and 1, more answers are asked for than there are items, or fewer than
+        two classes have enough items.
+    """
+    if not 0 < prevalence < 1:
+        raise InputError(f"prevalence must be between 0 and 1, got {prevalence}")
+    if n_labels + n_audited > n_items:
+        raise InputError(f"{n_labels} + {n_audited} answers need as many items, got {n_items}")
+    items = ItemsByClass(pool, max(round(prevalence * n_items), 1))
+    most = len(items) - items.largest()
+    if n_items * (1 - prevalence) > most:
+        raise InputError(f"n_items must be at most {int(most / (1 - prevalence))} here, got {n_items}")
+    for number, positive in enumerate(items.positives(np.random.default_rng(seed), n_sessions)):
+        rng = np.random.default_rng([seed, number])
+        concept = SampledConcept.draw(pool, items, positive, n_items, rng, prevalence=prevalence)
+        yield _audited(concept, n_labels, n_audited, level, rng)
+
+
+def _audited(
+    concept: SampledConcept, n_labels: int, n_audited: int, level: float, rng: np.random.Generator
+) -> AuditedSession:
+    annotator = Annotator(concept, rng)
+    audited = np.empty(0, dtype=np.int64)
+    frame_of: list[int] = []
+    frames: list[Frame] = []
+    framed = 0
+    train = np.arange(n_labels - len(annotator.rows) + n_audited) >= n_audited
+    for trains in rng.permutation(train):
+        if trains:
+            annotator.go_on(exclude=audited)
+            continue
+        answered = np.concatenate([annotator.rows, audited])
+        if not frames or is_checkpoint(framed, len(annotator.rows)):
+            framed = len(annotator.rows)
+            seed = int(rng.integers(2**63))
+            frames.append(Frame(concept.pool, annotator.hyperplane, exclude=answered, seed=seed))
+        drawn = frames[-1].draw(exclude=answered, seed=int(rng.integers(2**63)))
+        audited = np.concatenate([audited, drawn.ids])
+        frame_of.append(len(frames) - 1)
+    chance = inclusion(
+        [frame.strata for frame in frames], np.array(frame_of), audited, concept.pool.rows(audited)
+    )
+    scores, y, trained = concept.pool.scores(annotator.hyperplane), concept.y, annotator.rows
+    rest = np.setdiff1d(np.arange(len(y)), trained)
+    plain = rng.choice(rest, n_audited, replace=False)
+    judge = partial(estimate, scores, trained=trained, trained_yes=annotator.n_yes, level=level)
+    predicted = scores[rest] > 0
+    return AuditedSession(
+        found=judge(audited, y[audited], chance),
+        plain=judge(plain, y[plain], np.ones(n_audited)),
+        truth={
+            "precision": float(y[rest][predicted].mean()) if predicted.any() else float("nan"),
+            "recall": float(predicted[y[rest]].mean()) if y[rest].any() else float("nan"),
+            "prevalence": float(y.mean()),
+        },
+        frames=len(frames),
+    )

@@ -1,0 +1,124 @@
+"""A question whose every answer is known, about items drawn from a pool, and an annotator who learns it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.experiment.drawing import ItemsByClass
+from core.experiment.simulation import FIRST_NO, FIRST_YES
+from core.geometry import Hyperplane
+from core.learner import Labels, is_positive, learn
+from core.pool import Pool
+from core.selection import ArrayPool, QueryStrategy, make_strategy
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SampledConcept:
+    """Items in memory, and the right answer for each.
+
+    Parameters
+    ----------
+    pool : ArrayPool
+        N items, their ids being their rows.
+    y : array of shape (N,), bool
+        Which of them are a yes.
+    items : array of shape (N,), int64
+        The ids that they have in the pool they were drawn from.
+    """
+
+    pool: ArrayPool
+    y: NDArray[np.bool_]
+    items: Rows
+
+    @classmethod
+    def draw(
+        cls,
+        pool: Pool,
+        items: ItemsByClass,
+        positive: int,
+        n_items: int,
+        rng: np.random.Generator,
+        *,
+        prevalence: float | None = None,
+    ) -> Self:
+        """Draw `n_items` items of known truth at random.
+
+        Parameters
+        ----------
+        pool : Pool
+            To draw from.
+        items : ItemsByClass
+            The same pool's.
+        positive : int
+            The class that is a yes.
+        n_items : int
+            At most as many as there are.
+        rng : numpy Generator
+            Draws them.
+        prevalence : float or None
+            The share of yes; None for the pool's own.
+        """
+        if prevalence is None:
+            ids = np.sort(items.any(rng, n_items))
+        else:
+            n_yes = max(round(prevalence * n_items), 1)
+            yes = items.of(rng, positive, n_yes)
+            ids = np.sort(np.concatenate([yes, items.others(rng, positive, n_items - n_yes)]))
+        return cls(ArrayPool(pool.rows_of(ids)), is_positive(pool.truth(ids), positive), ids)
+
+
+class Annotator:
+    """Answers rightly about what is nearest to the hyperplane, again and again.
+
+    Begins as every simulated session does, with one yes and five no drawn at random.
+
+    Parameters
+    ----------
+    concept : SampledConcept
+        What to answer about.
+    rng : numpy Generator
+        Draws the first labels.
+    strategy : QueryStrategy or None
+        Fitted to the concept's pool; the exhaustive scan by default.
+
+    Attributes
+    ----------
+    rows : array of shape (n_labels,), int64
+        What was answered, in order.
+    hyperplane : Hyperplane
+        What the answers teach.
+    """
+
+    def __init__(
+        self, concept: SampledConcept, rng: np.random.Generator, strategy: QueryStrategy | None = None
+    ) -> None:
+        self._concept = concept
+        self._strategy = strategy or make_strategy("exhaustive").fit(concept.pool)
+        yes, no = np.flatnonzero(concept.y), np.flatnonzero(~concept.y)
+        first = [rng.choice(yes, FIRST_YES, replace=False), rng.choice(no, FIRST_NO, replace=False)]
+        self.rows: Rows = np.concatenate(first)
+        self._learn()
+
+    @property
+    def n_yes(self) -> int:
+        """How many of the answers are a yes."""
+        return int(np.count_nonzero(self._concept.y[self.rows]))
+
+    def go_on(self, n: int = 1, *, exclude: Rows | None = None) -> None:
+        """Answer about the next n items, none of them in `exclude`, then learn from all answers."""
+        never = self.rows if exclude is None else np.concatenate([self.rows, exclude])
+        selection = self._strategy.select(self.hyperplane, n, exclude=np.sort(never))
+        self.rows = np.concatenate([self.rows, selection.ids])
+        self._learn()
+
+    def _learn(self) -> None:
+        X, y = self._concept.pool.rows(self.rows), self._concept.y[self.rows]
+        hyperplane = learn(Labels(self.rows, X, y)).hyperplane
+        assert hyperplane is not None
+        self.hyperplane: Hyperplane = hyperplane

@@ -1,0 +1,161 @@
+"""What it costs to follow the advice when to stop, and what it saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from core.errors import InputError
+from core.experiment.drawing import ItemsByClass
+from core.experiment.sampled import Annotator, SampledConcept
+from core.learner import is_positive
+from core.pool import Pool
+from core.standing import stop_set
+from core.stopping import ENOUGH, Checkpoint, advise, is_checkpoint
+
+TEST_ITEMS = 10_000
+"""Items that AUROC is measured on, at most."""
+
+
+@dataclass(frozen=True)
+class AdvisedSession:
+    """One session that went on to the end, whatever the advice.
+
+    Parameters
+    ----------
+    positive : int
+        The class it asked for.
+    n_labels : tuple of int
+        At each checkpoint, and at the end.
+    auroc : tuple of float
+        At the same times, of items that were never asked about, 0 … 1.
+    stop : int or None
+        The first checkpoint at which the advice was to stop, as a place in these; None where it never was.
+    reason : str
+        That advice, or the last.
+    """
+
+    positive: int
+    n_labels: tuple[int, ...]
+    auroc: tuple[float, ...]
+    stop: int | None
+    reason: str
+
+    @property
+    def lost(self) -> float:
+        """AUROC at the end minus AUROC where the advice was followed."""
+        return self.auroc[-1] - self.auroc[-1 if self.stop is None else self.stop]
+
+    @property
+    def saved(self) -> int:
+        """Labels that the advice saved."""
+        return self.n_labels[-1] - self.n_labels[-1 if self.stop is None else self.stop]
+
+
+def advised_sessions(
+    pool: Pool,
+    n_sessions: int,
+    *,
+    n_items: int = 20_000,
+    n_labels: int = 3000,
+    batch: int = 5,
+    least: float = 0.01,
+    enough: float = ENOUGH,
+    seed: int = 0,
+) -> Iterator[AdvisedSession]:
+    """Sessions, each about items of its own and one class of the pool; classes take turns.
+
+    AUROC is measured on the held-out items, or, where these have none of the class, on other items.
+
+    Parameters
+    ----------
+    pool : Pool
+        Of known truth.
+    n_sessions : int
+        How many.
+    n_items : int
+        Items of each session.
+    n_labels : int
+        Answers after which a session ends.
+    batch : int
+        Answers between two trainings.
+    least : float
+        Classes of which the pool has a smaller share are not asked for: their first examples have to be
+        searched for otherwise.
+    enough : float
+        See `core.stopping.advise`.
+    seed : int
+        Draws everything; not negative.
+
+    Raises
+    ------
+    InputError
+        If more answers are asked for than there are items, or too few items or classes are there.
+    """
+    if n_labels > n_items:
+        raise InputError(f"{n_labels} answers need as many items, got {n_items}")
+    if batch < 1:
+        raise InputError(f"batch must be at least 1, got {batch}")
+    items = ItemsByClass(pool, max(int(least * len(pool)), 1))
+    if n_items > len(items):
+        raise InputError(f"n_items must be at most {len(items)} in the pool {pool.path}, got {n_items}")
+    for number, positive in enumerate(items.positives(np.random.default_rng(seed), n_sessions)):
+        rng = np.random.default_rng([seed, number])
+        concept = SampledConcept.draw(pool, items, positive, n_items, rng)
+        test = _test_items(pool, concept, positive, rng)
+        yield _advised(concept, positive, *test, n_labels=n_labels, batch=batch, enough=enough, rng=rng)
+
+
+def _test_items(
+    pool: Pool, concept: SampledConcept, positive: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Features and truth of items that the session can't ask about."""
+    held_out = pool.held_out
+    known = np.flatnonzero(held_out.truth >= 0)
+    truth = is_positive(held_out.truth[known], positive)
+    if truth.any() and not truth.all():
+        known = np.sort(rng.choice(len(known), min(len(known), TEST_ITEMS), replace=False))
+        return held_out.X[known], truth[known]
+    others = np.setdiff1d(pool.ids[pool.truth(pool.ids) >= 0], concept.items)
+    ids = np.sort(rng.choice(others, min(len(others), TEST_ITEMS), replace=False))
+    truth = is_positive(pool.truth(ids), positive)
+    if not truth.any() or truth.all():
+        raise InputError(f"the pool {pool.path} has too few items to measure AUROC: ask for fewer items")
+    return pool.rows_of(ids), truth
+
+
+def _advised(
+    concept: SampledConcept,
+    positive: int,
+    X: NDArray[np.float32],
+    truth: NDArray[np.bool_],
+    *,
+    n_labels: int,
+    batch: int,
+    enough: float,
+    rng: np.random.Generator,
+) -> AdvisedSession:
+    annotator = Annotator(concept, rng)
+    stop_items = stop_set(concept.pool, seed=int(rng.integers(2**63)))
+    checkpoints: list[Checkpoint] = []
+    at: list[int] = []
+    auroc: list[float] = []
+    stop, reason = None, ""
+    while True:
+        n = len(annotator.rows)
+        if n >= n_labels or not at or is_checkpoint(at[-1], n):
+            at.append(n)
+            auroc.append(float(roc_auc_score(truth, annotator.hyperplane.scores(X))))
+            scores = annotator.hyperplane.scores(stop_items)
+            checkpoints.append(Checkpoint.of(scores, annotator.n_yes, n - annotator.n_yes))
+            if stop is None and n < n_labels:
+                advice = advise(checkpoints, enough=enough)
+                reason = advice.reason
+                stop = len(at) - 1 if advice.stop else None
+        if n >= n_labels:
+            return AdvisedSession(positive, tuple(at), tuple(auroc), stop, reason)
+        annotator.go_on(min(batch, n_labels - n))
