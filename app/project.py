@@ -28,7 +28,7 @@ from core.errors import InputError
 from core.pool import Pool
 from core.selection import strategy_names
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
-from storage import ConceptRecord, Concepts, Database, LabelLog, SessionRecord
+from storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
 
 
 class Project:
@@ -57,6 +57,7 @@ class Project:
             self.database = opened.enter_context(Database.open(folder / LABELS_FILE))
             self.log = LabelLog(self.database)
             self.concept_store = Concepts(self.database)
+            self.archive = Archive(self.database)
             self.builder = self._make_builder()
             if self.builder:
                 opened.callback(self.builder.stop)
@@ -135,8 +136,8 @@ class Project:
         return {name: label_of(name) for name in strategy_names()}
 
     def concepts(self) -> list[ConceptRecord]:
-        """The project's concepts, oldest first."""
-        return self.concept_store.all()
+        """The project's concepts that are not put away, oldest first."""
+        return self.archive.offered()
 
     def add_concept(
         self, question: str, *, name: str = "", guideline: str = "", positive_class: str | None = None
@@ -145,6 +146,17 @@ class Project:
         classes = self.pool.classes if self.pool else ()
         positive = positive_class or guess_class(question, classes)
         return create_concept(self.concept_store, question, name, guideline, positive)
+
+    def copy_concept(self, concept: ConceptRecord, name: str) -> ConceptRecord:
+        """Another concept that asks the same; it has neither labels nor examples."""
+        return self.concept_store.create(
+            name,
+            concept.question,
+            guideline=concept.guideline,
+            positive_class=concept.positive_class,
+            c=concept.c,
+            class_weight=concept.class_weight,
+        )
 
     def live_concept(self, concept_id: int) -> LiveConcept:
         """The concept's state in this process, shared by its sessions."""
@@ -164,7 +176,7 @@ class Project:
         with self._lock:
             if session_id in self._sessions:
                 return self._sessions[session_id]
-            wanted = concept_id if concept_id is not None else self.concept_store.all()[0].id
+            wanted = concept_id if concept_id is not None else self.concepts()[0].id
             record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
             if record is None or (concept_id is not None and record.concept_id != concept_id):
                 record = self.log.start_session(

@@ -236,7 +236,7 @@ class Workspace:
     def _summary(self, key: str) -> ProjectSummary:
         try:
             project = self.project(key)
-            concept = project.concept_store.all()[0]
+            concept = project.concepts()[0]
             counts = project.live_concept(concept.id).catch_up().counts
         except (InputError, StorageError) as error:
             return ProjectSummary(key=key, title=key, problem=str(error), usable=False)

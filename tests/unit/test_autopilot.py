@@ -1,0 +1,125 @@
+"""The simulated annotator on the page, and starting afresh."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from app import autopilot
+from app.afresh import start_afresh
+from app.verify import verify_project
+from tests.projects import answer, label, new_project, open_workspace, truth_word
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def project(workspace):
+    return new_project(workspace)
+
+
+def seated(project, concept):
+    return project.session(None, concept.id, annotator=autopilot.AUTOPILOT)
+
+
+def test_it_knows_the_answers_to_what_is_in_view_and_to_what_may_follow(project):
+    """So the browser never asks for the truth between two answers."""
+    session = seated(project, autopilot.own_concept(project, project.concepts()[0]))
+    for _ in range(10):
+        card = session.card()
+        while card["next_is_coming"]:
+            card = session.card()
+        said = autopilot.answers(session, card)
+        views = [card, *card["next"].values()]
+        assert {int(item) for item in said} == {view["item"]["id"] for view in views}
+        assert said == {item: truth_word(project, int(item)) for item in said}
+        session.submit([answer(card, said[str(card["item"]["id"])])])
+
+
+def test_people_are_not_told_the_truth(project):
+    """Their cards hold no answers."""
+    session = project.session()
+    assert autopilot.answers(session, session.card()) is None
+
+
+def test_what_nobody_knows_is_skipped(project, monkeypatch):
+    """An item of unknown class gets neither a yes nor a no."""
+    session = seated(project, project.concepts()[0])
+    card = session.card()
+    truth = project.pool.truth
+    unknown = card["item"]["id"]
+
+    def partly(items):
+        found = truth(items).copy()
+        found[[int(item) == unknown for item in items]] = -1
+        return found
+
+    monkeypatch.setattr(project.pool, "truth", partly)
+    assert autopilot.answers(session, card)[str(unknown)] == "skip"
+
+
+@pytest.mark.parametrize(("question", "can"), [("Is this a 7?", True), ("Is it beautiful?", False)])
+def test_it_can_answer_where_the_question_names_a_class(workspace, question, can):
+    """Elsewhere nobody knows the truth, and no autopilot is offered."""
+    project = new_project(workspace, question)
+    assert autopilot.can_answer(project, project.concepts()[0]) is can
+    if not can:
+        session = seated(project, project.concepts()[0])
+        assert autopilot.answers(session, session.card()) is None
+
+
+def test_its_own_labels_are_never_mixed_with_peoples(project):
+    """They belong to a concept of their own, which is not offered to people."""
+    concept = project.concepts()[0]
+    label(project.session(), 5)
+    own = autopilot.own_concept(project, concept)
+    session = seated(project, own)
+    label(session, 7)
+    assert project.log.counts(concept.id).labels == 5
+    assert project.log.counts(own.id).labels == 7
+    assert {a.annotator for a in project.log.answers_after(own.id)} == {autopilot.AUTOPILOT}
+    assert project.concepts() == [concept]
+    assert autopilot.own_concept(project, concept) == autopilot.own_concept(project, own) == own
+    assert autopilot.peoples_concept(project, own) == concept
+    assert autopilot.peoples_concept(project, concept) == concept
+
+
+def test_starting_afresh_keeps_the_log(project, capsys):
+    """The question is asked again without labels; everything before is replayed by verify, and goes on."""
+    concept = project.concepts()[0]
+    session = project.session()
+    card = label(session, 8)
+    fresh = start_afresh(project, concept)
+    assert project.concepts() == [fresh]
+    assert replace(fresh, id=concept.id, name=concept.name, created=concept.created) == concept
+    assert project.session(None, fresh.id).card()["notes"]["counts"]["yes"] == 0
+    late = answer(card, "no")
+    assert session.submit([late])["acked"] == [late["id"]]
+    assert project.log.counts(concept.id).labels == 9
+    assert verify_project(project.folder, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["answers"] == 9
+
+
+def test_starting_afresh_twice_from_the_same_view_changes_nothing_more(project):
+    """A second click, or another window: whatever is new already is taken."""
+    concept = project.concepts()[0]
+    own = autopilot.own_concept(project, concept)
+    fresh = start_afresh(project, concept)
+    assert start_afresh(project, concept) == start_afresh(project, own) == fresh
+    again = start_afresh(project, fresh)
+    assert project.concepts() == [again]
+    assert [c.name for c in (concept, fresh, again)] == ["Is this a 7", "Is this a 7 (2)", "Is this a 7 (3)"]
+
+
+def test_the_start_page_shows_what_is_new(workspace, project):
+    """Its counts are the fresh concept's."""
+    label(project.session(), 4)
+    start_afresh(project, project.concepts()[0])
+    summary = next(s for s in workspace.projects() if s.key == project.key)
+    assert not summary.has_labels

@@ -1,0 +1,97 @@
+"""Checking a selection against a scan of the whole pool."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from app.full_scan import Check, compare
+from app.training import excluded_items
+from core.errors import InputError
+from core.experiment.rank import margins_of
+from core.learner import Labels, learn
+from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+
+
+@pytest.fixture
+def session(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        wait_for_index(project, "random")
+        session = project.session(project.log.start_session(1, "ada", "random", seed=5).id)
+        label(session, 12)
+        yield session
+
+
+def by_hand(session):
+    """Every item that may be chosen, by |wᵀx + b|, nearest first, with what the labels now give."""
+    pool, standing = session.project.pool, session.concept.standing()
+    record = session.concept.record
+    labels = Labels.of(pool, standing.labels.items, standing.labels.yes)
+    hyperplane = learn(labels, C=record.c, class_weight=record.class_weight).hyperplane
+    free = np.setdiff1d(pool.ids, excluded_items(standing, (), include_skipped=False))
+    margins = margins_of(pool.rows_of(free), hyperplane)
+    order = np.argsort(margins, kind="stable")
+    return free[order], margins[order]
+
+
+def test_the_rank_is_what_sorting_all_items_gives(session):
+    """Also of items far from the best; the best is the scan's own."""
+    ranks = []
+    for _ in range(8):
+        shown = session.shown
+        items, margins = by_hand(session)
+        found = compare(session, shown.id)
+        assert found.rank == items.tolist().index(shown.item)
+        assert found.items == len(items)
+        assert found.margin == pytest.approx(margins[found.rank], abs=1e-9)
+        assert found.best == pytest.approx(margins[0], abs=1e-9)
+        assert found.selection_ms == shown.selection_ms
+        assert found.full_scan_ms > 0
+        ranks.append(found.rank)
+        label(session, 1)
+    assert max(ranks) > 0
+
+
+def test_later_answers_do_not_change_the_hyperplane_that_it_is_checked_by(session):
+    """Neither those of others, nor a correction, nor an undo that shows the item once more."""
+    shown = session.shown
+    before = compare(session, shown.id)
+    last = session.project.log.recent_answers(1, 1)[0]
+    other = session.project.session(session.project.log.start_session(1, "lin", "random").id)
+    label(other, 3)
+    fix = "no" if last.answer == "yes" else "yes"
+    session.submit([answer(session.card(), fix, selection=None, item=last.item, corrects=last.id)])
+    after = compare(session, shown.id)
+    assert (after.rank, after.items, after.best) == (before.rank, before.items, before.best)
+    given = answer(session.card(), "yes")
+    session.submit([given])
+    session.submit([answer(session.card(), "undo", selection=None, item=given["item"], undoes=given["id"])])
+    again = compare(session, session.shown.id)
+    assert (again.rank, again.items, again.best) == (before.rank, before.items, before.best)
+
+
+def test_what_can_not_be_checked_says_why(session):
+    """Before there is a hyperplane, and for selections of others."""
+    project, other = session.project, session.project.add_concept("Is it a 3?")
+    beginner = project.session(project.log.start_session(other.id, "lin", "random").id)
+    beginner.card()
+    with pytest.raises(InputError, match="first yes and no"):
+        compare(beginner, beginner.shown.id)
+    with pytest.raises(InputError, match="no selection"):
+        compare(beginner, session.shown.id)
+
+
+def test_a_check_is_said_when_it_is_done(session):
+    """Until then it is coming; what hinders it is one sentence."""
+    check = Check(session, session.shown.id)
+    assert check.said() == {"selection": session.shown.id, "is_coming": True, "problem": None}
+    check.start(session.project.executor)
+    assert check.wait(30)
+    said = check.said()
+    assert (said["is_coming"], said["problem"]) == (False, None)
+    assert said["rank"] == compare(session, session.shown.id).rank
+    wrong = Check(session, "no such selection")
+    wrong.start(session.project.executor)
+    assert wrong.wait(30)
+    assert "no selection" in wrong.said()["problem"]
