@@ -1,7 +1,8 @@
 """Auditing a classifier: items drawn with known probability, and what they say about all the others."""
 
 from core.audit.estimate import LEVEL, Audited, Interval, estimate
+from core.audit.passing import pass_over
 from core.audit.strata import Frame, Strata, bands
 from core.audit.weights import inclusion
 
-__all__ = ["LEVEL", "Audited", "Frame", "Interval", "Strata", "bands", "estimate", "inclusion"]
+__all__ = ["LEVEL", "Audited", "Frame", "Interval", "Strata", "bands", "estimate", "inclusion", "pass_over"]

@@ -1,9 +1,9 @@
 """Precision, recall and prevalence from audited items, with intervals that hold at few positives.
 
-The items that a classifier was not trained on are divided by its score (`core.audit.strata.bands`), as it is
-now; how many each band has is known. Its share of yes is the weighted mean of its audited items, the weights
-being 1 / inclusion probability. Sums over the bands of each side of the hyperplane give true and false
-positives and false negatives.
+The items that the query strategy did not ask for (`core.audit.pass_over`) are divided by the score of the
+classifier as it is now (`core.audit.bands`); how many each band has is known. Its share of yes is the
+weighted mean of its audited items, the weights being 1 / inclusion probability. Sums over the bands of each
+side of the hyperplane give true and false positives and false negatives.
 
 Normal approximations fail at few positives, and recall is a ratio with few of them in both parts. Webber [1]_
 compares the methods and recommends posteriors: what is unknown in each part of the pool is beta-binomial with
@@ -67,11 +67,12 @@ class Audited:
     Parameters
     ----------
     precision : Interval
-        Of the items that the classifier predicts to be a yes, and was not trained on, those that are.
+        Of the items that the classifier predicts to be a yes, those that are.
     recall : Interval
-        Of the items that are a yes, and that it was not trained on, those predicted.
+        Of the items that are a yes, those that it predicts. Neither counts items that were asked for: the
+        classifier knows their answers.
     prevalence : Interval
-        Of all items, trained on or not, those that are a yes.
+        Of all items those that are a yes.
     answers, yes : int
         How many audited items this rests on, and how many of them are a yes.
     """
@@ -117,8 +118,8 @@ def estimate(
     y: ArrayLike,
     inclusion: ArrayLike,
     *,
-    trained: ArrayLike = (),
-    trained_yes: int = 0,
+    asked: ArrayLike = (),
+    asked_yes: int = 0,
     level: float = LEVEL,
 ) -> Audited:
     """What the audit says about the classifier of these scores.
@@ -133,9 +134,10 @@ def estimate(
         Their answers.
     inclusion : array of shape (n,)
         The probability with which each was drawn (`core.audit.inclusion`); a common factor does not matter.
-    trained : array of shape (n_trained,), int
-        Rows of the items that the classifier was trained on: none of the audited ones.
-    trained_yes : int
+    asked : array of shape (n_asked,), int
+        Rows of the items that the strategy asked for: those that the classifier was trained on, and those
+        passed over because they were audited. None of `audited`, then.
+    asked_yes : int
         How many of these are a yes.
     level : float, 0 … 1
         How often the intervals are to hold the truth.
@@ -147,11 +149,11 @@ def estimate(
         not between 0 and 1.
     """
     scores, y = np.asarray(scores), np.asarray(y, dtype=np.bool_)
-    audited, trained = np.asarray(audited, dtype=np.int64), np.asarray(trained, dtype=np.int64)
+    audited, asked = np.asarray(audited, dtype=np.int64), np.asarray(asked, dtype=np.int64)
     chance = np.asarray(inclusion, dtype=np.float64)
-    _check(scores, audited, y, chance, trained, level)
+    _check(scores, audited, y, chance, asked, level)
     rest = np.ones(len(scores), dtype=np.bool_)
-    rest[trained] = False
+    rest[asked] = False
     no, yes = _sides(scores[rest], scores[audited], y, 1 / chance)
     rng = np.random.default_rng(0)
     missed, caught = no.posterior(rng), yes.posterior(rng)
@@ -161,7 +163,7 @@ def estimate(
         precision=_interval(yes.estimate(), n_yes, caught, np.full(DRAWS, n_yes), level),
         recall=_interval(yes.estimate(), total, caught, caught + missed, level),
         prevalence=_interval(
-            total + trained_yes, n_rows, caught + missed + trained_yes, np.full(DRAWS, n_rows), level
+            total + asked_yes, n_rows, caught + missed + asked_yes, np.full(DRAWS, n_rows), level
         ),
         answers=len(y),
         yes=int(np.count_nonzero(y)),
@@ -173,7 +175,7 @@ def _check(
     audited: NDArray[np.int64],
     y: NDArray[np.bool_],
     chance: Floats,
-    trained: NDArray[np.int64],
+    asked: NDArray[np.int64],
     level: float,
 ) -> None:
     if scores.ndim != 1 or not audited.shape == y.shape == chance.shape == (y.size,):
@@ -181,12 +183,12 @@ def _check(
             f"audited, y and inclusion must be of one length, got {audited.shape}, {y.shape} "
             f"and {chance.shape}"
         )
-    rows, times = np.unique(np.concatenate([audited, trained]), return_counts=True)
+    rows, times = np.unique(np.concatenate([audited, asked]), return_counts=True)
     if len(rows) and (rows[0] < 0 or rows[-1] >= len(scores)):
         wrong = rows[0] if rows[0] < 0 else rows[-1]
-        raise InputError(f"audited and trained must be rows from 0 to {len(scores) - 1}, got {wrong}")
+        raise InputError(f"audited and asked must be rows from 0 to {len(scores) - 1}, got {wrong}")
     if (times > 1).any():
-        raise InputError(f"row {rows[times > 1][0]} comes twice: it is audited once, or trained on")
+        raise InputError(f"row {rows[times > 1][0]} comes twice: it is audited once, or asked for")
     if not (np.isfinite(chance) & (chance > 0)).all():
         raise InputError(f"inclusion must be above 0, got {chance.min()}")
     if not 0 < level < 1:

@@ -41,7 +41,8 @@ def inclusion(
     frame : array of shape (n,), int
         Which of them each item was drawn from.
     ids : array of shape (n,), int
-        The items drawn and answered yes or no.
+        All items drawn and answered yes or no, those that a selection came to later among them
+        (`core.audit.pass_over`).
     X : array of shape (n, n_features), float32
         Their features.
 

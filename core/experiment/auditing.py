@@ -32,12 +32,15 @@ class AuditedSession:
         Each of `MEASURES`, by looking at every item; NaN where it is a share of nothing.
     frames : int
         How many frames the audit's items were drawn from.
+    passed : int
+        Audited items that the strategy came to, and that the estimates are therefore not made of.
     """
 
     found: Audited
     plain: Audited
     truth: dict[str, float]
     frames: int
+    passed: int
 
     def interval(self, measure: str, *, plain: bool = False) -> Interval:
         """What was found about one of `MEASURES`."""
@@ -112,7 +115,7 @@ def _audited(
     train = np.arange(n_labels - len(annotator.rows) + n_audited) >= n_audited
     for trains in rng.permutation(train):
         if trains:
-            annotator.go_on(exclude=audited)
+            annotator.go_on(audited=audited)
             continue
         answered = np.concatenate([annotator.rows, audited])
         if not frames or is_checkpoint(framed, len(annotator.rows)):
@@ -125,18 +128,22 @@ def _audited(
     chance = inclusion(
         [frame.strata for frame in frames], np.array(frame_of), audited, concept.pool.rows(audited)
     )
-    scores, y, trained = concept.pool.scores(annotator.hyperplane), concept.y, annotator.rows
-    rest = np.setdiff1d(np.arange(len(y)), trained)
-    plain = rng.choice(rest, n_audited, replace=False)
-    judge = partial(estimate, scores, trained=trained, trained_yes=annotator.n_yes, level=level)
+    scores, y = concept.pool.scores(annotator.hyperplane), concept.y
+    asked = np.union1d(annotator.rows, annotator.passed)
+    kept = np.isin(audited, asked, invert=True)
+    audited, chance = audited[kept], chance[kept]
+    rest = np.setdiff1d(np.arange(len(y)), asked)
+    plain = rng.choice(rest, len(audited), replace=False)
+    judge = partial(estimate, scores, asked=asked, asked_yes=int(y[asked].sum()), level=level)
     predicted = scores[rest] > 0
     return AuditedSession(
         found=judge(audited, y[audited], chance),
-        plain=judge(plain, y[plain], np.ones(n_audited)),
+        plain=judge(plain, y[plain], np.ones(len(plain))),
         truth={
             "precision": float(y[rest][predicted].mean()) if predicted.any() else float("nan"),
             "recall": float(predicted[y[rest]].mean()) if y[rest].any() else float("nan"),
             "prevalence": float(y.mean()),
         },
         frames=len(frames),
+        passed=len(annotator.passed),
     )

@@ -8,12 +8,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from core.audit import pass_over
 from core.experiment.drawing import ItemsByClass
 from core.experiment.simulation import FIRST_NO, FIRST_YES
 from core.geometry import Hyperplane
 from core.learner import Labels, is_positive, learn
 from core.pool import Pool
-from core.selection import ArrayPool, QueryStrategy, make_strategy
+from core.selection import ArrayPool, QueryStrategy, Selection, make_strategy
 
 Rows = NDArray[np.int64]
 
@@ -91,6 +92,8 @@ class Annotator:
     ----------
     rows : array of shape (n_labels,), int64
         What was answered, in order.
+    passed : array of int64, ascending
+        Audited items that the strategy came to.
     hyperplane : Hyperplane
         What the answers teach.
     """
@@ -103,6 +106,7 @@ class Annotator:
         yes, no = np.flatnonzero(concept.y), np.flatnonzero(~concept.y)
         first = [rng.choice(yes, FIRST_YES, replace=False), rng.choice(no, FIRST_NO, replace=False)]
         self.rows: Rows = np.concatenate(first)
+        self.passed: Rows = np.empty(0, dtype=np.int64)
         self._learn()
 
     @property
@@ -110,12 +114,17 @@ class Annotator:
         """How many of the answers are a yes."""
         return int(np.count_nonzero(self._concept.y[self.rows]))
 
-    def go_on(self, n: int = 1, *, exclude: Rows | None = None) -> None:
-        """Answer about the next n items, none of them in `exclude`, then learn from all answers."""
-        never = self.rows if exclude is None else np.concatenate([self.rows, exclude])
-        selection = self._strategy.select(self.hyperplane, n, exclude=np.sort(never))
+    def go_on(self, n: int = 1, *, audited: Rows | None = None) -> None:
+        """Answer about the next n items, passing over `audited` ones, then learn from all answers."""
+        waiting = np.empty(0, dtype=np.int64) if audited is None else np.setdiff1d(audited, self.passed)
+        selection, passed = pass_over(lambda reached: self._select(n, reached), waiting)
+        self.passed = np.union1d(self.passed, passed)
         self.rows = np.concatenate([self.rows, selection.ids])
         self._learn()
+
+    def _select(self, n: int, reached: Rows) -> Selection:
+        never = np.concatenate([self.rows, self.passed, reached])
+        return self._strategy.select(self.hyperplane, n, exclude=np.sort(never))
 
     def _learn(self) -> None:
         X, y = self._concept.pool.rows(self.rows), self._concept.y[self.rows]

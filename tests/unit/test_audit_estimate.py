@@ -96,33 +96,29 @@ def test_uneven_weights_count_as_fewer_answers():
 
 
 def test_who_audits_everything_knows_everything():
-    """Intervals shrink to the truth, trained items counting for prevalence alone."""
+    """Intervals shrink to the truth, items that were asked for counting for prevalence alone."""
     scores, y = population(np.random.default_rng(3), 3000, 0.1)
-    trained = np.arange(0, 3000, 30)
-    rest = np.setdiff1d(np.arange(3000), trained)
-    found = estimate(
-        scores, rest, y[rest], np.ones(len(rest)), trained=trained, trained_yes=int(y[trained].sum())
-    )
+    asked = np.arange(0, 3000, 30)
+    rest = np.setdiff1d(np.arange(3000), asked)
+    found = estimate(scores, rest, y[rest], np.ones(len(rest)), asked=asked, asked_yes=int(y[asked].sum()))
     precision, recall, _ = truth_of(scores[rest], y[rest])
     for interval, value in zip(shares(found), (precision, recall, y.mean()), strict=True):
         assert [interval.low, interval.estimate, interval.high] == pytest.approx([value] * 3)
     assert (found.answers, found.yes) == (2900, int(y[rest].sum()))
 
 
-def test_what_is_trained_on_leaves_the_population():
+def test_what_was_asked_for_leaves_the_population():
     """Estimates are those of a pool without these items."""
     rng = np.random.default_rng(4)
     scores, y = population(rng, 3000, 0.1)
     rest = np.sort(rng.choice(3000, 2500, replace=False))
     rows, chance = stratified(rng, scores[rest], 200)
-    trained = np.setdiff1d(np.arange(3000), rest)
-    found = estimate(
-        scores, rest[rows], y[rest[rows]], chance, trained=trained, trained_yes=int(y[trained].sum())
-    )
+    asked = np.setdiff1d(np.arange(3000), rest)
+    found = estimate(scores, rest[rows], y[rest[rows]], chance, asked=asked, asked_yes=int(y[asked].sum()))
     alone = estimate(scores[rest], rows, y[rest[rows]], chance)
     assert found.precision == alone.precision
     assert found.recall == alone.recall
-    expected = (2500 * alone.prevalence.estimate + y[trained].sum()) / 3000
+    expected = (2500 * alone.prevalence.estimate + y[asked].sum()) / 3000
     assert found.prevalence.estimate == pytest.approx(expected)
 
 
@@ -179,7 +175,7 @@ def test_the_same_answers_give_the_same_interval():
         ({"audited": [3, 9]}, "must be rows from 0 to 8, got 9"),
         ({"audited": [3, -1]}, "must be rows from 0 to 8, got -1"),
         ({"audited": [3, 3]}, "row 3 comes twice"),
-        ({"trained": [2]}, "row 2 comes twice: it is audited once, or trained on"),
+        ({"asked": [2]}, "row 2 comes twice: it is audited once, or asked for"),
         ({"inclusion": [0.5, 0.0]}, r"inclusion must be above 0, got 0\.0"),
         ({"inclusion": [0.5, np.nan]}, "inclusion must be above 0, got nan"),
         ({"level": 1.0}, r"level must be between 0 and 1, got 1\.0"),

@@ -32,7 +32,7 @@ def audited(low, high):
 
 def session(low, high, truth):
     truths = dict.fromkeys(("precision", "recall", "prevalence"), truth)
-    return AuditedSession(audited(low, high), audited(0, 1), truths, 1)
+    return AuditedSession(audited(low, high), audited(0, 1), truths, 1, 0)
 
 
 def test_intervals_are_counted():

@@ -44,19 +44,28 @@ def test_every_item_is_as_likely(pool):
 
 
 def test_the_annotator_answers_about_what_is_nearest(pool):
-    """One answer after the other, each by a hyperplane of all before; the excluded are never asked about."""
+    """One answer after the other, each by a hyperplane of all before.
+
+    Audited items are passed over: those that were nearer than the one that was answered about.
+    """
     concept = draw(pool)
     annotator = Annotator(concept, np.random.default_rng(3))
     assert (len(annotator.rows), annotator.n_yes) == (6, 1)
     X = concept.pool.rows(np.arange(300))
-    excluded = np.arange(0, 300, 4)
+    audited = np.setdiff1d(np.arange(0, 300, 2), annotator.rows)
+    passed: set[int] = set()
     for _ in range(20):
         margins = np.abs(annotator.hyperplane.scores(X))
-        margins[np.union1d(annotator.rows, excluded)] = np.inf
+        unaudited = margins.copy()
+        unaudited[np.union1d(annotator.rows, audited)] = np.inf
         before = annotator.rows
-        annotator.go_on(exclude=excluded)
-        assert annotator.rows.tolist() == [*before.tolist(), int(margins.argmin())]
+        annotator.go_on(audited=audited)
+        assert annotator.rows.tolist() == [*before.tolist(), int(unaudited.argmin())]
+        passed |= set(audited[margins[audited] < unaudited.min()].tolist())
+        assert annotator.passed.tolist() == sorted(passed)
         again = learn(Labels(annotator.rows, X[annotator.rows], concept.y[annotator.rows]))
         assert again.hyperplane.digest == annotator.hyperplane.digest
+    assert len(passed) > 3
     annotator.go_on(7)
     assert len(np.unique(annotator.rows)) == 33
+    assert not passed & set(annotator.rows.tolist())
