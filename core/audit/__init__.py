@@ -3,6 +3,18 @@
 from core.audit.estimate import LEVEL, Audited, Interval, estimate
 from core.audit.passing import pass_over
 from core.audit.strata import Frame, Strata, bands
+from core.audit.turns import is_audit_turn
 from core.audit.weights import inclusion
 
-__all__ = ["LEVEL", "Audited", "Frame", "Interval", "Strata", "bands", "estimate", "inclusion", "pass_over"]
+__all__ = [
+    "LEVEL",
+    "Audited",
+    "Frame",
+    "Interval",
+    "Strata",
+    "bands",
+    "estimate",
+    "inclusion",
+    "is_audit_turn",
+    "pass_over",
+]
