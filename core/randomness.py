@@ -10,6 +10,8 @@ References
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
@@ -23,6 +25,16 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
     return x ^ (x >> np.uint64(31))
+
+
+def seed_for(purpose: str, seed: int) -> int:
+    """A seed of its own for each purpose, 0 … 2⁶⁴ − 1.
+
+    What hashes the same items with the same seed draws the same numbers: a sample of drawn digits, say, would
+    follow the numbers that they are drawn with. Different purposes have nothing in common.
+    """
+    digest = hashlib.blake2b(f"{purpose} {seed}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def hashed(seed: int, items: ArrayLike, n_draws: int) -> NDArray[np.uint64]:

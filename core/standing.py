@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.learner import Labels, learn
-from core.randomness import hashed
+from core.randomness import hashed, seed_for
 from core.selection import PoolRows
+from core.selection.exclusion import rows_among
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight
 
 FOLDS = 5
@@ -98,7 +99,7 @@ def cross_validated_accuracy(
 def _dealt(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
     """The fold of each label: yes by turns, no by turns, each in an order drawn from the ids."""
     fold = np.empty(len(labels), dtype=np.int64)
-    order = np.argsort(hashed(seed, labels.ids, 1)[:, 0], kind="stable")
+    order = np.argsort(hashed(seed_for("folds", seed), labels.ids, 1)[:, 0], kind="stable")
     yes, no = order[labels.y[order]], order[~labels.y[order]]
     fold[np.concatenate([yes, no])] = np.arange(len(labels)) % folds
     return fold
@@ -119,8 +120,7 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
     exclude : iterable of int
         Ids that don't count, such as the answered ones.
     """
-    array = exclude if isinstance(exclude, np.ndarray) else np.fromiter(exclude, dtype=np.int64)
-    rows = np.flatnonzero(np.isin(pool.ids, array))
+    rows = rows_among(pool, np.unique(np.fromiter(exclude, dtype=np.int64)))
     within = 0
     for first, scores in pool.score_blocks([hyperplane]):
         inside = np.abs(scores[0]) < 1

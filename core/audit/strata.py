@@ -31,8 +31,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.geometry import Hyperplane
-from core.randomness import hashed
+from core.randomness import hashed, seed_for
 from core.selection import PoolExhausted, PoolRows, Selection
+from core.selection.exclusion import rows_among
 
 LEAST_BAND = 50
 """Items of the smallest band, where the pool has so many."""
@@ -142,7 +143,8 @@ class Frame:
     ) -> None:
         self._pool = pool
         self._hyperplane = hyperplane
-        free = ~np.isin(pool.ids, _sorted(exclude))
+        free = np.ones(len(pool), dtype=np.bool_)
+        free[rows_among(pool, _sorted(exclude))] = False
         if not free.any():
             raise PoolExhausted(f"an audit needs items to draw from: all {len(pool)} are answered")
         scores = np.zeros(len(pool), np.float32) if hyperplane is None else pool.scores(hyperplane)
@@ -151,7 +153,7 @@ class Frame:
         self._stratum[~free] = len(cuts) + 1
         sizes = np.bincount(self._stratum[free], minlength=len(cuts) + 1)
         self.strata = Strata(hyperplane, cuts, sizes, int(pool.ids[-1]))
-        keys = hashed(seed, pool.ids, 1)[:, 0] >> _STRATUM_BITS
+        keys = hashed(seed_for("audit", seed), pool.ids, 1)[:, 0] >> _STRATUM_BITS
         keys |= self._stratum.astype(np.uint64) << (np.uint64(64) - _STRATUM_BITS)
         self._order = np.argsort(keys, kind="stable").astype(np.uint32)
         self._ends = np.cumsum(sizes)
@@ -175,16 +177,14 @@ class Frame:
             If no item is left.
         """
         start = perf_counter()
-        excluded = _sorted(exclude)
-        rows = np.minimum(np.searchsorted(self._pool.ids, excluded), len(self._pool) - 1)
-        rows = rows[self._pool.ids[rows] == excluded]
+        excluded = rows_among(self._pool, _sorted(exclude))
         n_strata = len(self.strata.sizes)
-        left = self.strata.sizes - np.bincount(self._stratum[rows], minlength=n_strata + 1)[:n_strata]
+        left = self.strata.sizes - np.bincount(self._stratum[excluded], minlength=n_strata + 1)[:n_strata]
         filled = np.flatnonzero(left)
         if not len(filled):
             raise PoolExhausted("Pool exhausted: 0 available for the audit, 1 requested")
         stratum = int(np.random.default_rng(seed).choice(filled))
-        row = self._first(stratum, rows)
+        row = self._first(stratum, excluded)
         margin = np.nan
         if self._hyperplane is not None:
             margin = float(np.abs(self._hyperplane.scores(self._pool.rows(np.array([row]))))[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.errors import InputError
-from core.randomness import uniform
+from core.randomness import seed_for, uniform
 
 
 def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
@@ -28,4 +28,4 @@ def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
     """
     if not 0 <= share <= 1:
         raise InputError(f"share must be from 0 to 1, got {share}")
-    return bool(uniform(seed, [round_number], 1)[0, 0] < share)
+    return bool(uniform(seed_for("audit turns", seed), [round_number], 1)[0, 0] < share)

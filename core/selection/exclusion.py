@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from core.selection.base import Query
-from core.selection.reader import PoolRows, Rows
+from core.selection.reader import Ids, PoolRows, Rows
 
 
 def excluded_rows(pool: PoolRows, query: Query) -> Rows:
     """The rows of the excluded items, ascending. Ids without a row in this pool do no harm."""
-    if not len(query.exclude):
-        return query.exclude
-    rows = np.minimum(np.searchsorted(pool.ids, query.exclude), len(pool) - 1)
-    return np.asarray(rows[pool.ids[rows] == query.exclude])
+    return rows_among(pool, query.exclude)
+
+
+def rows_among(pool: PoolRows, ids: Ids) -> Rows:
+    """The rows, ascending, of those among the ascending `ids` that this pool has."""
+    if not len(ids) or not len(pool):
+        return np.empty(0, dtype=np.int64)
+    rows = np.minimum(np.searchsorted(pool.ids, ids), len(pool) - 1)
+    return np.asarray(rows[pool.ids[rows] == ids])
 
 
 def drawn_rows(rng: np.random.Generator, n: int, n_rows: int, excluded: Rows) -> Rows:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
+from scipy.stats import chisquare, kstest
 
 from core.audit import Frame, Strata, bands
 from core.errors import InputError
 from core.geometry import Hyperplane
+from core.randomness import uniform
 from core.selection import ArrayPool, PoolExhausted
 
 PLANE = Hyperplane(np.array([1.0, 0.0, 0.0]), -0.4)
@@ -104,6 +105,16 @@ def test_a_draw_can_be_repeated(pool):
         row = np.searchsorted(pool.ids, selection.ids)
         assert selection.margins == pytest.approx(np.abs(PLANE.scores(pool.rows(row))))
         assert (selection.items, selection.scored) == (700, 1)
+
+
+def test_an_order_has_nothing_of_what_the_items_were_made_with():
+    """Sources draw items by hashing (seed, item); a frame of the same seed samples them at random still."""
+    made = uniform(1, np.arange(5000), 1)[:, 0]
+    pool = ArrayPool(np.ones((5000, 1)))
+    frame, drawn = Frame(pool, None, seed=1), []
+    for _ in range(200):
+        drawn.append(int(frame.draw(exclude=drawn).ids[0]))
+    assert kstest(made[drawn], "uniform").pvalue > 1e-3
 
 
 def test_ids_that_the_pool_does_not_have_do_no_harm(pool):

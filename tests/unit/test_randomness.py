@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import kstest, norm
 
-from core.randomness import hashed, normal, uniform
+from core.randomness import hashed, normal, seed_for, uniform
 
 
 def test_an_item_draws_the_same_in_any_company() -> None:
@@ -35,3 +35,13 @@ def test_the_largest_items_and_seeds_work() -> None:
     """Nothing overflows at the ends of the 64-bit range."""
     assert uniform(2**63, [2**62, 0], 2).shape == (2, 2)
     assert (uniform(-1, [3], 1) == uniform(2**64 - 1, [3], 1)).all()
+
+
+def test_purposes_have_nothing_in_common() -> None:
+    """Two purposes with one seed draw independent numbers; the same purpose and seed draw the same again."""
+    one, other = (uniform(seed_for(purpose, 1), np.arange(20_000), 1)[:, 0] for purpose in ("a", "b"))
+    plain = uniform(1, np.arange(20_000), 1)[:, 0]
+    for x, y in ((one, other), (one, plain)):
+        assert abs(np.corrcoef(x, y)[0, 1]) < 4 / np.sqrt(20_000)
+    assert seed_for("a", 1) == seed_for("a", 1)
+    assert len({seed_for(purpose, seed) for purpose in ("a", "b", "") for seed in range(-3, 100)}) == 309
