@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,6 +106,10 @@ class Strata:
             )
         if self.hyperplane is None and len(self.cuts):
             raise InputError(f"without a hyperplane there is one stratum, got {len(self.sizes)}")
+
+    def params(self) -> dict[str, Any]:
+        """All but the hyperplane, as plain numbers: ``Strata(hyperplane, **params)`` is the same again."""
+        return {"cuts": self.cuts.tolist(), "sizes": self.sizes.tolist(), "last": self.last}
 
     def of(self, ids: ArrayLike, X: NDArray[np.float32]) -> NDArray[np.int64]:
         """The stratum of each of these items, of shape (n,); −1 for those that joined the pool later."""

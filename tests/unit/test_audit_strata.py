@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
@@ -141,6 +143,15 @@ def test_later_items_are_of_no_stratum(pool):
     found = strata.of(pool.ids, pool.rows(np.arange(700)))
     assert (found[400:] == -1).all()
     assert np.bincount(found[:400]).tolist() == strata.sizes.tolist()
+
+
+def test_strata_survive_a_log(pool):
+    """What a JSON text keeps of them, and the hyperplane, put every item where it was."""
+    strata = Frame(pool, PLANE).strata
+    again = Strata(PLANE, **json.loads(json.dumps(strata.params())))
+    X = pool.rows(np.arange(700))
+    assert np.array_equal(again.of(pool.ids, X), strata.of(pool.ids, X))
+    assert again.sizes.tolist() == strata.sizes.tolist()
 
 
 def test_strata_that_do_not_fit_are_refused():

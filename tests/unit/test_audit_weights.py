@@ -17,11 +17,11 @@ def pool():
     return ArrayPool(np.random.default_rng(0).standard_normal((600, 3)))
 
 
-def audit(pool, planes, n_draws, seed, start=0):
+def audit(pool, planes, n_draws, seed, lengths=(600, 600, 600)):
     """So many draws from a frame of each plane: the strata, and the frame and id of every draw."""
     strata, frame_of, ids = [], [], []
     for number, plane in enumerate(planes):
-        frame = Frame(pool, plane, exclude=ids, seed=1000 * seed + number)
+        frame = Frame(pool.prefix(lengths[number]), plane, exclude=ids, seed=1000 * seed + number)
         strata.append(frame.strata)
         for draw in range(n_draws):
             ids.append(
@@ -46,6 +46,18 @@ def test_weights_are_unbiased(pool, planes):
         sums.append((values[:, ids] / chance).sum(axis=1))
     error = np.std(sums, axis=0) / np.sqrt(400)
     assert np.all(np.abs(np.mean(sums, axis=0) - values.sum(axis=1)) < 4 * error)
+
+
+def test_weights_are_unbiased_while_the_pool_grows(pool):
+    """Items that join after the first frame are as well represented as the others (to four errors)."""
+    X = pool.rows(np.arange(600))
+    sums = []
+    for seed in range(400):
+        strata, frame, ids = audit(pool, [EARLY, LATE], 40, seed, lengths=(350, 600))
+        weights = 1 / inclusion(strata, frame, ids, X[ids])
+        sums.append([weights[ids < 350].sum(), weights[ids >= 350].sum()])
+    error = np.std(sums, axis=0) / np.sqrt(400)
+    assert np.all(np.abs(np.mean(sums, axis=0) - [350, 250]) < 4 * error)
 
 
 def test_a_frame_alone_gives_drawn_over_size(pool):
