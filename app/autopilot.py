@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AUTOPILOT = "autopilot"
 """The annotator that its answers are stored under."""
 
-_OWN = f", {AUTOPILOT}"
+_OWN = f" ({AUTOPILOT})"
 
 
 def can_answer(project: Project, concept: ConceptRecord) -> bool:

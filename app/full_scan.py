@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from app.service import LabelingSession
 
 
+SCANS = 3
+"""The fastest of so many counts: what the machine does beside must not make the strategy look better."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A selection beside the exhaustive strategy's.
@@ -35,7 +39,7 @@ class Comparison:
     selection_ms : float
         What the selection took, as the log has it.
     full_scan_ms : float
-        What the scan took just now, in milliseconds as well.
+        What the fastest of a few scans took just now.
     """
 
     rank: int
@@ -67,15 +71,16 @@ def compare(session: LabelingSession, selection_id: str) -> Comparison:
     hyperplane = _hyperplane_then(session, record, standing)
     skipped_too = bool(record.parameters.get(SKIPPED_TOO))
     exclude = excluded_items(standing, record.leased, include_skipped=skipped_too)
-    scan = make_strategy("exhaustive").fit(pool).select(hyperplane, exclude=exclude)
+    exhaustive = make_strategy("exhaustive").fit(pool)
+    scans = [exhaustive.select(hyperplane, exclude=exclude) for _ in range(SCANS)]
     brute_force = BruteForce(pool, hyperplane, exclude=exclude)
     return Comparison(
         rank=brute_force.rank(record.item),
         items=int(np.isfinite(brute_force.margins).sum()),
         margin=float(record.margin if record.margin is not None else np.nan),
-        best=float(scan.margins[0]),
+        best=float(scans[0].margins[0]),
         selection_ms=record.selection_ms,
-        full_scan_ms=1000 * scan.seconds,
+        full_scan_ms=1000 * min(scan.seconds for scan in scans),
     )
 
 

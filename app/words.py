@@ -43,6 +43,12 @@ def of_several(question: str) -> str:
     return question
 
 
+def put_away(n_labels: int) -> str:
+    """What becomes of the labels where labeling starts afresh."""
+    labels = "label so far stays" if n_labels == 1 else "labels so far stay"
+    return f"The {n_labels:,} {labels} in the log, for verify and export to find. Labeling begins at none."
+
+
 def duration(seconds: float) -> str:
     """A time that is left, no finer than anyone can know: "1 h 5 min", "1 min 18 s", "4 s"."""
     whole = max(1, round(seconds))

@@ -69,7 +69,7 @@ class Component:
 LABEL = Component(
     "label",
     markup=("shared/glyphs.html", "label/card.html"),
-    styles=("shared/base.css", "label/stage.css", "shared/margin.css", "label/layouts.css"),
+    styles=("shared/base.css", "label/stage.css", "shared/margin.css", "label/demo.css", "label/layouts.css"),
     modules=(
         "shared/dom.js",
         "shared/keys.js",
@@ -78,8 +78,11 @@ LABEL = Component(
         "shared/notes.js",
         "label/strip.js",
         "label/ahead.js",
+        "label/autopilot.js",
+        "label/fullscan.js",
         "label/card.js",
     ),
+    states=("pending", "check"),
 )
 """One item, its answers, and the numbers in the margin."""
 

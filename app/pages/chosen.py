@@ -38,6 +38,13 @@ def chosen_session(project: Project) -> LabelingSession:
     return session
 
 
+def open_session(project: Project, session: LabelingSession) -> None:
+    """Go on with this session, whatever the address named before."""
+    st.session_state["concept", project.key] = session.concept.record.id
+    put_into_address("session", session.id)
+    st.rerun()
+
+
 def put_into_address(name: str, value: str) -> None:
     """Each write is a message to the browser, even if nothing changes."""
     if st.query_params.get(name) != value:
@@ -45,14 +52,17 @@ def put_into_address(name: str, value: str) -> None:
 
 
 def pick_concept(project: Project, session: LabelingSession) -> None:
-    """The project's questions; another question is another session."""
-    concepts = {concept.id: concept for concept in project.concepts()}
+    """The project's questions; another question is another session. What is put away stays while in view."""
+    concepts = {concept.id: concept for concept in [*project.concepts(), session.concept.record]}
 
     def named(concept: int) -> str:
         """The browser tells options apart by what they are called: alike questions need their names."""
-        question = concepts[concept].question
+        question, name = concepts[concept].question, concepts[concept].name
         alike = sum(other.question == question for other in concepts.values())
-        return question if alike == 1 else f"{question} ({concepts[concept].name})"
+        if alike == 1:
+            return question
+        stem = question.strip(" ?")
+        return question + name.removeprefix(stem) if name.startswith(stem) else f"{question} ({name})"
 
     def picked() -> None:
         st.session_state["concept", project.key] = st.session_state["question"]

@@ -9,6 +9,7 @@ import streamlit as st
 from app import words
 from app.components import LABEL, answers_of
 from app.pages.chosen import chosen_project, chosen_session, pick_concept
+from app.pages.demo import demo, on_show
 from app.pages.shares import adjust_shares
 from app.strategies import label_of, name_of
 from app.workspace import current
@@ -35,6 +36,7 @@ def main() -> None:
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
         settings(project, session)
+        demo(project, session)
         if project.build_progress() or awaited_index(project, session):
             with st.container(key="growth"):
                 watch(project, session)
@@ -87,9 +89,9 @@ def watch(project: Project, session: LabelingSession) -> None:
 def show_card(project: Project, session: LabelingSession) -> None:
     """Take the browser's answers, and show what comes next."""
     key = f"card-{session.id}"
-    answers = answers_of(st.session_state.get(key, {}))
+    said = st.session_state.get(key, {})
     try:
-        card = take(project, session, answers)
+        card = on_show(project, session, take(project, session, answers_of(said)), said)
     except (InputError, StorageError) as error:
         st.error(str(error))
     else:

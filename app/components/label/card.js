@@ -7,6 +7,8 @@ import { isField, mayChoose, releaseFocus } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Queue } from "../shared/queue.js";
 import { Ahead, picture } from "./ahead.js";
+import { Autopilot } from "./autopilot.js";
+import { FullScan } from "./fullscan.js";
 import { Strip, merged } from "./strip.js";
 
 const KEYS = {
@@ -45,6 +47,15 @@ class Card {
     this.spoken = root.querySelector(".spoken");
     this.notes = new Notes(this.card);
     this.strip = new Strip(this.card, (entry, answer) => this.correct(entry, answer));
+    this.fullScan = new FullScan(this.card, {
+      begin: () => this.holdStill(),
+      ask: (selection) => this.component.setStateValue("check", selection),
+    });
+    this.autopilot = new Autopilot(this.card, {
+      inView: () => this.item,
+      mayAnswer: (answer) => this.canAnswer(answer),
+      give: (answer) => this.give(answer),
+    });
     this.pictures = new Map();
     this.answered = new Set();
     this.queue = null;
@@ -81,6 +92,7 @@ class Card {
   close() {
     this.abort.abort();
     this.observer.disconnect();
+    this.autopilot.close();
     for (const timer of ["dim", "retry", "poll", "late"]) clearTimeout(this[`${timer}Timer`]);
   }
 
@@ -94,10 +106,11 @@ class Card {
     this.showConcept();
     this.showItem();
     this.lookAhead();
+    this.autopilot.update(this.data.autopilot);
     this.showSaving();
     clearTimeout(this.pollTimer);
     if (mayStillCome(this.data.waiting)) this.poll(POLL);
-    else if (this.data.next_is_coming) this.poll(POLL_AHEAD);
+    else if (this.data.next_is_coming || this.data.check?.is_coming) this.poll(POLL_AHEAD);
   }
 
   begin(project, session) {
@@ -241,6 +254,7 @@ class Card {
       button.setAttribute("aria-disabled", String(!this.canAnswer(button.dataset.answer)));
     }
     this.card.querySelector("[data-undo]").setAttribute("aria-disabled", String(!this.strip.last));
+    if (this.view) this.fullScan.show(this.data.check, this.view, this.canAnswer("skip"));
   }
 
   showStrip() {
@@ -293,9 +307,20 @@ class Card {
     return id;
   }
 
+  /** What a person does; in the autopilot's session nothing. */
   act(action) {
+    return !this.autopilot.isOn && this.give(action);
+  }
+
+  give(action) {
     this.flash(action);
     return action === "undo" ? this.undo() : this.answer(action);
+  }
+
+  /** Nothing but a person's answer changes what is in view. */
+  holdStill() {
+    this.autopilot.pause();
+    this.refresh();
   }
 
   flash(action) {

@@ -1,0 +1,200 @@
+"""For an audience: the autopilot, the check against a full scan, and the fresh start."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server
+from tests.browser.sitting import truth_of
+
+FASTEST = "6"
+"""The slider's last step: twenty answers a second."""
+
+
+def sessions(server: Server) -> dict[str, tuple[str, str]]:
+    """Annotator and concept of each session."""
+    query = "SELECT s.id, s.annotator, c.name FROM sessions s JOIN concepts c ON c.id = s.concept_id"
+    with sqlite3.connect(f"file:{server.database}?mode=ro", uri=True) as connection:
+        return {name: (annotator, concept) for name, annotator, concept in connection.execute(query)}
+
+
+def session_of(page: Page) -> str:
+    return parse_qs(urlsplit(page.url).query)["session"][0]
+
+
+def choose(page: Page, button: str, **exactly: Any) -> None:
+    """Press a button of the menu for demos, which is opened if need be; another session follows."""
+    before = session_of(page)
+    if not page.get_by_role("button", name=button, **exactly).is_visible():
+        page.get_by_role("button", name="Demo").click()
+    page.get_by_role("button", name=button, **exactly).click()
+    page.wait_for_function("before => !location.search.includes(before)", arg=before)
+    page.locator(f".st-key-card-{session_of(page)} .card").wait_for()
+    expect(page.locator(".card")).to_have_count(1, timeout=30_000)
+
+
+@pytest.fixture
+def flying(labeling: Labeling) -> Labeling:
+    """The autopilot's session, paused; it has answered until there is a hyperplane."""
+    choose(labeling.page, "Watch the autopilot")
+    expect(labeling.card).to_have_attribute("data-autopilot", "paused")
+    labeling.wait()
+    return labeling
+
+
+def run(flying: Labeling, answers: int) -> None:
+    """Let it answer at least so many items at its fastest, and pause."""
+    before = left(flying)
+    flying.page.locator(".autopilot input").fill(FASTEST)
+    flying.page.get_by_role("button", name="Run").click()
+    flying.page.wait_for_function(
+        """([before, n]) => {
+            const card = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
+            return before - Number(card.querySelector('.counts .left b').textContent.replace(/,/g, '')) >= n;
+        }""",
+        arg=[before, answers],
+    )
+    flying.page.get_by_role("button", name="Pause").click()
+    flying.wait()
+
+
+def left(labeling: Labeling) -> int:
+    return int(labeling.page.locator(".counts .left b").inner_text().replace(",", ""))
+
+
+def test_the_autopilot_answers_by_the_truth_and_under_its_own_name(server: Server, flying: Labeling) -> None:
+    """Each answer is stored on the item that was painted, and none among people's labels."""
+    run(flying, 12)
+    stored, truth = server.answers(flying.session), truth_of(server, "7")
+    assert len(stored) >= 12
+    assert [row["answer"] for row in stored] == [truth(row["item"]) for row in stored]
+    assert all(row["item"] == row["shown"] for row in stored)
+    assert len({row["item"] for row in stored}) == len(stored)
+    annotator, concept = sessions(server)[flying.session]
+    assert annotator == "autopilot"
+    assert {who for who, name in sessions(server).values() if name == concept} == {"autopilot"}
+
+
+def test_a_step_is_one_answer_and_a_pause_is_none(server: Server, flying: Labeling) -> None:
+    """By mouse and by keyboard."""
+    before = len(server.answers(flying.session))
+    flying.page.get_by_role("button", name="Step").click()
+    flying.wait()
+    flying.page.keyboard.press(".")
+    flying.wait()
+    assert len(server.answers(flying.session)) == before + 2
+    flying.page.keyboard.press("p")
+    expect(flying.card).to_have_attribute("data-autopilot", "running")
+    flying.page.keyboard.press("p")
+    expect(flying.card).to_have_attribute("data-autopilot", "paused")
+    flying.wait()
+    paused = len(server.answers(flying.session))
+    flying.page.wait_for_timeout(1200)
+    assert len(server.answers(flying.session)) == paused
+
+
+def test_people_answer_nothing_in_its_place(server: Server, flying: Labeling) -> None:
+    """Neither with keys nor with buttons: what is stored as the autopilot's is the truth."""
+    before, selection = len(server.answers(flying.session)), flying.selection
+    for key in ["y", "n", "s", "m", "u", "ArrowLeft", "Backspace"]:
+        flying.page.keyboard.press(key)
+    flying.page.locator("[data-answer=yes]").click(force=True, no_wait_after=True)
+    flying.page.wait_for_timeout(300)
+    flying.wait()
+    assert flying.selection == selection
+    assert len(server.answers(flying.session)) == before
+
+
+def test_it_stops_when_the_page_is_closed(server: Server, flying: Labeling) -> None:
+    """Nothing answers where nobody looks; opened again it is paused, where it was."""
+    run(flying, 3)
+    url, session = flying.page.url, flying.session
+    flying.page.keyboard.press("p")
+    flying.page.wait_for_timeout(300)
+    context = flying.page.context
+    flying.page.close()
+    page = context.new_page()
+    page.wait_for_timeout(500)
+    stored = len(server.answers(session))
+    page.wait_for_timeout(1000)
+    assert len(server.answers(session)) == stored
+    again = Labeling(page, url)
+    expect(again.card).to_have_attribute("data-autopilot", "paused")
+    assert again.session == session
+
+
+def test_it_goes_on_with_peoples_labels_if_they_ask(server: Server, labeling: Labeling) -> None:
+    """Then its answers join theirs, in a session of its own; and by hand one goes on where one was."""
+    labeling.press("y")
+    mine, item = labeling.session, labeling.item
+    labeling.page.get_by_role("button", name="Demo").click()
+    labeling.page.get_by_text("Add its answers to the labels here").click()
+    choose(labeling.page, "Watch the autopilot")
+    expect(labeling.card).to_have_attribute("data-autopilot", "paused")
+    labeling.wait()
+    assert sessions(server)[labeling.session] == ("autopilot", sessions(server)[mine][1])
+    labeling.page.get_by_role("button", name="Step").click()
+    labeling.wait()
+    assert [row["item"] for row in server.answers(labeling.session)] != [item]
+    choose(labeling.page, "Label by hand again")
+    labeling.wait()
+    assert labeling.session == mine
+    assert labeling.item == item
+    labeling.press("n")
+    assert [row["answer"] for row in server.answers(mine)] == ["yes", "no"]
+
+
+def test_what_is_in_view_is_checked_against_a_full_scan(flying: Labeling) -> None:
+    """The note is about the number in view, and about no other item."""
+    run(flying, 12)
+    margin = flying.page.locator(".rows .value").nth(1).inner_text()
+    flying.page.get_by_role("button", name="Check against a full scan").click()
+    note = flying.page.locator(".full-scan .note")
+    expect(note).to_contain_text(re.compile(r"Rank [\d,]+: (none|[\d,]+) of [\d,]+ items (is|are) nearer\."))
+    expect(note).to_contain_text(re.compile(rf"is {margin}, (the best there is|the best is 0\.\d+)\."))
+    expect(note).to_contain_text(re.compile(r"[\d.]+ ms, the scan [\d.]+ ms: [\d.,]+ times as (fast|slow)\."))
+    flying.page.get_by_role("button", name="Step").click()
+    flying.wait()
+    expect(note).to_be_empty()
+    expect(flying.page.get_by_role("button", name="Check against a full scan")).to_be_visible()
+
+
+def test_a_running_autopilot_holds_still_to_be_checked(flying: Labeling) -> None:
+    """What is checked is what stays in view."""
+    run(flying, 8)
+    flying.page.get_by_role("button", name="Run").click()
+    flying.page.wait_for_timeout(500)
+    flying.page.get_by_role("button", name="Check against a full scan").click()
+    expect(flying.card).to_have_attribute("data-autopilot", "paused")
+    expect(flying.page.locator(".full-scan .note")).to_contain_text("Rank")
+
+
+def test_starting_afresh_asks_first_and_keeps_everything(server: Server, labeling: Labeling) -> None:
+    """No labels are in view, all are in the log, and another window goes on with the old ones."""
+    for key in "ynn":
+        labeling.press(key)
+    old, url, page = labeling.session, labeling.page.url, labeling.page
+    page.get_by_role("button", name="Demo").click()
+    page.get_by_role("button", name="Start afresh for the next audience…").click()
+    page.get_by_role("button", name="Keep on").click()
+    expect(page.get_by_role("button", name="Start afresh for the next audience…")).to_be_visible()
+    assert labeling.session == old
+    page.get_by_role("button", name="Start afresh for the next audience…").click()
+    choose(page, "Start afresh", exact=True)
+    labeling.wait()
+    assert labeling.session != old
+    expect(page.locator(".question")).to_have_text("Is this a 7?")
+    expect(page.locator(".counts .yes b")).to_have_text("0")
+    labeling.press("y")
+    assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
+    other = Labeling(page.context.new_page(), url)
+    assert other.session == old
+    other.press("y")
+    assert [row["answer"] for row in server.answers(old)] == ["yes", "no", "no", "yes"]
