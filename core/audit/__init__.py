@@ -1,6 +1,6 @@
 """Auditing a classifier: items drawn with known probability, and what they say about all the others."""
 
-from core.audit.estimate import LEVEL, Audited, Interval, estimate
+from core.audit.intervals import LEVEL, Audited, Interval, estimate
 from core.audit.passing import pass_over
 from core.audit.strata import Frame, Strata, bands
 from core.audit.turns import is_audit_turn

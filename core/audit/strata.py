@@ -4,7 +4,7 @@ Items that an annotator chose, or a query strategy, say nothing about the others
 of a class with 0.5 % of the items 400 answers would see two. So the pool is divided by the score wᵀx + b of
 the current classifier: the smaller side of the hyperplane (of a rare class, what is predicted yes) in two
 halves, and the larger side in bands that begin at the hyperplane and double in size. Each band is drawn from
-as often as any other. Where the share of yes halves from band to band, this is Neyman's allocation, the best
+as often as any other. Where the number of yes halves from band to band, this is Neyman's allocation, the best
 there is [1]_: N_h √p_h is then the same for all. Boundaries in geometric progression suit skewed populations
 in general [2]_.
 
