@@ -80,6 +80,8 @@ LABEL = Component(
         "label/ahead.js",
         "label/autopilot.js",
         "label/fullscan.js",
+        "label/zoom.js",
+        "label/gestures.js",
         "label/card.js",
     ),
     states=("pending", "check"),

@@ -9,7 +9,9 @@ import { Queue } from "../shared/queue.js";
 import { Ahead, picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
 import { FullScan } from "./fullscan.js";
+import { Gestures } from "./gestures.js";
 import { Strip, merged } from "./strip.js";
+import { Zoom } from "./zoom.js";
 
 const KEYS = {
   y: "yes",
@@ -56,6 +58,7 @@ class Card {
       mayAnswer: (answer) => this.canAnswer(answer),
       give: (answer) => this.give(answer),
     });
+    this.zoom = new Zoom(this.frame);
     this.pictures = new Map();
     this.answered = new Set();
     this.queue = null;
@@ -76,6 +79,8 @@ class Card {
       document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
     }
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
+    const pulls = { mayPull: () => this.canAnswer("yes"), pulled: (answer) => this.act(answer) };
+    this.gestures = new Gestures(this.frame, this.zoom, pulls, signal);
     window.addEventListener("online", () => this.send(), { signal });
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(this.card.querySelector(".strip"));
@@ -190,7 +195,7 @@ class Card {
     this.view = { ...this.view, item, round, notes, history };
     this.item = item;
     this.paintedAt = null;
-    this.frame.replaceChildren(image, this.placeholder);
+    this.put(image);
     this.appear(item);
   }
 
@@ -204,13 +209,21 @@ class Card {
       return;
     }
     if (this.item !== item) return;
-    this.frame.replaceChildren(image, this.placeholder);
+    this.put(image);
     this.appear(item);
   }
 
   showNothing(item) {
-    this.frame.replaceChildren(this.placeholder);
+    this.put(null);
     this.appear(item);
+  }
+
+  /** Another image, or none, is in the frame; nobody has touched it yet. */
+  put(image) {
+    this.frame.querySelector("img")?.remove();
+    if (image) this.frame.prepend(image);
+    this.gestures.cancel();
+    this.zoom.reset();
   }
 
   async appear(item) {
@@ -338,6 +351,8 @@ class Card {
       if (action || event.key === "Enter" || event.key === " ") event.preventDefault();
     } else if (this.strip.menuIsOpen) {
       if (this.strip.pressed(event)) event.preventDefault();
+    } else if (this.zoom.pressed(event)) {
+      event.preventDefault();
     } else if (action) {
       event.preventDefault();
       this.act(action);
@@ -345,9 +360,10 @@ class Card {
   }
 
   clicked(event) {
-    const button = event.target.closest("[data-answer],[data-undo],.guideline");
+    const button = event.target.closest("[data-answer],[data-undo],.guideline,.look");
     if (!button) return;
-    if (button.matches(".guideline")) {
+    if (button.matches(".look")) this.zoom.toggle();
+    else if (button.matches(".guideline")) {
       const open = button.getAttribute("aria-expanded") !== "true";
       button.setAttribute("aria-expanded", String(open));
     } else if (event.detail > 1 && performance.now() - (this.paintedAt ?? 0) < DOUBLE_CLICK) {

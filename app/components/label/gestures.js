@@ -1,0 +1,105 @@
+// Fingers and the mouse on the image. A pull to a side that is long enough answers, as long as nothing is zoomed;
+// a tap or a click looks closer, two fingers and the wheel too, and what is zoomed is moved about.
+
+const STILL = 10; // CSS pixels: less than this is no movement
+const FAR = 0.28; // of the frame's width: a shorter pull answers nothing
+const EDGE = 24; // CSS pixels at the screen's sides, whose pulls are the browser's: back and forward
+const STEEPEST = 0.6; // of its width, the height of a pull; steeper ones are meant to scroll
+const WHEEL = 0.002; // zoom for each pixel of the wheel
+
+export class Gestures {
+  #frame;
+  #zoom;
+  #mayPull;
+  #pulled;
+  #pointers = new Map();
+  #kind = "none"; // what the movement is: undecided, pull, pan, pinch, or none that means anything
+  #from = null;
+
+  /** `mayPull()` says whether an answer may be given now; `pulled(answer)` is called when one was. */
+  constructor(frame, zoom, { mayPull, pulled }, signal) {
+    this.#frame = frame;
+    this.#zoom = zoom;
+    this.#mayPull = mayPull;
+    this.#pulled = pulled;
+    const heard = {
+      pointerdown: (event) => this.#down(event),
+      pointermove: (event) => this.#move(event),
+      pointerup: (event) => this.#up(event),
+      pointercancel: (event) => this.#lost(event),
+      wheel: (event) => this.#wheel(event),
+    };
+    for (const [kind, listener] of Object.entries(heard)) {
+      frame.addEventListener(kind, listener, { signal, passive: kind !== "wheel" });
+    }
+  }
+
+  /** What is under the fingers has changed: until they are lifted they mean nothing. */
+  cancel() {
+    this.#kind = "none";
+    this.#showPull(0);
+  }
+
+  #down(event) {
+    if (event.button !== 0 || event.target.closest("button")) return;
+    this.#pointers.set(event.pointerId, event);
+    this.#frame.setPointerCapture(event.pointerId);
+    this.#from = event;
+    this.#showPull(0);
+    this.#kind = ["undecided", "pinch"][this.#pointers.size - 1] ?? "none";
+  }
+
+  #move(event) {
+    const before = this.#pointers.get(event.pointerId);
+    if (!before) return;
+    const [dx, dy] = [event.clientX - this.#from.clientX, event.clientY - this.#from.clientY];
+    if (this.#kind === "undecided" && Math.hypot(dx, dy) > STILL) this.#kind = this.#meant(event, dx, dy);
+    if (this.#kind === "pull") this.#showPull(dx);
+    if (this.#kind === "pan") this.#zoom.move(event.clientX - before.clientX, event.clientY - before.clientY);
+    if (this.#kind === "pinch") this.#pinch(before, event);
+    this.#pointers.set(event.pointerId, event);
+  }
+
+  #meant({ pointerType }, dx, dy) {
+    if (this.#zoom.isOn) return "pan";
+    const { clientX } = this.#from;
+    const isInside = clientX > EDGE && clientX < innerWidth - EDGE;
+    const isFlat = Math.abs(dy) < STEEPEST * Math.abs(dx);
+    return pointerType !== "mouse" && isInside && isFlat && this.#mayPull() ? "pull" : "none";
+  }
+
+  #pinch(before, event) {
+    const other = [...this.#pointers.values()].find(({ pointerId }) => pointerId !== event.pointerId);
+    const apart = (one) => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+    const middle = { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 };
+    this.#zoom.move((event.clientX - before.clientX) / 2, (event.clientY - before.clientY) / 2);
+    this.#zoom.by(apart(event) / Math.max(1, apart(before)), middle);
+  }
+
+  #up(event) {
+    if (!this.#pointers.delete(event.pointerId)) return;
+    const kind = this.#kind;
+    const answer = this.#frame.dataset.far === "true" ? this.#frame.dataset.pull : null;
+    this.cancel();
+    if (kind === "undecided") this.#zoom.toggle(event);
+    else if (kind === "pull" && answer) this.#pulled(answer);
+  }
+
+  #lost(event) {
+    if (this.#pointers.delete(event.pointerId)) this.cancel();
+  }
+
+  #wheel(event) {
+    const isBack = event.deltaY > 0;
+    if (isBack && !this.#zoom.isOn) return;
+    event.preventDefault();
+    this.#zoom.by(Math.exp(-WHEEL * event.deltaY), event);
+  }
+
+  #showPull(dx) {
+    const { style, dataset, clientWidth } = this.#frame;
+    style.setProperty("--pull", `${dx}px`);
+    dataset.pull = dx ? (dx > 0 ? "yes" : "no") : "";
+    dataset.far = String(Math.abs(dx) >= FAR * clientWidth);
+  }
+}
