@@ -135,9 +135,9 @@ class Project:
         """All query strategies by name, in the fixed order of the page, and what the page calls them."""
         return {name: label_of(name) for name in strategy_names()}
 
-    def concepts(self) -> list[ConceptRecord]:
-        """The project's concepts that are not put away, oldest first."""
-        return self.archive.offered()
+    def concepts(self, *, put_away: bool = False) -> list[ConceptRecord]:
+        """The project's concepts, oldest first; those that are put away only if asked for."""
+        return self.concept_store.all() if put_away else self.archive.offered()
 
     def add_concept(
         self, question: str, *, name: str = "", guideline: str = "", positive_class: str | None = None

@@ -45,8 +45,8 @@ def of_several(question: str) -> str:
 
 def put_away(n_labels: int) -> str:
     """What becomes of the labels where labeling starts afresh."""
-    labels = "label so far stays" if n_labels == 1 else "labels so far stay"
-    return f"The {n_labels:,} {labels} in the log, for verify and export to find. Labeling begins at none."
+    labels = "label stays" if n_labels == 1 else "labels stay"
+    return f"{n_labels:,} {labels} in the log, where review, export and verify find them."
 
 
 def duration(seconds: float) -> str:

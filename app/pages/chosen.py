@@ -51,9 +51,10 @@ def put_into_address(name: str, value: str) -> None:
         st.query_params[name] = value
 
 
-def pick_concept(project: Project, session: LabelingSession) -> None:
-    """The project's questions; another question is another session. What is put away stays while in view."""
-    concepts = {concept.id: concept for concept in [*project.concepts(), session.concept.record]}
+def pick_concept(project: Project, session: LabelingSession, *, put_away: bool = False) -> None:
+    """The project's questions, and what is put away if asked for; another question is another session."""
+    offered = [*project.concepts(put_away=put_away), session.concept.record]
+    concepts = {concept.id: concept for concept in offered}
 
     def named(concept: int) -> str:
         """The browser tells options apart by what they are called: alike questions need their names."""

@@ -62,20 +62,19 @@ def leave_autopilot(project: Project, session: LabelingSession) -> None:
 
 def offer_fresh_start(project: Project, session: LabelingSession) -> None:
     """The same question without labels, once it is confirmed."""
-    is_asked = ("afresh", session.id)
-    if not st.session_state.get(is_asked):
-        if st.button("Start afresh for the next audience…", width="stretch"):
-            st.session_state[is_asked] = True
-            st.rerun()
+    asked = ("afresh", session.id)
+
+    def ask(whether: bool) -> None:
+        st.session_state[asked] = whether
+
+    if not st.session_state.get(asked):
+        st.button("Start afresh for the next audience…", width="stretch", on_click=ask, args=(True,))
         return
-    n_labels = session.concept.catch_up().counts.answered
-    st.caption(words.put_away(n_labels))
+    st.caption(words.put_away(session.concept.catch_up().counts.answered))
     with st.container(horizontal=True):
-        if st.button("Keep on", width="stretch"):
-            del st.session_state[is_asked]
-            st.rerun()
-        if st.button("Start afresh", type="primary", width="stretch"):
-            del st.session_state[is_asked]
+        st.button("Keep on", width="stretch", on_click=ask, args=(False,))
+        if st.button("Start afresh", width="stretch"):
+            ask(False)
             fresh = start_afresh(project, session.concept.record)
             open_session(project, project.session(None, fresh.id))
 

@@ -27,7 +27,7 @@ def main() -> None:
         st.page_link("start.py", label="Back to the projects")
         return
     with st.container(key="reviewed"):
-        pick_concept(project, session)
+        pick_concept(project, session, put_away=True)
     with st.container(key="review"):
         show_review(session)
 
