@@ -64,12 +64,15 @@ class Asked:
         Where in the list the page begins.
     fresh : int
         Another number lists anew.
+    again : int
+        Another number sends the pictures again, which else are sent once.
     """
 
     view: str = VIEWS[0]
     line: str = ""
     first: int = 0
     fresh: int = 0
+    again: int = 0
 
     @classmethod
     def of(cls, said: object) -> Asked:
@@ -77,9 +80,13 @@ class Asked:
         if not isinstance(said, Mapping):
             return cls()
         view, line = said.get("view"), said.get("line")
-        first, fresh = (max(0, n) if isinstance(n := said.get(k), int) else 0 for k in ("first", "fresh"))
+        numbers = (said.get(name) for name in ("first", "fresh", "again"))
         known = view if isinstance(view, str) and view in VIEWS else cls.view
-        return cls(known, line.strip() if isinstance(line, str) else "", first, fresh)
+        return cls(known, line.strip() if isinstance(line, str) else "", *map(_natural, numbers))
+
+
+def _natural(number: object) -> int:
+    return max(0, number) if isinstance(number, int) else 0
 
 
 class ReviewedConcept:
@@ -117,7 +124,7 @@ class ReviewedConcept:
     def table(self) -> Iterator[AnswerTable]:
         """The table, with everything that is in the log by now, for one thread at a time."""
         with self._lock:
-            yield self._table.follow(self.project.log)
+            yield self._table.follow(self.project.database)
 
     def name_of(self, item: int) -> str:
         """What a person would call the item."""
@@ -147,6 +154,7 @@ class Review:
         self._shared = ReviewedConcept.of(session)
         self._listing: tuple[tuple[str, str, int], NDArray[np.int64]] | None = None
         self._notes: tuple[Answers, dict[str, Any]] | None = None
+        self._sent: Asked | None = None
 
     def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Store what the browser has in its queue; returns `acked`, `refused` and a `message`.
@@ -186,7 +194,8 @@ class Review:
             judgement, is_current = self._shared.judge.judge(pool, standing.labels)
         listed = self._listed(asked, answers, judgement, zone, keep=is_current)
         first = min(asked.first, max(0, (len(listed) - 1) // PAGE * PAGE))
-        items = listed[first : first + PAGE]
+        rows = self._rows(listed[first : first + PAGE], answers, judgement, with_pictures=asked != self._sent)
+        self._sent = asked
         return {
             "project": self.project.key,
             "session": self.session.id,
@@ -197,7 +206,7 @@ class Review:
             "page": PAGE,
             "listed": len(listed),
             "views": _counts(answers, judgement),
-            "rows": self._rows(items, answers, judgement),
+            "rows": rows,
             "judged": is_current,
             "notes": self._margin(answers, standing, judgement),
             "problem": self.project.problem(),
@@ -240,7 +249,12 @@ class Review:
         return listed
 
     def _rows(
-        self, items: NDArray[np.int64], answers: Answers, judgement: Judgement | None
+        self,
+        items: NDArray[np.int64],
+        answers: Answers,
+        judgement: Judgement | None,
+        *,
+        with_pictures: bool,
     ) -> list[dict[str, Any]]:
         pool = self.project.pool
         scores = np.full(len(items), np.nan)
@@ -253,7 +267,7 @@ class Review:
             {
                 "item": item,
                 "name": self._shared.name_of(item),
-                "src": self._thumbnail(item),
+                "src": self._thumbnail(item) if with_pictures else None,
                 "score": None if np.isnan(score) else float(score),
                 "events": [_event(answers, row, details[int(answers.seq[row])]) for row in rows],
             }

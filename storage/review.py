@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from storage.database import Database
-from storage.log import LabelLog
 from storage.models import Answer, Selection
-from storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Status
+from storage.records import ANSWERS, STATUSES, AnswerRecord, Status
 
-CODES: dict[AnswerWord, int] = {word: code for code, word in enumerate(ANSWERS)}
+CODES: dict[str, int] = {word: code for code, word in enumerate(ANSWERS)}
 """What stands for an answer in the column `Answers.word`."""
 
 STATUS_CODES: dict[Status, int] = {status: code for code, status in enumerate(STATUSES)}
@@ -31,6 +30,19 @@ UNKNOWN = -1
 """Stands in the column `Answers.taken` where nobody knows how long the answer took."""
 
 Column = NDArray[np.int64]
+
+_READ = (
+    Answer.seq,
+    Answer.id,
+    Answer.item,
+    Answer.answer,
+    Answer.undoes,
+    Answer.corrects,
+    Answer.annotator,
+    Answer.browser_time,
+    Answer.time_taken_ms,
+)
+_PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,16 +145,25 @@ class AnswerTable:
         self._standing: dict[tuple[int, int], list[int]] = {}  # by item and annotator: rows not undone
         self._answers: Answers | None = None
 
-    def follow(self, log: LabelLog) -> Self:
-        """Take in what was stored since."""
-        return self.fold(log.answers_after(self.concept_id, self.seq))
+    def follow(self, database: Database) -> Self:
+        """Take in what was stored since, page by page."""
+        query = select(*_READ).where(Answer.concept_id == self.concept_id).order_by(Answer.seq).limit(_PAGE)
+        while True:
+            with database.read() as connection:
+                page = connection.execute(query.where(Answer.seq > self.seq)).all()
+            for row in page:
+                self._append(*row)
+            if len(page) < _PAGE:
+                return self
 
     def fold(self, answers: Iterable[AnswerRecord]) -> Self:
         """Take in answers, in the log's order; those at or before `seq` are there already."""
-        for answer in answers:
-            if answer.seq > self.seq:
-                self._append(answer)
-                self._answers = None
+        for a in answers:
+            if a.seq > self.seq:
+                taken = a.time_taken_ms
+                self._append(
+                    a.seq, a.id, a.item, a.answer, a.undoes, a.corrects, a.annotator, a.browser_time, taken
+                )
         return self
 
     def answers(self) -> Answers:
@@ -166,25 +187,34 @@ class AnswerTable:
         rows = self._standing.get((item, self._annotators.get(annotator, -1)))
         return self._ids[rows[-1]] if rows else None
 
-    def _append(self, answer: AnswerRecord) -> None:
-        row = len(self._ids)
-        annotator = self._annotators.setdefault(answer.annotator, len(self._annotators))
-        taken = UNKNOWN if answer.time_taken_ms is None else answer.time_taken_ms
-        values = (answer.seq, answer.item, answer.browser_time, taken, annotator, CODES[answer.answer])
+    def _append(
+        self,
+        seq: int,
+        answer_id: str,
+        item: int,
+        word: str,
+        undoes: str | None,
+        corrects: str | None,
+        annotator: str,
+        time: int,
+        taken: int | None,
+    ) -> None:
+        row, who = len(self._ids), self._annotators.setdefault(annotator, len(self._annotators))
+        values = (seq, item, time, UNKNOWN if taken is None else taken, who, CODES[word])
         for column, value in zip(self._numbers.values(), values, strict=True):
             column.append(value)
-        self._is_correction.append(answer.corrects is not None)
-        self._in_force.append(answer.answer != "undo")
-        self._ids.append(answer.id)
-        self._row_of[answer.id] = row
-        self.seq = answer.seq
-        place = self._standing.setdefault((answer.item, annotator), [])
+        self._is_correction.append(corrects is not None)
+        self._in_force.append(undoes is None)
+        self._ids.append(answer_id)
+        self._row_of[answer_id] = row
+        self.seq, self._answers = seq, None
+        place = self._standing.setdefault((item, who), [])
         if place:
             self._in_force[place[-1]] = False
-        if answer.undoes is None:
+        if undoes is None:
             place.append(row)
         else:
-            place.remove(self._row_of[answer.undoes])
+            place.remove(self._row_of[undoes])
             if place:
                 self._in_force[place[-1]] = True
 

@@ -243,6 +243,16 @@ def test_what_is_searched_is_found_on_all_pages(project, session):
     assert len(set(seen)) == 60
 
 
+def test_pictures_are_sent_once(project, session):
+    """Not again with every correction; for another page, or where a browser lost them, they are."""
+    review = Review(session)
+    pictures = [row["src"] for row in page(review, view="all")["rows"]]
+    assert all(src.startswith("data:image/") for src in pictures)
+    assert {row["src"] for row in page(review, view="all")["rows"]} == {None}
+    assert [row["src"] for row in page(review, view="all", again=1)["rows"]] == pictures
+    assert None not in [row["src"] for row in page(review, view="all", first=20)["rows"]]
+
+
 def test_answers_of_other_sessions_left_in_the_browser_are_stored_too(project, session):
     """And those of sessions that this database does not know stay where they are."""
     newer = project.session(annotator="ada")
@@ -334,7 +344,7 @@ def test_the_page_waits_a_moment_for_a_new_model_and_no_longer(project, session,
         {"view": "everything"},
         {"view": ["no"]},
         {"first": "x", "line": 3},
-        {"first": -5, "fresh": None},
+        {"first": -5, "fresh": None, "again": "x"},
     ],
 )
 def test_what_a_browser_asks_for_may_be_anything(nonsense):

@@ -20,7 +20,7 @@ def ada(database) -> Annotator:
 
 
 def table_of(annotator: Annotator) -> AnswerTable:
-    return AnswerTable(annotator.session.concept_id).follow(annotator.log)
+    return AnswerTable(annotator.session.concept_id).follow(annotator.log.database)
 
 
 def says(table: AnswerTable) -> list[tuple[int, str, str]]:
@@ -56,7 +56,7 @@ def test_a_correction_takes_the_place_of_what_it_corrects_until_it_is_undone(ada
     assert table.answers().is_correction.tolist() == [False, True]
     assert table.standing(7, "Ada") == correction.id
     ada.undoes(correction)
-    assert says(table.follow(ada.log)) == [(7, "Ada", "yes")]
+    assert says(table.follow(ada.log.database)) == [(7, "Ada", "yes")]
     assert table.standing(7, "Ada") == first.id
     assert table.answers().of(7).tolist() == [0, 1, 2]
 
@@ -69,7 +69,7 @@ def test_an_earlier_answer_can_be_undone_after_it_was_replaced(ada):
     table = table_of(ada)
     assert says(table) == [(7, "Ada", "skip")]
     ada.undoes(later)
-    assert says(table.follow(ada.log)) == []
+    assert says(table.follow(ada.log.database)) == []
     assert table.standing(7, "Ada") is None
 
 
@@ -99,8 +99,8 @@ def test_it_agrees_with_the_fold_of_the_log(ada, seed):
             word = ("yes", "no", "unsure", "skip")[rng.integers(4)]
             mine.append(people[who].says(word, int(rng.integers(12))))
         if turn % 7 == 0:
-            table.follow(ada.log)
-    table.follow(ada.log)
+            table.follow(ada.log.database)
+    table.follow(ada.log.database)
     state = ada.log.state(ada.session.concept_id)
     expected = {(item, name, word) for item in range(12) for name, word in state.votes(item).items()}
     assert set(says(table)) == expected
@@ -120,7 +120,7 @@ def test_what_was_handed_out_does_not_change(ada):
     table = table_of(ada)
     before = table.answers()
     ada.undoes(first)
-    table.follow(ada.log)
+    table.follow(ada.log.database)
     assert (len(before), before.in_force.tolist()) == (1, [True])
     assert len(table.answers()) == 2
     with pytest.raises(ValueError, match="read-only"):

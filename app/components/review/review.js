@@ -68,7 +68,7 @@ class Review {
     this.component = component;
     this.data = component.data;
     const { project, session, view, line, first } = this.data;
-    if (session !== this.session) this.begin(project, session, { view, line, first, fresh: 0 });
+    if (session !== this.session) this.begin(project, session, { view, line, first, fresh: 0, again: 0 });
     for (const [id, reason] of this.outbox.settle(this.data.acked, this.data.refused)) {
       this.changes = this.changes.filter((change) => change.id !== id);
       this.refusal = reason;
@@ -142,6 +142,7 @@ class Review {
     const unchanged = places.length === this.table.children.length && places.every((p, i) => this.table.children[i] === p);
     if (!unchanged) this.table.replaceChildren(...places);
     if (!this.rows.has(this.current)) this.current = (this.enterAtEnd ? rows.at(-1) : rows[0])?.item ?? null;
+    if ([...this.rows.values()].some((row) => row.lacksPicture)) this.ask({ again: this.asked.again + 1 });
     this.mark({ scroll: this.isTurned });
     this.isTurned = this.enterAtEnd = false;
     this.showPlace();
@@ -291,6 +292,8 @@ class Review {
     const row = event.target.closest(".row");
     if (row) this.select(Number(row.dataset.item));
     if (!target) return;
+    // Keys are about the list again, not about the button that the mouse left behind.
+    if (event.detail > 0) target.blur();
     if (target.dataset.view) this.list({ view: target.dataset.view });
     else if (target.dataset.turn) this.turn(Number(target.dataset.turn));
     else if (target.dataset.answer) this.answer(target.dataset.answer);

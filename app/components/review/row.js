@@ -29,6 +29,7 @@ export function standing(events, annotator, pending) {
 export class Row {
   constructor(item) {
     this.item = item;
+    this.lacksPicture = true; // the server sends it once
     this.picture = element("img", { className: "picture", alt: "", draggable: false });
     this.name = element("strong", { className: "name" });
     this.by = element("button", { type: "button", className: "by", "aria-expanded": "false" });
@@ -47,8 +48,8 @@ export class Row {
 
   /** `scale` is the score that has the longest bar. */
   show({ item, name, src, score, events }, annotator, pending, scale) {
-    if (src && this.picture.src !== src) this.picture.src = src;
-    this.picture.hidden = !src && !this.picture.src;
+    if (src) this.picture.src = src;
+    this.lacksPicture = src === null && this.lacksPicture;
     say(this.name, name);
     this.stack = standing(events, annotator, pending);
     this.mine = this.stack.at(-1) ?? null;
