@@ -130,6 +130,27 @@ def test_it_stops_when_the_page_is_closed(server: Server, flying: Labeling) -> N
     assert again.session == session
 
 
+def test_it_waits_for_a_dead_server_and_goes_on(server: Server, flying: Labeling) -> None:
+    """Kill −9 in the middle of a run: what was given is stored once, and still the truth."""
+    run(flying, 4)
+    session = flying.session
+    flying.page.keyboard.press("p")
+    flying.page.wait_for_timeout(700)
+    server.kill()
+    expect(flying.card).to_have_attribute("data-waiting", "")
+    given = len(server.answers(session)) + int(flying.card.get_attribute("data-saving") or 0)
+    server.start()
+    expect(flying.card).not_to_have_attribute("data-waiting", "", timeout=30_000)
+    flying.wait_until_saved()
+    if flying.card.get_attribute("data-autopilot") == "running":
+        flying.page.keyboard.press("p")
+    flying.wait()
+    stored, truth = server.answers(session), truth_of(server, "7")
+    assert len(stored) >= given
+    assert len({row["selection_id"] for row in stored}) == len(stored)
+    assert [row["answer"] for row in stored] == [truth(row["item"]) for row in stored]
+
+
 def test_it_goes_on_with_peoples_labels_if_they_ask(server: Server, labeling: Labeling) -> None:
     """Then its answers join theirs, in a session of its own; and by hand one goes on where one was."""
     labeling.press("y")
