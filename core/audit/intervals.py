@@ -11,7 +11,9 @@ a prior of half a yes and half a no (Jeffreys'), recall is computed of many draw
 runs between their quantiles. Its coverage is near the level over many pools. So it is done here, with two
 additions. A side of the hyperplane has several bands, and half a yes for every one of them would be more than
 a rare class has in all; they share it evenly, as the error that is added to weighted sums of rare events is
-shared [2]_. And where weights differ within a band, its answers count as (Σw)²/Σw² (Kish [3]_).
+shared [2]_. And where weights differ within a band, its answers count as so many as would leave their mean as
+uncertain if weights were even [3]_. That is no detail: what a classifier gets wrong now, earlier ones put in
+other strata, and it tends to weigh more than what it gets right.
 
 References
 ----------
@@ -19,7 +21,8 @@ References
    2013.
 .. [2] R. C. Tiwari, L. X. Clegg, Z. Zou: Efficient Interval Estimation for Age-Adjusted Cancer Rates,
    Statistical Methods in Medical Research 15, 2006.
-.. [3] L. Kish: Survey Sampling, Wiley 1965, Section 11.7.
+.. [3] E. L. Korn, B. I. Graubard: Confidence Intervals for Proportions With Small Expected Number of Positive
+   Counts Estimated From Survey Data, Survey Methodology 24(2), 1998.
 """
 
 from __future__ import annotations
@@ -205,7 +208,7 @@ def _sides(
         np.bincount(np.searchsorted(cuts, scores), minlength=len(cuts) + 1),
         *(
             np.bincount(band, weights=values, minlength=len(cuts) + 1)
-            for values in (np.ones(len(y)), y, weights, weights * y, weights**2)
+            for values in (np.ones(len(y)), y, weights, weights * y, weights**2, weights**2 * y)
         ),
     ]
     sums = np.array(columns, dtype=np.float64)
@@ -225,7 +228,7 @@ def _joined(sums: Floats) -> _Side:
         other = min(around, key=lambda place: effective[place])
         columns[min(least, other)] = columns[least] + columns[other]
         del columns[max(least, other)]
-    items, answers, yes, weight, weight_of_yes, _ = np.array(columns).T
+    items, answers, yes, weight, weight_of_yes, *_ = np.array(columns).T
     return _Side(
         items=items.astype(np.int64),
         answers=answers.astype(np.int64),
@@ -236,9 +239,13 @@ def _joined(sums: Floats) -> _Side:
 
 
 def _effective(column: Floats) -> float:
-    """(Σw)²/Σw² of a band's answers, 0 where it has none."""
-    _, _, _, weight, _, squares = column
-    return float(weight**2 / squares) if squares else 0.0
+    """How many even answers say as much as a band's: p(1 − p) / variance, at most (Σw)²/Σw², 0 of none."""
+    _, _, _, weight, weight_of_yes, squares, squares_of_yes = column
+    if not squares:
+        return 0.0
+    even, share = weight**2 / squares, weight_of_yes / weight
+    variance = ((1 - 2 * share) * squares_of_yes + share**2 * squares) / weight**2
+    return float(min(even, share * (1 - share) / variance) if 0 < share < 1 else even)
 
 
 def _interval(part: float, whole: float, parts: Floats, wholes: Floats, level: float) -> Interval:

@@ -95,6 +95,20 @@ def test_uneven_weights_count_as_fewer_answers():
     assert [found.low, found.high] == pytest.approx(expected, abs=0.004)
 
 
+def test_errors_that_weigh_more_are_less_certain():
+    """Of 80 answers eight are errors with three times the weight: they count as p (1 − p) / variance."""
+    scores = np.concatenate([np.full(1_000_000, 1.0), [-1.0]])
+    wrong = np.arange(80) < 8
+    found = estimate(scores, np.arange(80), ~wrong, np.where(wrong, 0.01, 0.03)).precision
+    share = 24 / 96
+    assert found.estimate == pytest.approx(1 - share)
+    variance = (8 * 9 * (1 - share) ** 2 + 72 * share**2) / 96**2
+    n = share * (1 - share) / variance
+    assert n < 96**2 / (8 * 9 + 72)
+    expected = beta.ppf([0.025, 0.975], (1 - share) * n + 0.5, share * n + 0.5)
+    assert [found.low, found.high] == pytest.approx(expected, abs=0.004)
+
+
 def test_who_audits_everything_knows_everything():
     """Intervals shrink to the truth, items that were asked for counting for prevalence alone."""
     scores, y = population(np.random.default_rng(3), 3000, 0.1)
