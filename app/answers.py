@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from storage import AnswerRecord, Refusal
@@ -33,7 +33,7 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSess
     refused: list[Refusal] = []
     for answer in list(answers)[:MOST_AT_ONCE]:
         try:
-            record = _record(answer, session)
+            record = _in_its_audit(_record(answer, session), session, records)
             if _is_second(record, session, records):
                 reason = f"Item {record.item} was answered already, perhaps in another window"
                 refused.append(Refusal(record.id, "conflict", reason))
@@ -45,6 +45,17 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSess
             name = str(answer.get("id", "?")) if isinstance(answer, Mapping) else "?"
             refused.append(Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}"))
     return Parsed(records, following, refused)
+
+
+def _in_its_audit(
+    record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]
+) -> AnswerRecord:
+    """What else is said of an item of an audit belongs to the audit, and doesn't train either."""
+    if record.selection_id is not None or record.answer == "undo":
+        return record
+    audited = session.concept.catch_up().is_audited(record.item)
+    audited |= any(earlier.item == record.item and earlier.purpose == "audit" for earlier in batch)
+    return replace(record, purpose="audit") if audited else record
 
 
 def _is_second(record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]) -> bool:

@@ -134,6 +134,10 @@ class LabelState:
         """Each annotator's answer about the item."""
         return {vote.annotator: vote.answer for vote in self._votes.get(item, ())}
 
+    def is_audited(self, item: int) -> bool:
+        """Whether an answer of an audit is in force about the item: then none about it may train."""
+        return any(not vote.trains for vote in self._votes.get(item, ()))
+
     def is_in_force(self, answer_id: str) -> bool:
         """Whether the answer is in the log and was not undone (a later one may have replaced it)."""
         return answer_id in self._item_of

@@ -288,29 +288,49 @@ def test_before_there_is_a_model_nothing_is_doubted(project):
     assert [row["score"] for row in page(review, view="all")["rows"]] == [None]
 
 
+def audited(session: LabelingSession, word: str, item: int) -> AnswerRecord:
+    """An answer of an audit is in the log."""
+    given = AnswerRecord(
+        id=new_id(),
+        concept_id=session.concept.record.id,
+        session_id=session.id,
+        annotator=session.annotator,
+        item=item,
+        answer=word,
+        browser_time=0,
+        purpose="audit",
+    )
+    (stored,) = session.project.log.append_answers([given]).accepted
+    return stored
+
+
 def test_answers_of_an_audit_are_never_among_the_doubted(project, session):
     """They would be corrected in the model's favour; they can be found like others."""
-    log, pool = project.log, project.pool
     answered = session.concept.standing().answered
-    drawn = [int(item) for item in pool.ids if item not in answered][:40]
-    log.append_answers(
-        [
-            AnswerRecord(
-                id=new_id(),
-                concept_id=session.concept.record.id,
-                session_id=session.id,
-                annotator="ada",
-                item=item,
-                answer=other(truth_word(project, item)),
-                browser_time=0,
-                purpose="audit",
-            )
-            for item in drawn
-        ]
-    )
+    drawn = [int(item) for item in project.pool.ids if item not in answered][:40]
+    for item in drawn:
+        audited(session, other(truth_word(project, item)), item)
     shown = page(Review(session))
     assert shown["views"]["all"] == 70
     assert not {row["item"] for row in shown["rows"]} & set(drawn)
+
+
+def test_whatever_is_said_of_an_item_of_an_audit_stays_out_of_training(project, session):
+    """A correction, another annotator's answer, and what follows an undo."""
+    labels = session.concept.standing().labels.items.tolist()
+    item = next(
+        int(item) for item in project.pool.ids if int(item) not in session.concept.standing().answered
+    )
+    drawn = audited(session, "no", item)
+    lin = project.session(annotator="lin")
+    second, correction = said(lin, item, "yes"), said(session, item, "yes", corrects=drawn.id)
+    assert Review(lin).submit([second])["acked"] == [second["id"]]
+    assert Review(session).submit([correction])["acked"] == [correction["id"]]
+    assert [project.log.answer(given["id"]).purpose for given in (second, correction)] == ["audit", "audit"]
+    assert session.concept.catch_up().status(item) == "yes"
+    assert session.concept.standing().labels.items.tolist() == labels
+    Review(session).submit([said(session, item, "undo", undoes=correction["id"])])
+    assert session.concept.standing().labels.items.tolist() == labels
 
 
 def test_the_page_waits_a_moment_for_a_new_model_and_no_longer(project, session, monkeypatch):
