@@ -2,8 +2,8 @@
 
     python -m tests.browser.screenshots --data DIR [--items 1000000] [--answers 60]
 
-The demo's projects are in DIR, where they are made if they are not there; a truthful annotator labels some
-digits first. The pictures go to assets/.
+The demo's projects are in DIR, where they are made if they are not there; an annotator labels some digits
+first, truthfully but for a slip now and then. The pictures go to assets/.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests import chromium
 from tests.browser.labeling import Labeling
+from tests.browser.reviewing import Reviewing
 from tests.browser.served import Server, free_port
 from tests.browser.sitting import truth_of
 
@@ -49,17 +50,17 @@ def main() -> None:
 
 
 def label(browser: Browser, server: Server, answers: int) -> str:
-    """Answer as the truth says, with a skip now and then; the session's id."""
+    """Answer as the truth says, with a skip and a slip now and then; the session's id."""
     labeling = Labeling(browser.new_page(), f"{server.url}/?project={server.key}")
     truth = truth_of(server, "7")
     for turn in range(answers):
-        labeling.press("s" if turn % 40 == 30 else "y" if truth(labeling.item) == "yes" else "n")
+        labeling.press("s" if turn % 40 == 30 else "y" if (truth(labeling.item) == "yes") != (turn % 30 == 20) else "n")
         labeling.page.wait_for_timeout(1000 * LEAST_SECONDS_A_LABEL)
     return labeling.session
 
 
 def shoot(browser: Browser, server: Server, session: str, screen: str, scheme: str) -> None:
-    """The labeling page and the start page on one screen, light or dark."""
+    """The pages on one screen, light or dark."""
     width, height, scale = SCREENS[screen]
     context = browser.new_context(
         viewport={"width": width, "height": height},
@@ -72,6 +73,9 @@ def shoot(browser: Browser, server: Server, session: str, screen: str, scheme: s
     page.mouse.move(0, 0)
     page.wait_for_timeout(1500)
     page.screenshot(path=ASSETS / f"label-{screen}-{scheme}.png")
+    Reviewing(page, server.url, session)
+    page.locator(".review .row").first.wait_for()
+    page.screenshot(path=ASSETS / f"review-{screen}-{scheme}.png")
     page.goto(f"{server.url}/projects")
     page.get_by_role("heading", name="Projects").wait_for()
     page.wait_for_timeout(2500)
