@@ -54,7 +54,9 @@ def label(browser: Browser, server: Server, answers: int) -> str:
     labeling = Labeling(browser.new_page(), f"{server.url}/?project={server.key}")
     truth = truth_of(server, "7")
     for turn in range(answers):
-        labeling.press("s" if turn % 40 == 30 else "y" if (truth(labeling.item) == "yes") != (turn % 30 == 20) else "n")
+        slips = turn % 30 == 20
+        says_yes = (truth(labeling.item) == "yes") != slips
+        labeling.press("s" if turn % 40 == 30 else "y" if says_yes else "n")
         labeling.page.wait_for_timeout(1000 * LEAST_SECONDS_A_LABEL)
     return labeling.session
 
