@@ -126,9 +126,11 @@ class Review {
     if (view === "contested") return "One against one is a tie: it does not train the model until somebody decides it.";
     if (view !== "doubted") return "Those answered last come first.";
     if (notes.doubted === null) return judged ? "There is no model yet: it needs a yes and a no." : "";
+    if (!listed) return "The model, trained without it, agrees with every answer.";
     const rest = listed - views.doubted;
-    const others = rest > 0 ? `; ${whole(rest)} less clear ${rest === 1 ? "one follows" : "ones follow"}` : "";
-    return `Likely mistakes first, each scored by the model without that answer${others}. Old answers stay in the log.`;
+    const others = rest > 0 ? `${whole(rest)} less clear ${rest === 1 ? "one follows" : "ones follow"}` : "";
+    const order = views.doubted ? ["Likely mistakes first", others].filter(Boolean).join("; ") : others;
+    return `${order}. Each is scored by the model without that answer. Old answers stay in the log.`;
   }
 
   showRows() {
