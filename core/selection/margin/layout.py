@@ -209,7 +209,7 @@ def _each_block(
     numbered = zip(count(start_row, BLOCK_ROWS), blocks)
     workers = os.cpu_count() or 1
     with ThreadPoolExecutor(workers) as threads:
-        while some := list(islice(numbered, 8 * workers)):
+        while some := list(islice(numbered, 4 * workers)):
             results = threads.map(lambda block: compute(*block), some)
             yield from zip((first for first, _ in some), results, strict=True)
 

@@ -61,14 +61,20 @@ class Quantizer:
     @classmethod
     def fitted(cls, X: Floats32, n_clusters: int, seed: int) -> Quantizer:
         """The quantizer of the sample X of shape (n, d): principal directions, then Lloyd's k-means."""
-        wide = X.astype(np.float64)
-        centre = wide.mean(axis=0)
-        wide -= centre
+        centre: NDArray[np.float64] = X.mean(axis=0, dtype=np.float64)
+        starts = range(0, len(X), _ROWS_AT_ONCE)
+
+        def centred(start: int) -> NDArray[np.float64]:
+            return X[start : start + _ROWS_AT_ONCE].astype(np.float64) - centre
+
+        P = np.empty(X.shape, dtype=np.float32)
         with threadpool_limits(1, user_api="blas"):  # or their number tells in the last bits
-            _, vectors = np.linalg.eigh(wide.T @ wide / len(wide))
-        vectors = settled_signs(vectors[:, ::-1])
+            covariance = sum(rows.T @ rows for rows in map(centred, starts)) / len(X)
+            _, vectors = np.linalg.eigh(covariance)
+            vectors = settled_signs(vectors[:, ::-1])
+            for start in starts:
+                P[start : start + _ROWS_AT_ONCE] = centred(start) @ vectors
         directions = np.ascontiguousarray(vectors, dtype=np.float32)
-        P = (wide @ vectors).astype(np.float32)
         n_leading = min(CLUSTERED, X.shape[1])
         leading = np.ascontiguousarray(P[:, :n_leading])
         centroids = _k_means(leading, min(n_clusters, len(X)), np.random.default_rng(seed))
