@@ -74,6 +74,9 @@ class Audited:
     recall : Interval
         Of the items that are a yes, those that it predicts. Neither counts items that were asked for: the
         classifier knows their answers.
+    found : Interval
+        Of all items that are a yes, those that were asked for or are predicted: what whoever keeps both the
+        labels and the predictions has in hand.
     prevalence : Interval
         Of all items those that are a yes.
     answers, yes : int
@@ -82,6 +85,7 @@ class Audited:
 
     precision: Interval
     recall: Interval
+    found: Interval
     prevalence: Interval
     answers: int
     yes: int
@@ -160,14 +164,14 @@ def estimate(
     no, yes = _sides(scores[rest], scores[audited], y, 1 / chance)
     rng = np.random.default_rng(0)
     missed, caught = no.posterior(rng), yes.posterior(rng)
-    total = no.estimate() + yes.estimate()
+    hits, total = yes.estimate(), no.estimate() + yes.estimate()
     n_yes, n_rows = float(yes.items.sum()), float(len(scores))
+    present = caught + missed
     return Audited(
-        precision=_interval(yes.estimate(), n_yes, caught, np.full(DRAWS, n_yes), level),
-        recall=_interval(yes.estimate(), total, caught, caught + missed, level),
-        prevalence=_interval(
-            total + asked_yes, n_rows, caught + missed + asked_yes, np.full(DRAWS, n_rows), level
-        ),
+        precision=_interval(hits, n_yes, caught, np.full(DRAWS, n_yes), level),
+        recall=_interval(hits, total, caught, present, level),
+        found=_interval(asked_yes + hits, asked_yes + total, asked_yes + caught, asked_yes + present, level),
+        prevalence=_interval(asked_yes + total, n_rows, asked_yes + present, np.full(DRAWS, n_rows), level),
         answers=len(y),
         yes=int(np.count_nonzero(y)),
     )

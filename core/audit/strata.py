@@ -3,10 +3,11 @@
 Items that an annotator chose, or a query strategy, say nothing about the others. Drawn at random they do, but
 of a class with 0.5 % of the items 400 answers would see two. So the pool is divided by the score wᵀx + b of
 the current classifier: the smaller side of the hyperplane (of a rare class, what is predicted yes) in two
-halves, and the larger side in bands that begin at the hyperplane and double in size. Each band is drawn from
-as often as any other. Where the number of yes halves from band to band, this is Neyman's allocation, the best
-there is [1]_: N_h √p_h is then the same for all. Boundaries in geometric progression suit skewed populations
-in general [2]_.
+halves, and the larger side in bands that begin at the hyperplane and double in size, as suits what thins out
+[1]_. A quarter of the draws go to the smaller side. The bands of the larger side have draws in proportion to
+the square roots of their sizes. Were it for the yes that they hold alone, each should have as many [2]_; but
+where n_h draws of N_h items find none, up to about N_h / n_h may still be there, and it is the sum of these
+that draws ∝ √N_h make least.
 
 The classifier goes on learning, and later bands fit it better. Each `Frame` is drawn from until there is a
 checkpoint (`core.stopping.is_checkpoint`), then the next one takes its place; `core.audit.weights` says what
@@ -14,10 +15,10 @@ chance an item had in all of them together.
 
 References
 ----------
-.. [1] J. Neyman: On the Two Different Aspects of the Representative Method, Journal of the Royal Statistical
-   Society 97, 1934.
-.. [2] P. Gunning, J. M. Horgan: A New Algorithm for the Construction of Stratum Boundaries in Skewed
+.. [1] P. Gunning, J. M. Horgan: A New Algorithm for the Construction of Stratum Boundaries in Skewed
    Populations, Survey Methodology 30(2), 2004.
+.. [2] J. Neyman: On the Two Different Aspects of the Representative Method, Journal of the Royal Statistical
+   Society 97, 1934: draws ∝ N_h √p_h, where the number of yes halves from band to band.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ LEAST_BAND = 50
 
 MOST_BANDS = 8
 """Bands of the larger side at most: a million items of a class of 0.4 %, doubling from band to band."""
+
+SMALLER_SHARE = 0.25
+"""Of the draws, those from the smaller side of the hyperplane."""
 
 _STRATUM_BITS = np.uint64(8)
 
@@ -73,6 +77,26 @@ def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
     """Places in 0 … n − 1 between parts that double in size, the first of them about `first` long."""
     n_bands = int(np.clip(round(np.log2(n / first + 1)), 1, MOST_BANDS)) if n else 1
     return np.asarray(n * (2 ** np.arange(1, n_bands) - 1) // (2**n_bands - 1), dtype=np.int64)
+
+
+def shares(cuts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
+    """The share of the draws that each stratum has, of shape (n_strata,); see the module.
+
+    Parameters
+    ----------
+    cuts : array of shape (n_strata - 1,)
+        See `bands`; empty for one stratum.
+    sizes : array of shape (n_strata,)
+        How many items each has.
+    """
+    roots = np.sqrt(np.asarray(sizes, dtype=np.float64))
+    above = np.arange(len(roots)) > np.searchsorted(np.asarray(cuts), 0.0)
+    n_above, n_below = float(np.sum(roots[above] ** 2)), float(np.sum(roots[~above] ** 2))
+    if not n_above or not n_below:
+        return np.asarray(roots / roots.sum())
+    share = SMALLER_SHARE if n_above <= n_below else 1 - SMALLER_SHARE
+    scale = np.where(above, share / roots[above].sum(), (1 - share) / roots[~above].sum())
+    return np.asarray(scale * roots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +186,10 @@ class Frame:
         keys |= self._stratum.astype(np.uint64) << (np.uint64(64) - _STRATUM_BITS)
         self._order = np.argsort(keys, kind="stable").astype(np.uint32)
         self._ends = np.cumsum(sizes)
+        self._shares = shares(cuts, sizes)
 
     def draw(self, *, exclude: Iterable[int] = (), seed: int = 0) -> Selection:
-        """One item: of the strata that have any left each is as likely, and so is each item within.
+        """One item: from a stratum by its `shares`, or where it is used up from the others, each item alike.
 
         `Selection.probability` is the chance that the item had.
 
@@ -185,10 +210,11 @@ class Frame:
         excluded = rows_among(self._pool, _sorted(exclude))
         n_strata = len(self.strata.sizes)
         left = self.strata.sizes - np.bincount(self._stratum[excluded], minlength=n_strata + 1)[:n_strata]
-        filled = np.flatnonzero(left)
-        if not len(filled):
+        if not left.any():
             raise PoolExhausted("Pool exhausted: 0 available for the audit, 1 requested")
-        stratum = int(np.random.default_rng(seed).choice(filled))
+        share = np.where(left > 0, self._shares, 0.0)
+        share /= share.sum()
+        stratum = int(np.random.default_rng(seed).choice(n_strata, p=share))
         row = self._first(stratum, excluded)
         margin = np.nan
         if self._hyperplane is not None:
@@ -199,7 +225,7 @@ class Frame:
             seconds=perf_counter() - start,
             scored=int(self._hyperplane is not None),
             items=len(self._pool),
-            probability=float(1 / (len(filled) * left[stratum])),
+            probability=float(share[stratum] / left[stratum]),
         )
 
     def _first(self, stratum: int, excluded: NDArray[np.int64]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.audit import LEVEL, Audited, Frame, Interval, estimate, inclusion
 from core.errors import InputError
@@ -15,7 +16,8 @@ from core.experiment.sampled import Annotator, SampledConcept
 from core.pool import Pool
 from core.stopping import is_checkpoint
 
-MEASURES = ("precision", "recall", "prevalence")
+MEASURES = ("precision", "recall", "found", "prevalence")
+"""What an audit is about, see `core.audit.Audited`."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class AuditedSession:
 
     Parameters
     ----------
-    found : Audited
+    audited : Audited
         By the stratified audit.
     plain : Audited
         By as many items drawn from all alike.
@@ -36,7 +38,7 @@ class AuditedSession:
         Audited items that the strategy came to, and that the estimates are therefore not made of.
     """
 
-    found: Audited
+    audited: Audited
     plain: Audited
     truth: dict[str, float]
     frames: int
@@ -44,8 +46,8 @@ class AuditedSession:
 
     def interval(self, measure: str, *, plain: bool = False) -> Interval:
         """What was found about one of `MEASURES`."""
-        found: Interval = getattr(self.plain if plain else self.found, measure)
-        return found
+        interval: Interval = getattr(self.plain if plain else self.audited, measure)
+        return interval
 
     def holds(self, measure: str, *, plain: bool = False) -> bool:
         """Whether the truth lies within the interval; a share of nothing can be anything."""
@@ -137,13 +139,18 @@ def _audited(
     judge = partial(estimate, scores, asked=asked, asked_yes=int(y[asked].sum()), level=level)
     predicted = scores[rest] > 0
     return AuditedSession(
-        found=judge(audited, y[audited], chance),
+        audited=judge(audited, y[audited], chance),
         plain=judge(plain, y[plain], np.ones(len(plain))),
         truth={
-            "precision": float(y[rest][predicted].mean()) if predicted.any() else float("nan"),
-            "recall": float(predicted[y[rest]].mean()) if y[rest].any() else float("nan"),
+            "precision": _share(y[rest], predicted),
+            "recall": _share(predicted, y[rest]),
+            "found": _share(np.isin(np.arange(len(y)), asked) | (scores > 0), y),
             "prevalence": float(y.mean()),
         },
         frames=len(frames),
         passed=len(annotator.passed),
     )
+
+
+def _share(of: NDArray[np.bool_], among: NDArray[np.bool_]) -> float:
+    return float(of[among].mean()) if among.any() else float("nan")

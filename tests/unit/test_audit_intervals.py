@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import beta, binom
 
 from core.audit import Interval, bands, estimate
+from core.audit.strata import shares
 from core.errors import InputError
 
 
@@ -17,11 +18,11 @@ def population(rng, n_items, prevalence, separation=3.0):
 
 
 def stratified(rng, by, n):
-    """Rows, as often from one band of these scores as from another, and the chance of each of them."""
+    """Rows drawn from bands of these scores as a frame draws them, and the chance of each."""
     cuts = bands(by)
     band = np.searchsorted(cuts, by)
     sizes = np.bincount(band, minlength=len(cuts) + 1)
-    drawn = np.minimum(rng.multinomial(n, np.full(len(sizes), 1 / len(sizes))), sizes)
+    drawn = np.minimum(rng.multinomial(n, shares(cuts, sizes)), sizes)
     rows = [rng.choice(np.flatnonzero(band == b), m, replace=False) for b, m in enumerate(drawn)]
     rows = np.concatenate(rows)
     return rows, (drawn / np.maximum(sizes, 1))[band[rows]]
@@ -32,8 +33,8 @@ def truth_of(scores, y):
     return y[predicted].mean(), predicted[y].mean(), y.mean()
 
 
-def shares(found):
-    return found.precision, found.recall, found.prevalence
+def figures(audited):
+    return audited.precision, audited.recall, audited.prevalence
 
 
 def holds(interval: Interval, value: float) -> bool:
@@ -54,7 +55,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(prevalence, earlier):
         scores, y = population(rng, 8000, prevalence)
         rows, chance = stratified(rng, scores + earlier * rng.standard_normal(8000), 200)
         found = estimate(scores, rows, y[rows], chance)
-        held += [holds(*pair) for pair in zip(shares(found), truth_of(scores, y), strict=True)]
+        held += [holds(*pair) for pair in zip(figures(found), truth_of(scores, y), strict=True)]
     assert (held >= binom.ppf(0.0005, 200, 0.95)).all(), held
     assert (held < 200).all(), "an interval that always holds is too wide"
 
@@ -66,7 +67,7 @@ def test_estimates_are_unbiased():
     found = []
     for _ in range(400):
         rows, chance = stratified(rng, scores, 200)
-        found.append([i.estimate for i in shares(estimate(scores, rows, y[rows], chance))])
+        found.append([i.estimate for i in figures(estimate(scores, rows, y[rows], chance))])
     error = np.std(found, axis=0) / 20
     precision, _, prevalence = np.abs(np.mean(found, axis=0) - truth_of(scores, y)) / error
     assert precision < 4
@@ -116,9 +117,13 @@ def test_who_audits_everything_knows_everything():
     rest = np.setdiff1d(np.arange(3000), asked)
     found = estimate(scores, rest, y[rest], np.ones(len(rest)), asked=asked, asked_yes=int(y[asked].sum()))
     precision, recall, _ = truth_of(scores[rest], y[rest])
-    for interval, value in zip(shares(found), (precision, recall, y.mean()), strict=True):
+    for interval, value in zip(figures(found), (precision, recall, y.mean()), strict=True):
         assert [interval.low, interval.estimate, interval.high] == pytest.approx([value] * 3)
     assert (found.answers, found.yes) == (2900, int(y[rest].sum()))
+    in_hand = scores > 0
+    in_hand[asked] = True
+    value = in_hand[y].mean()
+    assert [found.found.low, found.found.estimate, found.found.high] == pytest.approx([value] * 3)
 
 
 def test_what_was_asked_for_leaves_the_population():
@@ -132,8 +137,11 @@ def test_what_was_asked_for_leaves_the_population():
     alone = estimate(scores[rest], rows, y[rest[rows]], chance)
     assert found.precision == alone.precision
     assert found.recall == alone.recall
-    expected = (2500 * alone.prevalence.estimate + y[asked].sum()) / 3000
-    assert found.prevalence.estimate == pytest.approx(expected)
+    n_yes = 2500 * alone.prevalence.estimate
+    assert found.prevalence.estimate == pytest.approx((n_yes + y[asked].sum()) / 3000)
+    in_hand = n_yes * alone.recall.estimate + y[asked].sum()
+    assert found.found.estimate == pytest.approx(in_hand / (n_yes + y[asked].sum()))
+    assert alone.found == alone.recall
 
 
 def test_more_answers_narrow_the_intervals():
@@ -145,7 +153,7 @@ def test_more_answers_narrow_the_intervals():
         for _ in range(40):
             scores, y = population(rng, 20_000, 0.1)
             rows, chance = stratified(rng, scores, n)
-            wide += [i.high - i.low for i in shares(estimate(scores, rows, y[rows], chance))]
+            wide += [i.high - i.low for i in figures(estimate(scores, rows, y[rows], chance))]
         widths.append(wide)
     assert (widths[1] / widths[0] > 0.35).all()
     assert (widths[1] / widths[0] < 0.7).all()
@@ -155,7 +163,7 @@ def test_nothing_audited_is_nothing_known():
     """No estimate, and an interval that excludes next to nothing; where one side is unseen, so is recall."""
     scores = np.concatenate([np.full(600, -1.0), np.full(300, 1.0)])
     nothing = np.empty(0)
-    for interval in shares(estimate(scores, nothing, nothing, nothing)):
+    for interval in figures(estimate(scores, nothing, nothing, nothing)):
         assert np.isnan(interval.estimate)
         assert interval.high - interval.low > 0.8
     found = estimate(scores, np.arange(600, 700), np.ones(100), np.ones(100))

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chisquare, kstest
 
 from core.audit import Frame, Strata, bands
+from core.audit.strata import shares
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.randomness import uniform
@@ -58,8 +59,24 @@ def test_equal_scores_stay_together():
     assert bands(np.empty(0)).tolist() == [0.0]
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_quarter_of_the_draws_is_from_the_rarer_side(sign):
+    """And the other bands have theirs by the roots of their sizes; a side without items has none."""
+    scores = sign * (1000.5 - np.arange(32_000))
+    cuts = bands(scores)
+    sizes = np.bincount(np.searchsorted(cuts, scores))
+    found = shares(cuts, sizes)
+    assert found.sum() == pytest.approx(1)
+    rarer, larger = (slice(-2, None), slice(0, -2)) if sign == 1 else (slice(0, 2), slice(2, None))
+    assert sizes[rarer].sum() < 1100
+    assert found[rarer].sum() == pytest.approx(0.25)
+    assert np.ptp(found[larger] / np.sqrt(sizes[larger])) < 1e-12
+    assert shares([0.0, 2.0], [0, 100, 400]) == pytest.approx([0, 1 / 3, 2 / 3])
+    assert shares([], [10]).tolist() == [1]
+
+
 def test_an_item_has_the_probability_that_is_recorded(pool):
-    """Over 6,000 frames items are drawn as often as they say: bands alike (χ²), and items within."""
+    """Over 6,000 frames bands are drawn as often as they should be (χ²), and the items of each alike."""
     exclude = pool.ids[::7]
     drawn = np.zeros(2000)
     chance = np.zeros(2000)
@@ -71,23 +88,27 @@ def test_an_item_has_the_probability_that_is_recorded(pool):
     strata = Frame(pool, PLANE, exclude=exclude).strata
     stratum = strata.of(ids, pool.rows(np.searchsorted(pool.ids, ids)))
     assert drawn[ids].sum() == 6000
-    assert chance[ids][drawn[ids] > 0] == pytest.approx(1 / (4 * strata.sizes)[stratum][drawn[ids] > 0])
+    expected = shares(strata.cuts, strata.sizes)
+    drawn_at_all = drawn[ids] > 0
+    assert chance[ids][drawn_at_all] == pytest.approx((expected / strata.sizes)[stratum][drawn_at_all])
     for number, size in enumerate(strata.sizes):
         own = drawn[ids][stratum == number]
         assert len(own) == size
         assert chisquare(own).pvalue > 1e-4
-    assert chisquare(np.bincount(stratum, weights=drawn[ids])).pvalue > 1e-4
+    assert chisquare(np.bincount(stratum, weights=drawn[ids]), 6000 * expected).pvalue > 1e-4
 
 
 def test_bands_are_drawn_from_without_replacement(pool):
     """Drawing until nothing is left gives every item once, then says that there is none."""
     frame, answered = Frame(pool, PLANE, exclude=pool.ids[:9], seed=4), pool.ids[:9].tolist()
+    share = shares(frame.strata.cuts, frame.strata.sizes)
     of = dict(zip(pool.ids.tolist(), frame.strata.of(pool.ids, pool.rows(np.arange(700))), strict=True))
     for seed in range(691):
         found = frame.draw(exclude=answered, seed=seed)
-        left = [of[item] for item in of.keys() - set(answered)]
+        left = np.bincount([of[item] for item in of.keys() - set(answered)], minlength=len(share))
         stratum = of[int(found.ids[0])]
-        assert found.probability == pytest.approx(1 / (len(set(left)) * left.count(stratum)))
+        among = share[left > 0].sum()
+        assert found.probability == pytest.approx(share[stratum] / among / left[stratum])
         answered.append(int(found.ids[0]))
     assert sorted(answered) == pool.ids.tolist()
     with pytest.raises(PoolExhausted, match="0 available for the audit"):

@@ -10,7 +10,7 @@ from app.bench.audit import row_of
 from app.bench.stopping import summary
 from core.audit import Audited, Interval
 from core.build import build
-from core.experiment.auditing import AuditedSession
+from core.experiment.auditing import MEASURES, AuditedSession
 from core.experiment.stopping import AdvisedSession
 from tests.fakes import FakeSource
 
@@ -27,11 +27,11 @@ def run(*words):
 
 def audited(low, high):
     interval = Interval((low + high) / 2, low, high)
-    return Audited(interval, interval, interval, 10, 5)
+    return Audited(interval, interval, interval, interval, 10, 5)
 
 
 def session(low, high, truth):
-    truths = dict.fromkeys(("precision", "recall", "prevalence"), truth)
+    truths = dict.fromkeys(MEASURES, truth)
     return AuditedSession(audited(low, high), audited(0, 1), truths, 1, 0)
 
 
@@ -70,7 +70,7 @@ def test_bench_audit_tells_and_writes(pool, tmp_path):
     assert result.exit_code == 0, result.output
     rows = json.loads(file.read_text())
     assert [(row["prevalence"], row["measure"]) for row in rows] == [
-        (p, m) for p in (0.1, 0.05) for m in ("precision", "recall", "prevalence")
+        (p, m) for p in (0.1, 0.05) for m in MEASURES
     ]
     assert {row["sessions"] for row in rows} == {2}
     assert f"recall: {rows[1]['held']} of 2 intervals hold the truth" in result.output

@@ -27,7 +27,7 @@ def test_intervals_hold_while_the_classifier_learns(pool):
     for measure in MEASURES:
         assert sum(s.holds(measure) for s in sessions) >= binom.ppf(0.001, 80, 0.95), measure
     assert min(s.frames for s in sessions) >= 3
-    assert {s.found.answers + s.passed for s in sessions} == {60}
+    assert {s.audited.answers + s.passed for s in sessions} == {60}
     assert max(s.passed for s in sessions) > 1
 
 
