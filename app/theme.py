@@ -96,6 +96,7 @@ _VARIABLES = {
     "line": "borderColor",
     "sheet": "secondaryBackgroundColor",
     "paper": "backgroundColor",
+    "yes": "blueColor",
     "no": "orangeColor",
     "brand": "greenColor",
 }

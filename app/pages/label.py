@@ -10,6 +10,8 @@ from app import words
 from app.components import LABEL, answers_of
 from app.pages.chosen import chosen_project, chosen_session, pick_concept
 from app.pages.demo import demo, on_show
+from app.pages.plain import is_wanted as plain_is_wanted
+from app.pages.plain import offer_plain, show_plain
 from app.pages.shares import adjust_shares
 from app.strategies import label_of, name_of
 from app.workspace import current
@@ -36,14 +38,21 @@ def main() -> None:
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
         settings(project, session)
-        demo(project, session)
-        if project.build_progress() or awaited_index(project, session):
+        if not plain_is_wanted():
+            demo(project, session)
+        # A page that runs again by itself may swallow the press of a plain button.
+        is_still = plain_is_wanted() and project.pool is not None
+        if not is_still and (project.build_progress() or awaited_index(project, session)):
             with st.container(key="growth"):
                 watch(project, session)
         st.space("stretch")
         pick_strategy(project, session)
     with st.container(key="card"):
-        show_card(project, session)
+        if plain_is_wanted():
+            show_plain(session)
+        else:
+            show_card(project, session)
+            offer_plain()
 
 
 def pick_strategy(project: Project, session: LabelingSession) -> None:

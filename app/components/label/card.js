@@ -69,6 +69,7 @@ class Card {
     this.undoing = null; // id of an undo that is not stored yet: what is in view may be about to change
     this.failures = 0;
     this.listen();
+    root.host?.setAttribute("data-runs", ""); // the page then offers no plain buttons instead
   }
 
   listen() {

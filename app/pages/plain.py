@@ -1,0 +1,122 @@
+"""The card of Streamlit's own widgets, for browsers that don't let the real one run: slower, and as safe."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app.plain import Drawn, PlainCard
+from core.errors import InputError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from app.service import LabelingSession
+
+IN_ADDRESS = "plain"
+"""The address's parameter that asks for it."""
+
+ANSWERS = {"no": ("✕ No", "N"), "skip": ("» Skip", "S"), "yes": ("✓ Yes", "Y")}
+TOOLS = {"undo": ("↶ Undo", "U"), "unsure": ("? Unsure", "M")}
+
+BEFORE_FIRST = "The first images are being prepared…"
+
+NO_REPEATS = """
+<script>
+  window.marginaliaRepeats ??= window.addEventListener("keydown", (event) => {
+    if (!event.repeat || event.target.closest("input,textarea")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true) ?? true;
+</script>
+"""
+"""What a held key repeats is no press. Where no script may run, `PlainCard.press` stops most of it."""
+
+
+def is_wanted() -> bool:
+    """Whether the address asks for plain widgets."""
+    return IN_ADDRESS in st.query_params
+
+
+def offer_plain() -> None:
+    """A way out for whoever doesn't see the card; the style sheet hides it where the card runs."""
+    with st.container(key="offer-plain"):
+        st.write("The labeling card does not start in this browser.")
+        st.button("Use plain buttons instead", on_click=st.query_params.update, args=({IN_ADDRESS: "1"},))
+
+
+@st.fragment
+def show_plain(session: LabelingSession) -> None:
+    """The item in view, and a button for each answer to it."""
+    key = f"plain-{session.id}"
+    if key not in st.session_state:
+        st.session_state[key] = PlainCard(session)
+    plain: PlainCard = st.session_state[key]
+    try:
+        drawn = plain.draw()
+    except (InputError, StorageError) as error:
+        st.error(str(error))
+        return
+    st.html(NO_REPEATS, unsafe_allow_javascript=True)
+    with st.container(key="plain"):
+        st.html(_picture(drawn.card))
+        with st.container(horizontal=True, key="plain-answers"):
+            for word in ANSWERS:
+                _button(plain, drawn, word, *ANSWERS[word])
+        with st.container(horizontal=True, key="plain-tools"):
+            for word in TOOLS:
+                _button(plain, drawn, word, *TOOLS[word])
+        st.html(_strip(drawn.card))
+        st.caption(plain.told or _numbers(drawn.card), text_alignment="center")
+
+
+def _button(plain: PlainCard, drawn: Drawn, word: str, label: str, shortcut: str) -> None:
+    has_use = drawn.last is not None if word == "undo" else drawn.card["item"] is not None
+    st.button(
+        label,
+        # Another item has other buttons: what is pressed can't have become one of them on the way.
+        key=f"plain-{word}-{drawn.answer_id}",
+        on_click=plain.press,
+        args=(drawn, word),
+        shortcut=shortcut,
+        disabled=not has_use,
+        width="stretch",
+    )
+
+
+def _picture(card: dict[str, Any]) -> str:
+    item, concept = card["item"], card["concept"]
+    shown, name = "", ""
+    if item is None:
+        is_over = card["waiting"]["exhausted"]
+        text = f"Every item has an answer to “{concept['question']}”" if is_over else BEFORE_FIRST
+        shown = f"<p>{escape(text)}</p>"
+    elif item["src"]:
+        name = f'data-item="{item["id"]}" data-selection="{escape(item["selection"])}"'
+        shown = f'<img src="{item["src"]}" alt="{escape(item["alt"])}">'
+    else:
+        shown = f"<p>{escape(item['alt'])} can't be shown. Skip it to go on.</p>"
+    return f'<h1>{escape(concept["question"])}</h1><figure class="m-plain" {name}>{shown}</figure>'
+
+
+def _strip(card: dict[str, Any]) -> str:
+    thumbs = "".join(
+        f'<img class="{entry["answer"]}" src="{entry["src"]}" alt="Item {entry["item"]}: {entry["answer"]}">'
+        for entry in card["strip"][-7:]
+    )
+    return f'<div class="m-plain-strip">{thumbs}</div>'
+
+
+def _numbers(card: dict[str, Any]) -> str:
+    notes = card["notes"]
+    said = [f"round {card['round']}", f"{notes['scored']:,} of {notes['total']:,} scored"]
+    if notes["selection_ms"] is not None:
+        said.append(f"selection {notes['selection_ms']:.2f} ms")
+    if notes["retrain_ms"] is not None:
+        said.append(f"retrain {notes['retrain_ms']:.1f} ms")
+    if notes["margin"] is not None:
+        said.append(f"|wᵀx| {notes['margin']:.7f}")
+    counts = notes["counts"]
+    said.append(f"{counts['no']} no, {counts['yes']} yes, {counts['left']:,} left")
+    return " · ".join(said).replace("|", "\\|")
