@@ -65,6 +65,7 @@ def inclusion(
             late = ids[own][stratum[own] < 0][0]
             raise InputError(f"item {late} cannot be of frame {number}, which ends with item {one.last}")
         drawn = np.bincount(stratum[own], minlength=len(one.sizes))
+        # Of the last place, which is that of stratum −1, nothing can be drawn.
         rate = np.append(np.minimum(drawn / np.maximum(one.sizes, 1), 1), 0.0)
         passed_over *= 1 - rate[stratum]
     return 1 - passed_over
