@@ -52,22 +52,36 @@ class GridSession:
 
     def __init__(self, session: LabelingSession) -> None:
         self.session = session
+        self.id = session.id
         self.shown: Batch = ()
         self.last: Batch = ()
         self._size = USUAL
         self._resume()
 
-    def card(self, size: int = USUAL) -> dict[str, Any]:
-        """What the page shows now, of so many items.
+    @property
+    def size(self) -> int:
+        """How many items the grid shows."""
+        return self._size
+
+    def resize(self, size: int) -> None:
+        """Let the grid show so many items, the one in view included.
 
         Raises
         ------
         InputError
-            If it can't be so many.
+            If it can't show so many.
         """
-        return self._card(size)
+        if not LEAST <= size <= MOST:
+            raise InputError(f"a grid must have from {LEAST} to {MOST} items, got {size}")
+        with self.session.lock:
+            if size != self._size:
+                self._size, self.shown = size, ()
 
-    def submit(self, answers: Sequence[Mapping[str, Any]], size: int = USUAL) -> dict[str, Any]:
+    def card(self) -> dict[str, Any]:
+        """What the page shows now."""
+        return self._card()
+
+    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Store the browser's answers in one go, and choose the next grid if they are about this or the last.
 
         Answers are idempotent by their id: sent again they are acknowledged again, and stored once.
@@ -85,29 +99,29 @@ class GridSession:
                 self.last, self.shown = self.shown, ()
             elif _are_about(self.last, result.accepted):
                 self.shown = ()
-            return self._card(size, result.acknowledged, [*parsed.refused, *result.refused])
+            return self._card(result.acknowledged, [*parsed.refused, *result.refused])
 
-    def _card(self, size: int, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
-        if not LEAST <= size <= MOST:
-            raise InputError(f"a grid must have from {LEAST} to {MOST} items, got {size}")
+    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
         with self.session.lock:
             self.session.touch()
             if self.session.shown is not None:
                 self.shown, self.last = (), ()
-            if not self.shown or size != self._size:
-                self._choose(size)
+            if not self.shown:
+                self._choose()
             return self._painted(acked, refused)
 
-    def _choose(self, size: int) -> None:
+    def _choose(self) -> None:
         """Choose the next grid; where that can't be written down nothing is shown, and the card says why."""
         session, pool = self.session, self.session.project.pool
-        self.shown, self._size, session.shown, session.trouble = (), size, None, None
+        self.shown, session.shown, session.trouble = (), None, None
         if pool is None:
             return
         standing = session.concept.standing()
         try:
             trained = session.concept.train(pool, standing)
-            chosen = select_items(session.occasion(pool), trained, standing, n=size, diversity=DIVERSITY)
+            chosen = select_items(
+                session.occasion(pool), trained, standing, n=self._size, diversity=DIVERSITY
+            )
             self.shown = tuple(session.project.log.record_selections(chosen.records))
             session.begin_round(self.shown, chosen)
         except PoolExhausted:

@@ -88,6 +88,26 @@ LABEL = Component(
 )
 """One item, its answers, and the numbers in the margin."""
 
+GRID = Component(
+    "grid",
+    markup=("shared/glyphs.html", "grid/grid.html"),
+    styles=("shared/base.css", "label/stage.css", "shared/margin.css", "label/layouts.css", "grid/grid.css"),
+    modules=(
+        "shared/dom.js",
+        "shared/keys.js",
+        "shared/queue.js",
+        "shared/outbox.js",
+        "shared/concept.js",
+        "shared/figures.js",
+        "shared/notes.js",
+        "grid/draft.js",
+        "grid/marks.js",
+        "grid/tiles.js",
+        "grid/grid.js",
+    ),
+)
+"""Many items, what is marked of them, and the numbers in the margin."""
+
 REVIEW = Component(
     "review",
     markup=("shared/glyphs.html", "review/review.html"),
@@ -107,7 +127,7 @@ REVIEW = Component(
 )
 """The answers given, listed and corrected."""
 
-COMPONENTS = (LABEL, REVIEW)
+COMPONENTS = (LABEL, GRID, REVIEW)
 
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app import words
-from app.components import LABEL, answers_of
-from app.pages.chosen import chosen_project, chosen_session, pick_concept
+from app.autopilot import is_autopilot
+from app.components import GRID, LABEL, answers_of
+from app.grid import SIZES, USUAL, GridSession
+from app.pages.chosen import chosen_project, chosen_session, pick_concept, put_into_address
 from app.pages.demo import demo, on_show
 from app.pages.plain import is_wanted as plain_is_wanted
 from app.pages.plain import offer_plain, show_plain
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from app.project import Project
     from app.service import LabelingSession
 
+    View = LabelingSession | GridSession
+    """One item at a time, or many; both take answers and give a card."""
+
 WATCH_SECONDS = 2
 
 
@@ -31,28 +36,76 @@ def main() -> None:
     try:
         project = chosen_project()
         session = chosen_session(project)
+        view = chosen_view(project, session)
     except (InputError, StorageError) as error:
         st.error(str(error))
         st.page_link("start.py", label="Back to the projects")
         return
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
+<<<<<<< HEAD
         settings(project, session)
         if not plain_is_wanted():
             demo(project, session)
         # A page that runs again by itself may swallow the press of a plain button.
         is_still = plain_is_wanted() and project.pool is not None
         if not is_still and (project.build_progress() or awaited_index(project, session)):
+=======
+        if not is_autopilot(session):
+            pick_view(view)
+        settings(project, session, view)
+        demo(project, session)
+        if project.build_progress() or awaited_index(project, session):
+>>>>>>> 044fe0b (page)
             with st.container(key="growth"):
                 watch(project, session)
         st.space("stretch")
         pick_strategy(project, session)
     with st.container(key="card"):
+<<<<<<< HEAD
         if plain_is_wanted():
             show_plain(session)
         else:
             show_card(project, session)
             offer_plain()
+=======
+        show_card(project, view)
+
+
+def chosen_view(project: Project, session: LabelingSession) -> View:
+    """One item at a time, or as many in a grid as the address says."""
+    wanted = st.query_params.get("grid") or st.session_state.get("grid")
+    if not wanted or is_autopilot(session):
+        return session
+    if not wanted.isdecimal():
+        raise InputError(f"grid in the address must be how many items a grid shows, got {wanted!r}")
+    grid = project.grid(session)
+    grid.resize(int(wanted))
+    show_in_grid(wanted)
+    return grid
+
+
+def show_in_grid(size: str | None) -> None:
+    """From the next run on; None for one item at a time."""
+    st.session_state["grid"] = size
+    if size:
+        put_into_address("grid", size)
+    else:
+        st.query_params.pop("grid", None)
+
+
+def pick_view(view: View) -> None:
+    """One item at a time, or many."""
+
+    def picked() -> None:
+        size = st.session_state.get("size", USUAL)
+        show_in_grid(str(size) if st.session_state["view"] == "Grid" else None)
+
+    st.session_state["view"] = "Grid" if isinstance(view, GridSession) else "One"
+    st.segmented_control(
+        "Show", ["One", "Grid"], key="view", on_change=picked, required=True, label_visibility="collapsed"
+    )
+>>>>>>> 044fe0b (page)
 
 
 def pick_strategy(project: Project, session: LabelingSession) -> None:
@@ -95,35 +148,38 @@ def watch(project: Project, session: LabelingSession) -> None:
 
 
 @st.fragment
-def show_card(project: Project, session: LabelingSession) -> None:
+def show_card(project: Project, view: View) -> None:
     """Take the browser's answers, and show what comes next."""
-    key = f"card-{session.id}"
+    component = GRID if isinstance(view, GridSession) else LABEL
+    key = f"{component.name}-{view.id}"
     said = st.session_state.get(key, {})
     try:
-        card = on_show(project, session, take(project, session, answers_of(said)), said)
+        card = take(project, view, answers_of(said))
+        if not isinstance(view, GridSession):
+            card = on_show(project, view, card, said)
     except (InputError, StorageError) as error:
         st.error(str(error))
     else:
-        LABEL.show(card, key=key)
+        component.show(card, key=key)
 
 
-def take(project: Project, session: LabelingSession, answers: list[dict[str, Any]]) -> dict[str, Any]:
+def take(project: Project, view: View, answers: list[dict[str, Any]]) -> dict[str, Any]:
     """Store `answers` and return the card; what can't be stored stays in the browser, the reason in sight."""
     settled: dict[str, Any] = {"acked": [], "refused": []}
     try:
-        for name in {answer.get("session") for answer in answers} - {session.id}:
+        for name in {answer.get("session") for answer in answers} - {view.id}:
             before = project.known_session(str(name))
             if before is not None:
                 card = before.submit([answer for answer in answers if answer.get("session") == name])
                 settled = {part: [*settled[part], *card[part]] for part in settled}
-        own = [answer for answer in answers if answer.get("session") == session.id]
-        card = session.submit(own) if own else session.card()
+        own = [answer for answer in answers if answer.get("session") == view.id]
+        card = view.submit(own) if own else view.card()
     except (InputError, StorageError) as error:
-        card = {**session.card(), "message": str(error)}
+        card = {**view.card(), "message": str(error)}
     return {**card, **{part: [*settled[part], *card[part]] for part in settled}}
 
 
-def settings(project: Project, session: LabelingSession) -> None:
+def settings(project: Project, session: LabelingSession, view: View) -> None:
     """What is seldom needed while labeling."""
     with st.popover("Settings", icon=":material/tune:", key="settings"):
 
@@ -133,9 +189,22 @@ def settings(project: Project, session: LabelingSession) -> None:
         st.session_state["revisit"] = session.include_skipped
         st.toggle("Show skipped items again", key="revisit", on_change=revisit)
         adjust_shares(session)
+        pick_size(view)
         add_examples(session)
         if current().can_create:
             add_question(project)
+
+
+def pick_size(view: View) -> None:
+    """How many images a grid shows."""
+    size = view.size if isinstance(view, GridSession) else st.session_state.get("size", USUAL)
+
+    def picked() -> None:
+        if isinstance(view, GridSession):
+            show_in_grid(str(st.session_state["size"]))
+
+    st.session_state["size"] = size
+    st.selectbox("Images in a grid", sorted({*SIZES, size}), key="size", on_change=picked)
 
 
 def add_examples(session: LabelingSession) -> None:

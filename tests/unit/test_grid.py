@@ -37,7 +37,13 @@ def project(workspace) -> Project:
 
 @pytest.fixture
 def grid(project) -> GridSession:
-    return project.grid(project.session())
+    return small_grid(project, project.session())
+
+
+def small_grid(project, session, size=SIZE) -> GridSession:
+    grid = project.grid(session)
+    grid.resize(size)
+    return grid
 
 
 def marks(card, words, **changes):
@@ -52,9 +58,9 @@ def truly(grid, card):
 
 def submit_truly(grid, n=1):
     """Submit n grids, truly answered; returns the next."""
-    card = grid.card(SIZE)
+    card = grid.card()
     for _ in range(n):
-        card = grid.submit(truly(grid, card), SIZE)
+        card = grid.submit(truly(grid, card))
     return card
 
 
@@ -75,7 +81,7 @@ def test_a_submission_is_one_round(grid):
     """All its answers are stored, each with its own selection; one hyperplane follows, and one query."""
     card = submit_truly(grid, 2)
     given = truly(grid, card)
-    after = grid.submit(given, SIZE)
+    after = grid.submit(given)
     assert after["acked"] == [one["id"] for one in given]
     assert after["round"] == card["round"] + 1
     assert len(stored(grid)) == 3 * SIZE
@@ -106,9 +112,9 @@ def test_the_grid_holds_the_items_nearest_to_the_hyperplane(grid, monkeypatch):
 def test_open_items_are_not_answered_and_may_come_again(grid):
     """Only what is marked goes into the log."""
     submit_truly(grid, 2)
-    card = grid.card(SIZE)
+    card = grid.card()
     given = marks(card, ["no", None, "skip", None, "yes"])
-    after = grid.submit(given, SIZE)
+    after = grid.submit(given)
     assert stored(grid)[-3:] == [(one["item"], one["answer"]) for one in given]
     left_open = set(items(card)) - {one["item"] for one in given}
     assert not left_open & set(grid.session.concept.standing().answered.tolist())
@@ -117,9 +123,9 @@ def test_open_items_are_not_answered_and_may_come_again(grid):
 
 def test_a_submission_sent_again_is_stored_once_and_moves_nothing(grid):
     """The browser may send its queue as often as it likes."""
-    given = truly(grid, grid.card(SIZE))
-    first = grid.submit(given, SIZE)
-    again = grid.submit([*given, *given], SIZE)
+    given = truly(grid, grid.card())
+    first = grid.submit(given)
+    again = grid.submit([*given, *given])
     assert set(again["acked"]) == {one["id"] for one in given}
     assert len(stored(grid)) == SIZE
     assert again["cells"] == first["cells"]
@@ -128,14 +134,14 @@ def test_a_submission_sent_again_is_stored_once_and_moves_nothing(grid):
 def test_the_last_grid_is_corrected_in_one_go(grid):
     """It comes with the answers that stand; what is changed replaces them, what was open can be answered."""
     card = submit_truly(grid, 1)
-    card = grid.submit(marks(card, ["no"] * (SIZE - 2)), SIZE)
+    card = grid.submit(marks(card, ["no"] * (SIZE - 2)))
     last = card["last"]
     assert [cell["answer"] for cell in last] == ["no"] * (SIZE - 2) + [None] * 2
     changed = [
         *marks({"cells": last[:1]}, ["yes"], corrects=last[0]["answer_id"]),
         *marks({"cells": last[-1:]}, ["skip"]),
     ]
-    after = grid.submit(changed, SIZE)
+    after = grid.submit(changed)
     assert after["refused"] == []
     assert after["round"] == card["round"] + 1
     assert [cell["answer"] for cell in after["last"]] == ["yes"] + ["no"] * (SIZE - 3) + [None, "skip"]
@@ -146,13 +152,13 @@ def test_the_last_grid_is_corrected_in_one_go(grid):
 
 def test_before_there_is_a_hyperplane_a_grid_is_drawn_or_like_the_examples(grid):
     """Several at once, either way."""
-    card = grid.card(SIZE)
+    card = grid.card()
     assert card["notes"]["why"] == "random-start"
     assert len(set(items(card))) == SIZE
     project = grid.session.project
     seven = next(int(i) for i in project.pool.ids if truth_word(project, int(i)) == "yes")
     grid.session.add_examples([_png(project, seven)])
-    card = grid.card(SIZE)
+    card = grid.card()
     assert card["notes"]["why"] == "example"
     assert items(card)[0] == seven
     truths = [truth_word(project, item) for item in items(card)]
@@ -171,14 +177,14 @@ def test_card_and_grid_take_turns(grid):
     """Each chooses anew when its turn comes; rounds go on, and no answered item comes back."""
     session = grid.session
     label(session, 3)
-    card = grid.card(SIZE)
+    card = grid.card()
     assert card["round"] > 3
-    after = grid.submit(truly(grid, card), SIZE)
+    after = grid.submit(truly(grid, card))
     one = session.card()
     assert one["round"] == after["round"] + 1
     assert one["item"]["id"] not in {item for item, _ in stored(grid)}
     label(session, 2)
-    back = grid.card(SIZE)
+    back = grid.card()
     assert back["round"] == one["round"] + 3
     assert back["last"] == []
     assert not set(items(back)) & {item for item, _ in stored(grid)}
@@ -189,19 +195,23 @@ def test_the_strategy_and_the_size_can_be_changed(grid):
     submit_truly(grid, 2)
     wait_for_index(grid.session.project, "random")
     grid.session.set_strategy("random")
-    assert grid.card(SIZE)["notes"]["strategy"] == "random"
-    assert len(grid.card(20)["cells"]) == 20
-    assert len(grid.card(20)["cells"]) == 20
+    assert grid.card()["notes"]["strategy"] == "random"
+    grid.resize(20)
+    card = grid.card()
+    assert len(card["cells"]) == 20
+    grid.resize(20)
+    assert grid.card()["cells"] == card["cells"]
     for wrong in (0, 11, MOST + 1):
         with pytest.raises(InputError, match=f"from 12 to {MOST} items, got {wrong}"):
-            grid.card(wrong)
+            grid.resize(wrong)
 
 
 def test_nobody_else_is_shown_what_is_in_the_grid(project, grid):
     """Neither a card nor another grid."""
-    own = set(items(grid.card(MOST)))
-    other = project.grid(project.session(annotator="bob"))
-    assert own.isdisjoint(items(other.card(MOST)))
+    grid.resize(MOST)
+    own = set(items(grid.card()))
+    other = small_grid(project, project.session(annotator="bob"), MOST)
+    assert own.isdisjoint(items(other.card()))
     assert project.session(annotator="eve").card()["item"]["id"] not in own
 
 
@@ -209,13 +219,13 @@ def test_the_grid_is_shown_again_after_a_restart(tmp_path):
     """The same items, and the last grid can be corrected still; an answered grid is followed by the next."""
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
-        grid = project.grid(project.session())
+        grid = small_grid(project, project.session())
         before = submit_truly(grid, 2)
         key, session_id = project.key, grid.session.id
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)
-        grid = project.grid(project.session(session_id))
-        after = grid.card(SIZE)
+        grid = small_grid(project, project.session(session_id))
+        after = grid.card()
         assert (after["cells"], after["last"]) == (before["cells"], before["last"])
         assert after["history"] == before["history"]
         given = truly(grid, after)
@@ -224,27 +234,27 @@ def test_the_grid_is_shown_again_after_a_restart(tmp_path):
         project.log.append_answers(parse_answers(given, session=grid.session).records)
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)
-        grid = project.grid(project.session(session_id))
-        card = grid.card(SIZE)
+        grid = small_grid(project, project.session(session_id))
+        card = grid.card()
         assert [cell["id"] for cell in card["last"]] == items(after)
         assert not set(items(card)) & set(items(after))
-        assert grid.submit(given, SIZE)["cells"] == card["cells"]
+        assert grid.submit(given)["cells"] == card["cells"]
 
 
 def test_answers_are_acknowledged_although_the_next_grid_cannot_be_written(grid, monkeypatch):
     """A disk that fills up loses nothing; work goes on when there is room."""
-    given = truly(grid, grid.card(SIZE))
+    given = truly(grid, grid.card())
 
     def refuse(records):
         raise StorageError("the disk is full", "full")
 
     with monkeypatch.context() as full:
         full.setattr(grid.session.project.log, "record_selections", refuse)
-        card = grid.submit(given, SIZE)
+        card = grid.submit(given)
         assert len(card["acked"]) == SIZE
         assert card["cells"] == []
         assert "full" in card["message"]
-    card = grid.card(SIZE)
+    card = grid.card()
     assert len(card["cells"]) == SIZE
     assert card["message"] is None
 
@@ -256,13 +266,13 @@ def test_an_exhausted_pool_gives_what_is_left_and_then_says_so(workspace):
     project = workspace.project(workspace.create(NewProject("digits:110", "Is this a 7?")))
     while project.pool is None or not project.pool.complete:
         wait_for_index(project, "random")
-    grid = project.grid(project.session())
+    grid = small_grid(project, project.session(), 40)
     sizes = []
-    card = grid.card(40)
+    card = grid.card()
     while card["cells"]:
         sizes.append(len(card["cells"]))
-        assert grid.card(40)["cells"] == card["cells"]
-        card = grid.submit(marks(card, ["no"] * 40), 40)
+        assert grid.card()["cells"] == card["cells"]
+        card = grid.submit(marks(card, ["no"] * 40))
     assert sizes == [40, 40, 30]
     assert card["waiting"]["exhausted"]
 
@@ -272,9 +282,9 @@ def test_verify_replays_grids(tmp_path, monkeypatch):
     monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
-        grid = project.grid(project.session())
-        card = grid.card(SIZE)
-        card = grid.submit(marks(card, ["skip", "unsure", None, "no"]), SIZE)
+        grid = small_grid(project, project.session())
+        card = grid.card()
+        card = grid.submit(marks(card, ["skip", "unsure", None, "no"]))
         submit_truly(grid, 3)
         for strategy in ("exhaustive", "subsample", "bh-hash", "random", "margin-index", "mixture"):
             wait_for_index(project, strategy)
@@ -282,7 +292,7 @@ def test_verify_replays_grids(tmp_path, monkeypatch):
             card = submit_truly(grid, 2)
         last = card["last"][0]
         other = "no" if last["answer"] == "yes" else "yes"
-        grid.submit(marks({"cells": [last]}, [other], corrects=last["answer_id"]), SIZE)
+        grid.submit(marks({"cells": [last]}, [other], corrects=last["answer_id"]))
         label(grid.session, 2)
         grid.session.revisit_skipped()
         submit_truly(grid, 1)

@@ -13,9 +13,11 @@ export function isField(event) {
   return Boolean(input) && !["checkbox", "button", "submit", "file"].includes(input.type);
 }
 
+const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
+
 /** Whether an event may pick an option of one of Streamlit's pickers. */
 export function mayChoose(event) {
-  return event.key === "Enter" || event.composedPath().some((part) => part.role === "option");
+  return event.key === "Enter" || event.composedPath().some((part) => ["option", "radio"].includes(part.role));
 }
 
 /** Give the keys back to the page as soon as the picker that has the focus is closed. */
@@ -23,7 +25,7 @@ export async function releaseFocus() {
   for (let tries = 0; tries < 30; tries += 1) {
     await painted();
     const active = document.activeElement;
-    if (!active?.closest("[data-testid=stSelectbox]")) return;
+    if (!active?.closest(PICKERS)) return;
     if (active.getAttribute("aria-expanded") !== "true") {
       active.blur();
       return;

@@ -22,7 +22,7 @@ const ROWS = [
     parts: MARGIN_NAME,
     unit: "",
     write: fixed(7),
-    aside: (notes) => (notes.margin == null ? "after the first yes and no" : "0 is on the hyperplane"),
+    aside: (notes) => marginAside(notes),
     scale: Math.log,
   },
   {
@@ -52,6 +52,11 @@ const ROWS = [
     absent: (notes) => !notes.held_out,
   },
 ];
+
+function marginAside({ margin, furthest }) {
+  if (margin == null) return "after the first yes and no";
+  return furthest == null ? "0 is on the hyperplane" : `up to ${fixed(7)(furthest)}`;
+}
 
 const WHY = {
   "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
@@ -93,9 +98,10 @@ export class Notes {
   }
 
   #showChosen(notes, round, item) {
+    const those = notes.items > 1 ? `these ${notes.items}` : "this item";
     const [who, rest] = WHY[notes.why]?.(round) ?? [
       notes.strategy_label,
-      notes.awaited ? ` chose this item while ${notes.awaited} is prepared` : ` chose this item, round ${round}`,
+      notes.awaited ? ` chose ${those} while ${notes.awaited} is prepared` : ` chose ${those}, round ${round}`,
     ];
     const said = item ? `${notes.strategy} ${who}${rest}` : "";
     if (this.#chosen.dataset.written === said) return;

@@ -22,11 +22,17 @@ export class Outbox {
 
   /** Keep an answer until the server has it; returns its id. */
   add(answer) {
-    const id = newId();
+    return this.addAll([answer])[0];
+  }
+
+  /** Keep several answers, and hand them over in one go. */
+  addAll(answers) {
     const blank = { selection: null, undoes: null, corrects: null, time_taken_ms: null };
-    this.queue.add({ id, ...blank, browser_time: Date.now(), ...answer });
+    const browser_time = Date.now();
+    const kept = answers.map((answer) => ({ id: newId(), ...blank, browser_time, ...answer }));
+    for (const answer of kept) this.queue.add(answer);
     this.send();
-    return id;
+    return kept.map(({ id }) => id);
   }
 
   /** What the server says of answers; returns why some were refused, by id. */

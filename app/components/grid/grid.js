@@ -1,0 +1,324 @@
+// The labeling grid. It shows many images at once; what the person marks is sent in one go, and kept until the
+// server says that it is stored. Streamlit calls the default function again with each new payload; what must
+// outlive such a call is kept on the root element.
+
+import { showConcept, unfoldGuideline } from "../shared/concept.js";
+import { element, painted, say } from "../shared/dom.js";
+import { isField, mayChoose, releaseFocus } from "../shared/keys.js";
+import { Notes } from "../shared/notes.js";
+import { Outbox } from "../shared/outbox.js";
+import { Draft } from "./draft.js";
+import { Marks } from "./marks.js";
+import { Tiles } from "./tiles.js";
+
+const MARKS = { y: "yes", n: "no", s: "skip", m: "unsure", "?": "unsure" };
+const STEPS = { ArrowLeft: () => -1, ArrowRight: () => 1, ArrowUp: (columns) => -columns, ArrowDown: (columns) => columns };
+const COUNTED = [
+  ["no", "no"],
+  ["yes", "yes"],
+  ["skip", "skipped"],
+  ["unsure", "unsure"],
+  [null, "open"],
+];
+
+// Milliseconds.
+const DIM_GRID_AFTER = 150; // a wait longer than this is shown
+const PRESSED_FOR = 120; // how long a button shows that it was pressed
+const TELL_EVERY = 1000; // what is not saved yet
+const ASK_EVERY = 700; // while there is no image yet
+
+class Grid {
+  constructor(root) {
+    this.root = root;
+    this.card = root.querySelector(".card");
+    this.spoken = root.querySelector(".spoken");
+    this.placeholder = root.querySelector(".placeholder");
+    this.tiles = new Tiles(root.querySelector(".cells"));
+    this.notes = new Notes(this.card);
+    this.outbox = null;
+    this.refusal = null;
+    this.cells = []; // what is in view, or being loaded
+    this.isLast = false; // whether that is the last grid, back to be corrected
+    this.marks = new Marks([]);
+    this.paintedAt = null;
+    this.listen();
+    releaseFocus();
+  }
+
+  listen() {
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
+    for (const kind of ["keydown", "click"]) {
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
+    }
+    this.card.addEventListener("click", (event) => this.clicked(event), { signal });
+    window.addEventListener("online", () => this.outbox?.send(), { signal });
+    this.tellTimer = setInterval(() => this.showSaving(), TELL_EVERY);
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(this.root.querySelector(".cells"));
+    this.observer.observe(this.root.querySelector(".question"));
+  }
+
+  /** A question of several lines takes its room from the images, so that the buttons stay in view. */
+  fit() {
+    const question = this.root.querySelector(".question");
+    const line = parseFloat(getComputedStyle(question).lineHeight);
+    this.card.style.setProperty("--more-lines", `${Math.max(0, question.clientHeight - line)}px`);
+    this.tiles.fit();
+  }
+
+  close() {
+    this.abort.abort();
+    this.observer.disconnect();
+    this.outbox?.close();
+    clearInterval(this.tellTimer);
+    for (const timer of ["dim", "ask"]) clearTimeout(this[`${timer}Timer`]);
+  }
+
+  /** A new payload from the server. */
+  update(component) {
+    this.component = component;
+    this.data = component.data;
+    const { project, session, acked, refused, waiting } = this.data;
+    if (session !== this.session) this.begin(project, session);
+    for (const reason of this.outbox.settle(acked, refused).values()) this.refusal = reason;
+    showConcept(this.card, this.data.concept);
+    const { cells } = this.data;
+    if (namesOf(cells) !== this.current) this.showCurrent();
+    else {
+      this.showNotes();
+      this.refresh();
+    }
+    this.showSaving();
+    clearTimeout(this.askTimer);
+    if (imagesMayCome(waiting)) this.ask();
+  }
+
+  begin(project, session) {
+    this.session = session;
+    this.current = null;
+    this.draft = new Draft(project, session);
+    this.outbox?.close();
+    this.outbox = new Outbox(project, session, (answers) => this.component.setStateValue("pending", answers));
+  }
+
+  ask() {
+    this.askTimer = setTimeout(() => {
+      this.component.setStateValue("pending", this.outbox.queue.pending);
+      this.ask();
+    }, ASK_EVERY);
+  }
+
+  showSaving() {
+    if (!this.outbox) return;
+    this.card.dataset.saving = String(this.outbox.queue.own.length);
+    say(this.root.querySelector(".status"), this.outbox.sentence || this.refusal || this.data.message || "");
+  }
+
+  // What is in view
+
+  showCurrent() {
+    const { cells } = this.data;
+    this.current = namesOf(cells);
+    const given = new Map(this.outbox.queue.own.map(({ selection, answer }) => [selection, answer]));
+    const kept = given.size ? given : this.draft.of(cells);
+    this.paint(cells, new Marks(cells.map(() => null), cells.map((cell) => kept.get(cell.selection) ?? null)), false);
+  }
+
+  showLast() {
+    const { last } = this.data;
+    this.paint(last, new Marks(last.map((cell) => cell.answer)), true);
+  }
+
+  async paint(cells, marks, isLast) {
+    Object.assign(this, { cells, marks, isLast, paintedAt: null });
+    this.refresh();
+    if (!(await this.tiles.paint(cells))) return;
+    this.card.dataset.state = cells.length ? "shown" : "empty";
+    this.card.dataset.last = String(isLast);
+    say(this.placeholder, this.absence());
+    this.showNotes();
+    this.showMarks();
+    this.refresh();
+    await painted();
+    if (this.cells !== cells || !cells.length) return;
+    this.paintedAt = performance.now();
+    say(this.spoken, isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} images.`);
+    this.refresh();
+  }
+
+  absence() {
+    const { cells, waiting } = this.data;
+    if (cells.length || !waiting) return "";
+    if (waiting.exhausted) return "Every item has an answer.";
+    if (!waiting.done) return "The first images are being prepared…";
+    const whole = (value) => value.toLocaleString("en-US");
+    return `The first images are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
+  }
+
+  showNotes() {
+    const { notes, history, round, cells } = this.data;
+    const why = this.isLast ? "undo" : notes.why;
+    this.notes.show({ notes: { ...notes, why }, history, round, item: cells[0] });
+  }
+
+  showMarks() {
+    this.tiles.show(this.marks);
+    const counted = COUNTED.filter(([word]) => word !== "unsure" || this.marks.count(word));
+    const parts = counted.map(([word, said]) => element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${said}`));
+    this.root.querySelector(".marked").replaceChildren(...parts);
+  }
+
+  /** Whether answers are on their way: the grid that follows them will take this one's place. */
+  get sent() {
+    return this.outbox.queue.own.length > 0;
+  }
+
+  get canMark() {
+    return this.paintedAt !== null && !this.sent;
+  }
+
+  /** Say in attributes what may be done now; the style sheet and the tests read them. */
+  refresh() {
+    const { changed, canUndo, open } = this.marks;
+    this.card.dataset.answerable = String(this.canMark);
+    this.card.dataset.painted = this.paintedAt === null ? "" : this.cells.map((cell) => cell.id).join(" ");
+    if (!this.sent) {
+      clearTimeout(this.dimTimer);
+      this.card.removeAttribute("data-waiting");
+    }
+    const usable = {
+      "[data-send]": this.canMark && changed.length > 0,
+      "[data-undo]": this.canMark && (canUndo || this.isLast || this.data.last.length > 0),
+      "[data-rest=no]": this.canMark && open > 0,
+      "[data-rest=yes]": this.canMark && open > 0,
+    };
+    for (const [button, is] of Object.entries(usable)) {
+      this.root.querySelector(button).setAttribute("aria-disabled", String(!is));
+    }
+    say(this.root.querySelector("[data-send] span"), `${this.isLast ? "Correct" : "Send"} ${changed.length}`);
+    const back = this.isLast ? "Go on" : this.data.last.length ? "Last grid" : "Undo";
+    say(this.root.querySelector("[data-undo] span"), canUndo ? "Undo" : back);
+  }
+
+  // What the person does
+
+  changeMarks(change) {
+    if (!this.canMark) return;
+    change(this.marks);
+    for (const place of this.tiles.missing) {
+      if (this.marks.words[place] !== "skip") this.marks.words[place] = null;
+    }
+    if (!this.isLast) this.draft.keep(this.cells, this.marks.words);
+    this.showMarks();
+    this.tiles.follow(this.marks.cursor);
+    this.refresh();
+  }
+
+  mark(word) {
+    const { alt } = this.cells[this.marks.cursor] ?? {};
+    this.changeMarks((marks) => marks.mark(word));
+    say(this.spoken, `${alt}: ${word}.`);
+  }
+
+  markRest(word) {
+    this.flash(`[data-rest=${word}]`);
+    this.changeMarks((marks) => marks.markRest(word));
+  }
+
+  move(step) {
+    const to = this.marks.cursor + step;
+    if (to < 0 || to >= this.cells.length) return;
+    this.marks.cursor = to;
+    this.showMarks();
+    this.tiles.follow(to);
+  }
+
+  /** Take back the last step; before the first one, go back to the last grid, and from there on to this one. */
+  undo() {
+    if (!this.canMark) return;
+    this.flash("[data-undo]");
+    if (this.marks.canUndo) this.changeMarks((marks) => marks.undo());
+    else if (this.isLast) this.showCurrent();
+    else if (this.data.last.length) this.showLast();
+  }
+
+  send() {
+    const places = this.marks.changed;
+    if (!this.canMark || !places.length) return;
+    this.flash("[data-send]");
+    const time_taken_ms = Math.round((performance.now() - this.paintedAt) / places.length);
+    const answers = places.map((place) => {
+      const { id: item, selection, answer_id: corrects } = this.cells[place];
+      return { item, selection, answer: this.marks.words[place], corrects, time_taken_ms };
+    });
+    this.draft.drop();
+    this.refusal = null;
+    this.outbox.addAll(answers);
+    say(this.spoken, `${answers.length} sent.`);
+    this.showSaving();
+    this.refresh();
+    this.dimTimer = setTimeout(() => this.card.setAttribute("data-waiting", ""), DIM_GRID_AFTER);
+  }
+
+  flash(selector) {
+    const button = this.root.querySelector(selector);
+    if (button.getAttribute("aria-disabled") === "true") return;
+    button.classList.add("pressed");
+    setTimeout(() => button.classList.remove("pressed"), PRESSED_FOR);
+  }
+
+  keyPressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
+    const action = this.actionOf(event);
+    if (!action) return;
+    event.preventDefault();
+    const isStep = event.key in STEPS;
+    if (!event.repeat || isStep) action();
+  }
+
+  /** What a key does; Enter on a button that is no image is that button's. */
+  actionOf(event) {
+    const key = event.key.toLowerCase();
+    const word = MARKS[key];
+    if (event.key in STEPS) return () => this.move(STEPS[event.key](this.tiles.columns));
+    if (event.shiftKey && (word === "yes" || word === "no")) return () => this.markRest(word);
+    if (word) return () => this.mark(word);
+    if (key === "u" || key === "backspace") return () => this.undo();
+    if (key === "escape" && this.isLast) return () => this.showCurrent();
+    const [target] = event.composedPath();
+    const isOwn = this.tiles.placeOf(target) >= 0 || target === document.body;
+    if (key === "enter" && isOwn) return () => this.send();
+    return null;
+  }
+
+  clicked(event) {
+    const place = this.tiles.placeOf(event.target);
+    const button = event.target.closest("[data-rest],[data-undo],[data-send],.guideline");
+    if (place >= 0) this.changeMarks((marks) => marks.turn(place));
+    else if (button?.matches(".guideline")) unfoldGuideline(button);
+    else if (button?.dataset.rest) this.markRest(button.dataset.rest);
+    else if (button?.matches("[data-undo]")) this.undo();
+    else if (button) this.send();
+  }
+}
+
+/** Whether images will come without anybody's doing. */
+function imagesMayCome(waiting) {
+  return waiting !== null && (!waiting.exhausted || waiting.done < waiting.total);
+}
+
+function namesOf(cells) {
+  return cells.map((cell) => cell.selection).join(" ");
+}
+
+export default function (component) {
+  const root = component.parentElement;
+  root.marginaliaGrid ??= new Grid(root);
+  root.marginaliaGrid.update(component);
+  return () => {
+    root.marginaliaGrid?.close();
+    root.marginaliaGrid = null;
+  };
+}
