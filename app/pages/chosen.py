@@ -31,6 +31,11 @@ def chosen_session(project: Project) -> LabelingSession:
     sessions = st.session_state.setdefault("sessions", {})
     concept = st.session_state.get(("concept", project.key))
     wanted = st.query_params.get("session") or sessions.get((project.key, concept))
+    before, after = st.session_state.get(("opened", project.key), (None, None))
+    if before is not None and wanted == before:
+        wanted = after
+    elif before is not None:
+        del st.session_state["opened", project.key]
     session = project.session(wanted, concept)
     sessions[project.key, session.concept.record.id] = session.id
     sessions[project.key, None] = session.id
@@ -39,10 +44,13 @@ def chosen_session(project: Project) -> LabelingSession:
 
 
 def open_session(project: Project, session: LabelingSession) -> None:
-    """Go on with this session, whatever the address named before."""
+    """Go on with this session instead of the one in the address; for callbacks.
+
+    What the browser sends before it knows still names the other one: until it doesn't, it is overruled.
+    """
+    st.session_state["opened", project.key] = (st.query_params.get("session"), session.id)
     st.session_state["concept", project.key] = session.concept.record.id
     put_into_address("session", session.id)
-    st.rerun()
 
 
 def put_into_address(name: str, value: str) -> None:

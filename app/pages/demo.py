@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -25,58 +25,80 @@ def demo(project: Project, session: LabelingSession) -> None:
     if not autopilot.can_answer(project, session.concept.record):
         return
     with st.popover("Demo", icon=":material/play_circle:", key=f"demo-{session.id}"):
-        try:
-            if autopilot.is_autopilot(session):
-                leave_autopilot(project, session)
-            else:
-                offer_autopilot(project, session)
-            offer_fresh_start(project, session)
-        except (InputError, StorageError) as error:
-            st.error(str(error))
+        if trouble := st.session_state.pop(("trouble", session.id), None):
+            st.error(trouble)
+        if autopilot.is_autopilot(session):
+            leave_autopilot(project, session)
+        else:
+            offer_autopilot(project, session)
+        offer_fresh_start(project, session)
 
 
 def offer_autopilot(project: Project, session: LabelingSession) -> None:
     """Let the simulated annotator label, apart from people's labels unless they ask."""
     st.caption("The autopilot knows the truth, and answers for you.")
     together = st.toggle("Add its answers to the labels here", key="together")
-    if st.button("Watch the autopilot", width="stretch"):
+
+    def watch() -> None:
         concept = session.concept.record
         if not together:
             concept = autopilot.own_concept(project, concept)
-        st.session_state["by hand", project.key] = session.id
-        flown = st.session_state.get((AUTOPILOT, project.key, concept.id))
-        other = project.session(flown, concept.id, AUTOPILOT)
-        st.session_state[AUTOPILOT, project.key, concept.id] = other.id
-        other.set_strategy(session.strategy)
-        open_session(project, other)
+        st.session_state["by hand", project.key, session.concept.record.id] = session.id
+        before = st.session_state.get((AUTOPILOT, project.key, concept.id))
+        its_own = project.session(before, concept.id, AUTOPILOT)
+        st.session_state[AUTOPILOT, project.key, concept.id] = its_own.id
+        its_own.set_strategy(session.strategy)
+        open_session(project, its_own)
+
+    action("Watch the autopilot", watch, session)
 
 
 def leave_autopilot(project: Project, session: LabelingSession) -> None:
     """Back to one's own labels."""
     st.caption("The autopilot answers here, under its own name.")
-    if st.button("Label by hand again", width="stretch"):
+
+    def leave() -> None:
         concept = autopilot.peoples_concept(project, session.concept.record)
-        before = st.session_state.get(("by hand", project.key))
+        before = st.session_state.get(("by hand", project.key, concept.id))
         open_session(project, project.session(before, concept.id))
+
+    action("Label by hand again", leave, session)
 
 
 def offer_fresh_start(project: Project, session: LabelingSession) -> None:
     """The same question without labels, once it is confirmed."""
     asked = ("afresh", session.id)
 
-    def ask(whether: bool) -> None:
-        st.session_state[asked] = whether
+    def ask() -> None:
+        st.session_state[asked] = True
+
+    def keep_on() -> None:
+        st.session_state[asked] = False
+
+    def begin() -> None:
+        keep_on()
+        fresh = start_afresh(project, session.concept.record)
+        open_session(project, project.session(None, fresh.id))
 
     if not st.session_state.get(asked):
-        st.button("Start afresh for the next audience…", width="stretch", on_click=ask, args=(True,))
+        action("Start afresh for the next audience…", ask, session)
         return
     st.caption(words.put_away(session.concept.catch_up().counts.answered))
     with st.container(horizontal=True):
-        st.button("Keep on", width="stretch", on_click=ask, args=(False,))
-        if st.button("Start afresh", width="stretch"):
-            ask(False)
-            fresh = start_afresh(project, session.concept.record)
-            open_session(project, project.session(None, fresh.id))
+        action("Keep on", keep_on, session)
+        action("Start afresh", begin, session)
+
+
+def action(label: str, act: Callable[[], None], session: LabelingSession) -> None:
+    """A button. What it does is done before the page is drawn: nothing that comes meanwhile gets between."""
+
+    def attempt() -> None:
+        try:
+            act()
+        except (InputError, StorageError) as error:
+            st.session_state["trouble", session.id] = str(error)
+
+    st.button(label, width="stretch", on_click=attempt)
 
 
 def on_show(

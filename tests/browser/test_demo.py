@@ -32,7 +32,7 @@ def session_of(page: Page) -> str:
 def choose(page: Page, button: str, **exactly: Any) -> None:
     """Press a button of the menu for demos, which is opened if need be; another session follows."""
     before = session_of(page)
-    if not page.get_by_role("button", name=button, **exactly).is_visible():
+    if not page.get_by_test_id("stPopoverBody").is_visible():
         page.get_by_role("button", name="Demo").click()
     page.get_by_role("button", name=button, **exactly).click()
     page.wait_for_function("before => !location.search.includes(before)", arg=before)

@@ -18,7 +18,7 @@ export class Autopilot {
   #run = controlButton("run", "p");
   #step = controlButton("step", ".");
   #pace;
-  #said = element("output", { className: "aside" });
+  #said = element("span", { className: "aside" });
   #answers = new Map(); // the truth, by item
   #isRunning = false;
   #due = 0;
