@@ -1,0 +1,114 @@
+"""Whatever happens between browser and server: what was answered is stored, on its item, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.browser.labeling import Labeling
+from tests.browser.proxy import Proxy
+from tests.browser.served import Server
+
+WORDS = {"y": "yes", "n": "no", "s": "skip", "m": "unsure"}
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    made = Proxy(server.port)
+    yield made
+    made.close()
+
+
+def given(labeling: Labeling, after: int = 0) -> list[tuple[int, str]]:
+    """The answers that the card took: presses that met a painted image."""
+    met = [press for press in labeling.presses()[after:] if press[2] == "true" and press[0] in WORDS]
+    return [(int(item), WORDS[key]) for key, item, _ in met]
+
+
+def stored(server: Server, session: str) -> list[tuple[int, str]]:
+    rows = server.answers(session)
+    assert all(row["item"] == row["shown"] for row in rows)
+    return [(row["item"], row["answer"]) for row in rows]
+
+
+def test_a_connection_cut_for_five_seconds_loses_nothing(
+    server: Server, proxy: Proxy, context: BrowserContext
+) -> None:
+    """Keys go on being pressed; what the card took meanwhile is stored as soon as the connection is back."""
+    labeling = Labeling(context.new_page(), f"{proxy.url}/?project=digits&session=new")
+    for key in "yny":
+        labeling.press(key)
+    labeling.wait_for_what_follows()
+    proxy.cut()
+    for turn in range(25):
+        labeling.page.keyboard.press("nyns"[turn % 4])
+        labeling.page.wait_for_timeout(200)
+    assert len(given(labeling)) > 3
+    assert int(labeling.card.get_attribute("data-saving") or 0) > 0
+    proxy.mend()
+    labeling.wait()
+    labeling.press("y")
+    assert stored(server, labeling.session) == given(labeling)
+
+
+@pytest.mark.parametrize("gap", [0, 20, 50])
+def test_a_burst_of_forty_is_stored_as_it_was_taken(server: Server, labeling: Labeling, gap: int) -> None:
+    """At once, and at two paces that no person has."""
+    for turn in range(40):
+        labeling.page.keyboard.press("ny"[turn % 2])
+        labeling.page.wait_for_timeout(gap)
+    labeling.wait()
+    assert stored(server, labeling.session) == given(labeling) != []
+
+
+def test_the_back_button_comes_back_to_the_same_session(server: Server, labeling: Labeling) -> None:
+    """Answers of just before are there, and go on."""
+    labeling.press("y")
+    first = given(labeling)
+    session = labeling.session
+    labeling.page.keyboard.press("n")
+    first += [given(labeling)[-1]]
+    labeling.page.goto(f"{server.url}/projects")
+    expect(labeling.page.get_by_role("heading", name="Projects")).to_be_visible()
+    labeling.page.go_back()
+    labeling.wait()
+    assert labeling.session == session
+    labeling.press("s")
+    assert stored(server, session) == first + given(labeling)
+
+
+def test_two_tabs_on_one_session_store_each_item_once(server: Server, labeling: Labeling) -> None:
+    """Both show the same image: the first answer counts, the second is told so; then each goes on."""
+    labeling.press("y")
+    other = Labeling(labeling.page.context.new_page(), labeling.page.url)
+    assert other.item == labeling.item
+    labeling.press("n")
+    other.press("y")
+    expect(other.page.locator(".status")).to_contain_text("answered already")
+    for key in "nys":
+        labeling.press(key)
+        other.press(key)
+    rows = stored(server, labeling.session)
+    assert max(Counter(item for item, _ in rows).values()) == 1
+    assert set(rows) <= set(given(labeling)) | set(given(other))
+
+
+def test_a_reload_between_answer_and_acknowledgement_stores_it_once(
+    server: Server, proxy: Proxy, context: BrowserContext
+) -> None:
+    """The connection is cut, the page reloaded when it is back: what was kept in the browser is sent."""
+    labeling = Labeling(context.new_page(), f"{proxy.url}/?project=digits&session=new")
+    labeling.press("y")
+    labeling.wait_for_what_follows()
+    proxy.cut()
+    for key in "ny":
+        labeling.page.keyboard.press(key)
+    expect(labeling.card).not_to_have_attribute("data-saving", "0")
+    taken = given(labeling)
+    proxy.mend()
+    labeling.page.reload()
+    labeling.wait()
+    assert stored(server, labeling.session) == taken
