@@ -395,7 +395,7 @@ def bench_positives(
 @click.option(
     "--mode",
     "modes",
-    type=click.Choice(["paced", "burst"]),
+    type=click.Choice(["paced", "burst", "fallback"]),
     multiple=True,
     help="Only this one; repeat it for several.",
 )

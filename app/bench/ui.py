@@ -39,9 +39,9 @@ from storage import AnswerRecord, Concepts, Database, LabelLog, new_id
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-Mode = Literal["paced", "burst"]
+Mode = Literal["paced", "burst", "fallback"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""An answer whenever the pace says so, or bursts of key presses."""
+"""Answers at the pace; bursts of key presses; answers at the pace to the page of plain buttons."""
 
 BURST = 40
 GAPS_MS = (0, 20, 50)
@@ -53,17 +53,30 @@ START_SECONDS = 180
 
 WATCH = """
     window.given = [];
+    const host = '[data-testid=stBidiComponentIsolated]';
+    const card = () => document.querySelector(host)?.shadowRoot?.querySelector('.card');
+    const image = () => card()?.querySelector('.frame img') ?? document.querySelector('.m-plain img');
+    window.inView = () => {
+        const shown = image();
+        if (!shown) return null;
+        if (card()) {
+            const { paintedItem: item, paintedSelection: selection, answerable, saving } = card().dataset;
+            return { item, selection, takesAnswers: answerable === 'true', isSaved: saving === '0' };
+        }
+        const { item, selection } = shown.closest('.m-plain').dataset;
+        const isNew = window.given.every((press) => press.selection !== selection);
+        const takesAnswers = isNew && getComputedStyle(shown).opacity === '1';
+        return { item, selection, takesAnswers, isSaved: isNew };
+    };
     document.addEventListener('keydown', (event) => {
-        const host = document.querySelector('[data-testid=stBidiComponentIsolated]');
-        const card = host?.shadowRoot.querySelector('.card');
-        if (!card || event.repeat || card.dataset.answerable !== 'true') return;
-        const frame = card.querySelector('.frame');
-        const before = frame.querySelector('img');
-        const { paintedItem, paintedSelection } = card.dataset;
-        const press = { item: Number(paintedItem), selection: paintedSelection, ms: null };
+        const { item, selection, takesAnswers } = window.inView() ?? {};
+        if (event.repeat || !takesAnswers) return;
+        const before = image();
+        const press = { item: Number(item), selection, ms: null };
         window.given.push(press);
         const look = () => requestAnimationFrame(() => {
-            if (frame.querySelector('img') === before) return look();
+            const after = image();
+            if (!after || after === before) return look();
             const channel = new MessageChannel();
             channel.port1.onmessage = () => { press.ms = performance.now() - event.timeStamp; };
             channel.port2.postMessage(null);
@@ -124,6 +137,9 @@ def measure_ui(pool: Pool, plan: Plan, folder: Path | None, done: Callable[[dict
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
                 page.add_init_script(WATCH)
                 page.goto(url)
+                if mode == "fallback":
+                    _wait_until_prepared(page)
+                    page.goto(f"{page.url}&plain=1")
                 given = _label(page, mode, pool, pool.classes.index(positive), plan)
                 page.close()
             done({"mode": mode, **_row(project, given), **_circumstances(pool, plan)})
@@ -200,16 +216,15 @@ def _is_healthy(url: str) -> bool:
 
 def _label(page: Page, mode: Mode, pool: Pool, positive: int, plan: Plan) -> list[dict[str, Any]]:
     """Let the simulated annotator press keys; returns what the page took for answers."""
-    _wait(page)
-    page.locator(".st-key-growth").wait_for(state="hidden", timeout=PATIENCE_MS)
+    _wait_until_prepared(page)
 
     def key() -> str:
-        painted = page.locator(".card").get_attribute("data-painted-item")
-        return KEYS[bool(is_positive(pool.truth([int(painted or 0)]), positive)[0])]
+        painted = int(page.evaluate("window.inView().item"))
+        return KEYS[bool(is_positive(pool.truth([painted]), positive)[0])]
 
-    if mode == "paced":
+    if mode != "burst":
         for _ in range(plan.n_answers):
-            page.wait_for_selector(".card[data-answerable=true]", timeout=PATIENCE_MS)
+            page.wait_for_function("window.inView()?.takesAnswers", timeout=PATIENCE_MS)
             page.wait_for_timeout(1000 * plan.pace)
             page.keyboard.press(key())
     else:
@@ -224,9 +239,15 @@ def _label(page: Page, mode: Mode, pool: Pool, positive: int, plan: Plan) -> lis
     return found
 
 
+def _wait_until_prepared(page: Page) -> None:
+    _wait(page)
+    page.locator(".st-key-growth").wait_for(state="hidden", timeout=PATIENCE_MS)
+
+
 def _wait(page: Page) -> None:
     """Until an image may be answered, and all is saved."""
-    page.wait_for_selector(".card[data-answerable=true][data-saving='0']", timeout=PATIENCE_MS)
+    ready = "(shown => shown?.takesAnswers && shown.isSaved)(window.inView())"
+    page.wait_for_function(ready, timeout=PATIENCE_MS)
 
 
 def _row(project: Path, given: Sequence[dict[str, Any]]) -> dict[str, Any]:
