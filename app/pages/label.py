@@ -43,39 +43,30 @@ def main() -> None:
         return
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
-<<<<<<< HEAD
-        settings(project, session)
+        if not is_one_at_a_time(session):
+            pick_view(view)
+        settings(project, session, view)
         if not plain_is_wanted():
             demo(project, session)
         # A page that runs again by itself may swallow the press of a plain button.
         is_still = plain_is_wanted() and project.pool is not None
         if not is_still and (project.build_progress() or awaited_index(project, session)):
-=======
-        if not is_autopilot(session):
-            pick_view(view)
-        settings(project, session, view)
-        demo(project, session)
-        if project.build_progress() or awaited_index(project, session):
->>>>>>> 044fe0b (page)
             with st.container(key="growth"):
                 watch(project, session)
         st.space("stretch")
         pick_strategy(project, session)
     with st.container(key="card"):
-<<<<<<< HEAD
         if plain_is_wanted():
             show_plain(session)
         else:
-            show_card(project, session)
+            show_card(project, view)
             offer_plain()
-=======
-        show_card(project, view)
 
 
 def chosen_view(project: Project, session: LabelingSession) -> View:
     """One item at a time, or as many in a grid as the address says."""
     wanted = st.query_params.get("grid") or st.session_state.get("grid")
-    if not wanted or is_autopilot(session):
+    if not wanted or is_one_at_a_time(session):
         return session
     if not wanted.isdecimal():
         raise InputError(f"grid in the address must be how many items a grid shows, got {wanted!r}")
@@ -83,6 +74,11 @@ def chosen_view(project: Project, session: LabelingSession) -> View:
     grid.resize(int(wanted))
     show_in_grid(wanted)
     return grid
+
+
+def is_one_at_a_time(session: LabelingSession) -> bool:
+    """Plain buttons and the autopilot know no grid."""
+    return plain_is_wanted() or is_autopilot(session)
 
 
 def show_in_grid(size: str | None) -> None:
@@ -105,7 +101,6 @@ def pick_view(view: View) -> None:
     st.segmented_control(
         "Show", ["One", "Grid"], key="view", on_change=picked, required=True, label_visibility="collapsed"
     )
->>>>>>> 044fe0b (page)
 
 
 def pick_strategy(project: Project, session: LabelingSession) -> None:
