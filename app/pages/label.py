@@ -60,7 +60,8 @@ def main() -> None:
             show_plain(session)
         else:
             show_card(project, view)
-            offer_plain()
+            if view is session:
+                offer_plain()
 
 
 def chosen_view(project: Project, session: LabelingSession) -> View:
