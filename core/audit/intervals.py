@@ -3,7 +3,9 @@
 The items that the query strategy did not ask for (`core.audit.pass_over`) are divided by the score of the
 classifier as it is now (`core.audit.bands`); how many each band has is known. Its share of yes is the
 weighted mean of its audited items, the weights being 1 / inclusion probability. Sums over the bands of each
-side of the hyperplane give true and false positives and false negatives.
+side of the hyperplane give true and false positives and false negatives. These sums, precision and prevalence
+are unbiased. Recall is a ratio: where the audit meets hardly a yes below the hyperplane its estimate is
+mostly too high, now and then far too low, and the interval is what to read.
 
 Normal approximations fail at few positives, and recall is a ratio with few of them in both parts. Webber [1]_
 compares the methods and recommends posteriors: what is unknown in each part of the pool is beta-binomial with
