@@ -43,7 +43,7 @@ def main() -> None:
         return
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session)
-        if not is_one_at_a_time(session):
+        if not (is_one_at_a_time(session) or plain_is_wanted()):
             pick_view(view)
         settings(project, session, view)
         if not plain_is_wanted():

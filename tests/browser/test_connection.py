@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
+from tests.browser.kills import is_sound, kill_and_label
 from tests.browser.labeling import Labeling
 from tests.browser.proxy import Proxy
 from tests.browser.served import Server
@@ -112,3 +113,9 @@ def test_a_reload_between_answer_and_acknowledgement_stores_it_once(
     labeling.page.reload()
     labeling.wait()
     assert stored(server, labeling.session) == taken
+
+
+def test_a_server_killed_at_random_moments_loses_nothing(server: Server, labeling: Labeling) -> None:
+    """Three times, in the middle of presses; `tests.browser.kills` does it a hundred times."""
+    found = kill_and_label(server, labeling, kills=3, seed=0)
+    assert is_sound(found), found
