@@ -14,7 +14,7 @@ from core.pool import Pool
 class NameSearch:
     """Finds items by name. The first search collects the names, and later ones those that came since.
 
-    That takes about a second for a million items, then a search a few hundredths.
+    That takes about a second for a million items.
     """
 
     def __init__(self) -> None:
