@@ -1,9 +1,10 @@
 """The most likely positive items: the furthest on the positive side of the hyperplane.
 
-Of a rare class, the items nearest to the hyperplane are nearly all negative, however well they teach where it
-should be. Asking about the greatest wᵀx + b finds positives first: the greedy "one-step" search of [1], and
-the "most positive" selection of relevance feedback [2]. It teaches less about the boundary: the items that it
-asks about are those of which the classifier is most certain.
+Asking about the greatest wᵀx + b is the greedy "one-step" search for positives of [1], and the "most
+positive" selection of relevance feedback [2]. Where many items lie on the positive side, it finds positives
+that the nearest items are not, and teaches less about the boundary: it asks about those of which the
+classifier is most certain. Where hardly any does, as with a class of 0.5 % and few labels, the items on top
+are the nearest ones too, and it asks what a search for the margin would (`marginalia bench positives`).
 
 References
 ----------

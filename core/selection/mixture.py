@@ -1,8 +1,8 @@
 """A mixture: every item is chosen by one of several strategies, drawn with adjustable shares.
 
-Items near the hyperplane teach most about where it should be, likely positives bring the examples of a rare
-class without which it can't be anywhere near, and random items reach what the classifier would never ask
-about. Osugi et al. [1] toss a coin in each round for the same reason, to balance what is known against what
+Items near the hyperplane teach most about where it should be, likely positives are the yes that somebody
+looks for, and random items reach what the classifier would never ask about, at the price of what they cost.
+Osugi et al. [1] toss a coin in each round for the same reason, to balance what is known against what
 is not; here the coin's odds are the user's.
 
 References
