@@ -4,7 +4,7 @@
 
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { element, painted, say } from "../shared/dom.js";
-import { isField, mayChoose, releaseFocus } from "../shared/keys.js";
+import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Outbox } from "../shared/outbox.js";
 import { Draft } from "./draft.js";
@@ -30,6 +30,7 @@ const ASK_EVERY = 700; // while there is no image yet
 class Grid {
   constructor(root) {
     this.root = root;
+    root.host?.setAttribute("data-runs", ""); // the page then offers no plain buttons instead
     this.card = root.querySelector(".card");
     this.spoken = root.querySelector(".spoken");
     this.placeholder = root.querySelector(".placeholder");
@@ -81,7 +82,7 @@ class Grid {
     this.component = component;
     this.data = component.data;
     const { project, session, acked, refused, waiting } = this.data;
-    if (session !== this.session) this.begin(project, session);
+    if (session !== this.session || !hasKeys(this)) this.begin(project, session);
     for (const reason of this.outbox.settle(acked, refused).values()) this.refusal = reason;
     showConcept(this.card, this.data.concept);
     const { cells } = this.data;
@@ -95,7 +96,9 @@ class Grid {
     if (imagesMayCome(waiting)) this.ask();
   }
 
+  /** Also where another component had its turn: it may have left answers in the queue. */
   begin(project, session) {
+    takeKeys(this);
     this.session = session;
     this.current = null;
     this.draft = new Draft(project, session);
@@ -270,6 +273,7 @@ class Grid {
   }
 
   keyPressed(event) {
+    if (!hasKeys(this)) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
     const action = this.actionOf(event);
     if (!action) return;

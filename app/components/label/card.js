@@ -3,7 +3,7 @@
 // outlive such a call is kept on the root element.
 
 import { element, newId, painted, say } from "../shared/dom.js";
-import { isField, mayChoose, releaseFocus } from "../shared/keys.js";
+import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Queue } from "../shared/queue.js";
 import { Ahead, picture } from "./ahead.js";
@@ -107,7 +107,7 @@ class Card {
     this.component = component;
     this.data = component.data;
     const { project, session, acked, refused } = this.data;
-    if (this.data.session !== this.session) this.begin(project, session);
+    if (this.data.session !== this.session || !hasKeys(this)) this.begin(project, session);
     this.settle(acked, refused);
     this.showConcept();
     this.showItem();
@@ -119,7 +119,9 @@ class Card {
     else if (this.data.next_is_coming || this.data.check?.is_coming) this.poll(POLL_AHEAD);
   }
 
+  /** Also where another component had its turn: it may have left answers in the queue. */
   begin(project, session) {
+    takeKeys(this);
     this.session = session;
     this.view = this.item = null;
     this.queue = new Queue(project, session);
@@ -346,6 +348,7 @@ class Card {
   }
 
   keyPressed(event) {
+    if (!hasKeys(this)) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
     const action = KEYS[event.key.toLowerCase()];
     if (event.repeat) {

@@ -15,6 +15,15 @@ export function isField(event) {
 
 const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
 
+/** Let the component that came last have the keys: the one before it stays in the page for a moment. */
+export function takeKeys(owner) {
+  document.marginaliaKeys = owner;
+}
+
+export function hasKeys(owner) {
+  return document.marginaliaKeys === owner;
+}
+
 /** Whether an event may pick an option of one of Streamlit's pickers. */
 export function mayChoose(event) {
   return event.key === "Enter" || event.composedPath().some((part) => ["option", "radio"].includes(part.role));
