@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests import chromium
 from tests.browser.labeling import Labeling
@@ -28,6 +28,9 @@ from tests.browser.served import Server, free_port
 WORDS = {"y": "yes", "n": "no", "s": "skip", "m": "unsure"}
 LONGEST_SECONDS = 2.0
 """Of the presses before a kill."""
+
+LONGEST_RETURN_MS = 120_000
+"""After a slow start: a page that has tried in vain for long tries again only every minute."""
 
 
 def kill_and_label(server: Server, labeling: Labeling, kills: int, seed: int) -> dict[str, Any]:
@@ -43,6 +46,7 @@ def kill_and_label(server: Server, labeling: Labeling, kills: int, seed: int) ->
         for _ in range(rng.randrange(4)):
             labeling.page.keyboard.press(rng.choice("yn"))
         server.start()
+        expect(labeling.card).to_have_attribute("data-saving", "0", timeout=LONGEST_RETURN_MS)
         labeling.wait()
     return compare(server, labeling)
 
