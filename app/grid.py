@@ -156,6 +156,7 @@ class GridSession:
         given = log.recent_answers(concept.id, MOST, session_id=self.session.id) if self.last else []
         return card | {
             "cells": self._cells(self.shown, {}),
+            "last_round": self.last[0].round if self.last else 0,
             "last": self._cells(self.last, {answer.item: answer for answer in given}),
         }
 

@@ -13,6 +13,7 @@ from tests.browser.served import Server
 
 PAGES = {
     "label": ("?project=digits&session={}", ".card[data-answerable=true]"),
+    "grid": ("?project=digits&session={}&grid=28", ".card.grid[data-answerable=true]"),
     "plain": ("?project=digits&session={}&plain=1", ".m-plain img"),
     "projects": ("projects", ".st-key-new"),
     "review": ("review?project=digits&session={}", "[data-testid=stBidiComponentIsolated]"),

@@ -161,8 +161,9 @@ class Grid {
   }
 
   showNotes() {
-    const { notes, history, round, cells } = this.data;
+    const { notes, history, cells } = this.data;
     const why = this.isLast ? "undo" : notes.why;
+    const round = this.isLast ? this.data.last_round : this.data.round;
     this.notes.show({ notes: { ...notes, why }, history, round, item: cells[0] });
   }
 
