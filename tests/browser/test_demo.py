@@ -66,6 +66,13 @@ def run(flying: Labeling, answers: int) -> None:
     flying.wait()
 
 
+def run_to_a_hyperplane(flying: Labeling) -> None:
+    """Let it answer until there is a yes and a no, however many random items that takes."""
+    check = flying.page.get_by_role("button", name="Check against a full scan")
+    while not check.is_visible():
+        run(flying, 4)
+
+
 def left(labeling: Labeling) -> int:
     return int(labeling.page.locator(".counts .left b").inner_text().replace(",", ""))
 
@@ -175,7 +182,7 @@ def test_it_goes_on_with_peoples_labels_if_they_ask(server: Server, labeling: La
 
 def test_what_is_in_view_is_checked_against_a_full_scan(flying: Labeling) -> None:
     """The note is about the number in view, and about no other item."""
-    run(flying, 12)
+    run_to_a_hyperplane(flying)
     margin = flying.page.locator(".rows .value").nth(1).inner_text()
     flying.page.get_by_role("button", name="Check against a full scan").click()
     note = flying.page.locator(".full-scan .note")
@@ -190,7 +197,7 @@ def test_what_is_in_view_is_checked_against_a_full_scan(flying: Labeling) -> Non
 
 def test_a_running_autopilot_holds_still_to_be_checked(flying: Labeling) -> None:
     """What is checked is what stays in view."""
-    run(flying, 8)
+    run_to_a_hyperplane(flying)
     flying.page.get_by_role("button", name="Run").click()
     flying.page.wait_for_timeout(500)
     flying.page.get_by_role("button", name="Check against a full scan").click()
