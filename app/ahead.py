@@ -7,11 +7,12 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from app.selecting import Chosen, Occasion, select_items
+from app.training import AUDIT
 from core.errors import InputError
 from core.selection import PoolExhausted
 from storage import Counts, SelectionRecord, Standing, StorageError
@@ -117,8 +118,9 @@ class Lookahead:
         for word in WORDS:
             if self._cancelled:
                 return {}
-            standing = self._concept.supposing(self.shown.item, self._annotator, word)
-            supposed = {"selection": self.shown.id, "answer": word}
+            item, trains = self.shown.item, AUDIT not in self.shown.parameters
+            standing = self._concept.supposing(item, self._annotator, word, trains=trains)
+            supposed = {"selection": self.shown.id, "item": item, "answer": word, "trains": trains}
             same = next((chosen for other, chosen in known if self._are_alike(other, standing)), None)
             try:
                 chosen = same.supposing(supposed) if same else self._chosen(standing, supposed)
@@ -128,7 +130,7 @@ class Lookahead:
             futures[word] = Future(chosen, standing.counts)
         return futures
 
-    def _chosen(self, standing: Standing, supposed: Mapping[str, str]) -> Chosen:
+    def _chosen(self, standing: Standing, supposed: Mapping[str, Any]) -> Chosen:
         trained = self._concept.train(self._occasion.pool, standing)
         return select_items(self._occasion, trained, standing, supposed=supposed)
 

@@ -50,10 +50,11 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSess
 def _in_its_audit(
     record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]
 ) -> AnswerRecord:
-    """What else is said of an item of an audit belongs to the audit, and doesn't train either."""
-    if record.selection_id is not None or record.answer == "undo":
+    """What was drawn for the audit doesn't train, and what else is said of such an item doesn't either."""
+    if record.answer == "undo":
         return record
-    audited = session.concept.catch_up().is_audited(record.item)
+    audited = record.selection_id is not None and session.is_audits(record.selection_id)
+    audited |= session.concept.catch_up().is_audited(record.item)
     audited |= any(earlier.item == record.item and earlier.purpose == "audit" for earlier in batch)
     return replace(record, purpose="audit") if audited else record
 

@@ -103,7 +103,7 @@ def _thumbnail(session: LabelingSession, item: int) -> str:
 
 
 def _notes(session: LabelingSession, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:
-    pool = session.project.pool
+    pool, advice = session.project.pool, session.concept.milestones.advice
     n_items = len(pool) if pool else 0
     return {
         "selection_ms": shown.selection_ms if shown else None,
@@ -127,6 +127,7 @@ def _notes(session: LabelingSession, shown: SelectionRecord | None, counts: Coun
         "strategy_label": label_of(shown.strategy if shown else session.strategy),
         "why": shown.why if shown else None,
         "awaited": _awaited(session, shown),
+        "advice": advice.reason if advice.stop else None,
     }
 
 

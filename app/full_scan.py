@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.training import SKIPPED_TOO, SUPPOSED, excluded_items, train_concept
+from app.training import excluded_then, standing_then, train_concept
 from core.errors import InputError
 from core.experiment.rank import BruteForce
 from core.geometry import Hyperplane
@@ -66,11 +66,11 @@ def compare(session: LabelingSession, selection_id: str) -> Comparison:
         raise InputError(f"This session has no selection {selection_id}")
     if record.hyperplane_digest is None:
         raise InputError("There is no hyperplane before the first yes and no")
-    standing = _standing_then(session, record)
+    state = project.log.state(record.concept_id, record.trained_through)
+    standing = standing_then(state, record, session.annotator)
     pool = pool.prefix(record.items_total)
     hyperplane = _hyperplane_then(session, record, standing)
-    skipped_too = bool(record.parameters.get(SKIPPED_TOO))
-    exclude = excluded_items(standing, record.leased, include_skipped=skipped_too)
+    exclude = excluded_then(standing, record)
     exhaustive = make_strategy("exhaustive").fit(pool)
     scans = [exhaustive.select(hyperplane, exclude=exclude) for _ in range(SCANS)]
     brute_force = BruteForce(pool, hyperplane, exclude=exclude)
@@ -82,19 +82,6 @@ def compare(session: LabelingSession, selection_id: str) -> Comparison:
         selection_ms=record.selection_ms,
         full_scan_ms=1000 * min(scan.seconds for scan in scans),
     )
-
-
-def _standing_then(session: LabelingSession, record: SelectionRecord) -> Standing:
-    """The labels that it was chosen by: those of then, and the answer that it was chosen ahead for."""
-    log = session.project.log
-    state = log.state(record.concept_id, record.trained_through)
-    supposed = record.parameters.get(SUPPOSED)
-    if supposed is None:
-        return state.standing()
-    before = log.selection(supposed["selection"])
-    if before is None:
-        raise InputError(f"The log has no selection {supposed['selection']}, which was in view before")
-    return state.supposing(before.item, session.annotator, supposed["answer"])
 
 
 def _hyperplane_then(session: LabelingSession, record: SelectionRecord, standing: Standing) -> Hyperplane:

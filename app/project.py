@@ -68,6 +68,8 @@ class Project:
             opened.callback(self.memories.close)
             self.executor = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="ahead")
             opened.callback(self.executor.shutdown, cancel_futures=True)
+            self.background = ThreadPoolExecutor(1, thread_name_prefix="background")
+            opened.callback(self.background.shutdown, cancel_futures=True)
             self._opened = opened.pop_all()
         self._leases: dict[str, frozenset[int]] = {}
         self._names = NameSearch()

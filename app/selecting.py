@@ -11,22 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.training import (
+    AUDIT,
     BATCH,
     PART,
+    PASSED,
     REMEMBERED,
     SKIPPED_TOO,
     SUPPOSED,
     Trained,
     accuracy,
     choose,
+    excluded_from_draw,
     excluded_items,
     why_chosen,
 )
+from core.audit import is_audit_turn, pass_over
 from core.pool import Pool
-from core.selection import QueryStrategy, Selection
+from core.selection import PoolExhausted, QueryStrategy, Selection
 from storage import ConceptRecord, SelectionRecord, Standing, new_id
 
 if TYPE_CHECKING:
+    from app.audits import Audit, Framed
     from app.memories import Remembered
     from storage.records import Why
 
@@ -57,6 +62,12 @@ class Occasion:
         The round that begins with the selection.
     remembered : Remembered or None
         What the session remembers of an earlier hyperplane.
+    audit : Audit
+        The concept's.
+    audit_share : float
+        How many of the rounds are the audit's, 0 … 1.
+    passed : tuple of int
+        Audited items that selections came to before, ascending.
     """
 
     session_id: str
@@ -68,10 +79,24 @@ class Occasion:
     session_seed: int
     round: int
     remembered: Remembered | None
+    audit: Audit
+    audit_share: float
+    passed: tuple[int, ...]
 
     def excluded(self, standing: Standing) -> NDArray[np.int64]:
-        """Items that may not be chosen, ascending."""
-        return excluded_items(standing, self.leased, include_skipped=self.include_skipped)
+        """Items that may not be selected, ascending."""
+        return excluded_items(standing, self.leased, include_skipped=self.include_skipped, passed=self.passed)
+
+    def frame(self) -> Framed | None:
+        """What to draw from where the round is the audit's; else None."""
+        if not is_audit_turn(self.round, self.audit_share, seed=self.session_seed):
+            return None
+        return self.audit.frame(self.pool)
+
+    @property
+    def seed(self) -> int:
+        """Of the round."""
+        return self.session_seed * ROUNDS_APART + self.round
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,32 +152,21 @@ def select_items(
     PoolExhausted
         If there is no item left to choose.
     """
-    pool, strategy, concept = occasion.pool, occasion.strategy, occasion.concept
-    exclude = occasion.excluded(standing)
-    seed = occasion.session_seed * ROUNDS_APART + occasion.round
-    memory = occasion.remembered.memory if occasion.remembered else None
-    started = time.thread_time()
-    selection = choose(
-        pool, strategy, trained, exclude=exclude, seed=seed, memory=memory, n=n, diversity=diversity
-    )
-    computed_seconds = time.thread_time() - started
-    why = why_chosen(trained)
-    parameters: dict[str, Any] = strategy.params() if why == "strategy" else {}
-    if occasion.include_skipped:
-        parameters[SKIPPED_TOO] = True
-    if occasion.remembered and why == "strategy":
-        parameters[REMEMBERED] = occasion.remembered.digest
-    if supposed:
-        parameters[SUPPOSED] = dict(supposed)
+    framed = occasion.frame() if n == 1 and trained.hyperplane is not None else None
+    found = _draw(occasion, framed, trained, standing) if framed is not None else None
+    if found is None:
+        found = _select(occasion, trained, standing, n=n, diversity=diversity)
+    pool, concept, selection = occasion.pool, occasion.concept, found.selection
+    parameters = found.parameters | ({SUPPOSED: dict(supposed)} if supposed else {})
     common = SelectionRecord(
         session_id=occasion.session_id,
         concept_id=concept.id,
         round=occasion.round,
         item=0,
-        why=why,
-        strategy=strategy.name if why == "strategy" else STAND_INS[why],
+        why=found.why,
+        strategy=found.chooser,
         parameters=parameters,
-        seed=seed,
+        seed=occasion.seed,
         pool_version=pool.version,
         items_total=selection.items,
         probability=selection.probability,
@@ -173,7 +187,7 @@ def select_items(
             common,
             id=new_id(),
             item=item,
-            why="skipped-again" if item in standing.skipped else why,
+            why="skipped-again" if item in standing.skipped else found.why,
             margin=None if np.isnan(margin) else margin,
             parameters=parameters | _of_place(place, selection, n, diversity),
         )
@@ -181,7 +195,74 @@ def select_items(
             zip(selection.ids.tolist(), selection.margins.tolist(), strict=True)
         )
     ]
-    return Chosen(tuple(records), trained, strategy, computed_seconds)
+    return Chosen(tuple(records), trained, occasion.strategy, found.computed_seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What was chosen, by whom and why, and what it took of a processor."""
+
+    selection: Selection
+    why: Why
+    chooser: str
+    parameters: dict[str, Any]
+    computed_seconds: float
+
+
+def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int, diversity: float) -> _Found:
+    """By the strategy, or what stands in before there is a hyperplane; audited items are passed over."""
+    memory = occasion.remembered.memory if occasion.remembered else None
+    exclude = occasion.excluded(standing)
+    seconds = 0.0
+
+    def select(passed: NDArray[np.int64]) -> Selection:
+        nonlocal seconds
+        selection = choose(
+            occasion.pool,
+            occasion.strategy,
+            trained,
+            exclude=np.union1d(exclude, passed) if len(passed) else exclude,
+            seed=occasion.seed,
+            memory=memory,
+            n=n,
+            diversity=diversity,
+        )
+        seconds += selection.seconds
+        return selection
+
+    started = time.thread_time()
+    waiting = np.setdiff1d(standing.audited, np.array(occasion.passed, dtype=np.int64))
+    selection, passed = pass_over(select, waiting)
+    computed_seconds = time.thread_time() - started
+    why = why_chosen(trained)
+    parameters: dict[str, Any] = occasion.strategy.params() if why == "strategy" else {}
+    if occasion.include_skipped:
+        parameters[SKIPPED_TOO] = True
+    if occasion.remembered and why == "strategy":
+        parameters[REMEMBERED] = occasion.remembered.digest
+    if occasion.passed or len(passed):
+        parameters[PASSED] = sorted({*occasion.passed, *passed.tolist()})
+    chooser = occasion.strategy.name if why == "strategy" else STAND_INS[why]
+    return _Found(replace(selection, seconds=seconds), why, chooser, parameters, computed_seconds)
+
+
+def _draw(occasion: Occasion, framed: Framed, trained: Trained, standing: Standing) -> _Found | None:
+    """For the audit; None where its frame is used up."""
+    started = time.thread_time()
+    try:
+        exclude = excluded_from_draw(standing, occasion.leased)
+        drawn = framed.frame.draw(exclude=exclude, seed=occasion.seed)
+    except PoolExhausted:
+        return None
+    assert trained.hyperplane is not None
+    margins = np.abs(trained.hyperplane.scores(occasion.pool.rows_of(drawn.ids)))
+    return _Found(
+        replace(drawn, margins=margins),
+        "audit",
+        AUDIT,
+        {AUDIT: framed.params()},
+        time.thread_time() - started,
+    )
 
 
 def _of_place(place: int, selection: Selection, n: int, diversity: float) -> dict[str, Any]:

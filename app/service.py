@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from app.ahead import Lookahead
 from app.answers import parse_answers
+from app.audits import Audit
 from app.card import card, example_urls
+from app.milestones import Milestones
 from app.selecting import Chosen, Occasion, select_items
-from app.training import BATCH, Trained, train_concept
+from app.training import AUDIT, BATCH, PASSED, Trained, train_concept
+from core.errors import InputError
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
 from storage import (
     AnswerRecord,
     ConceptRecord,
+    Concepts,
     LabelLog,
     LabelState,
     Refusal,
@@ -46,6 +50,9 @@ ATTENDED_SECONDS = 600
 AHEAD_SECONDS = 0.25
 """A card waits so long for what would follow; later the browser asks for it."""
 
+AUDIT_SHARE = "audit_share"
+"""Names, among a session's parameters, how many of its rounds are the audit's, 0 … 1."""
+
 MODELS = 8
 """Of a concept's last models, so many are kept: the one in use, and those looked ahead to."""
 
@@ -64,9 +71,11 @@ class LiveConcept:
     def __init__(self, project: Project, record: ConceptRecord) -> None:
         self.record = record
         self._project = project
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._state = LabelState(record.id)
         self._models: OrderedDict[tuple[bytes, bytes, int, Pool], Trained] = OrderedDict()
+        self.audit = Audit(self, project.background)
+        self.milestones = Milestones(self, project.background)
         self.refresh_examples()
         self.catch_up()
 
@@ -75,24 +84,34 @@ class LiveConcept:
         """The log that it follows."""
         return self._project.log
 
+    @property
+    def concepts(self) -> Concepts:
+        """Where its examples are."""
+        return self._project.concept_store
+
     def catch_up(self) -> LabelState:
         """The state of the labels, with everything that is in the log by now."""
-        with self._lock:
+        with self.lock:
             return self.log.catch_up(self._state)
 
     def standing(self) -> Standing:
         """The labels, with everything that is in the log by now."""
-        with self._lock:
+        with self.lock:
             return self.catch_up().standing()
 
-    def supposing(self, item: int, annotator: str, answer: AnswerWord) -> Standing:
+    def supposing(self, item: int, annotator: str, answer: AnswerWord, *, trains: bool) -> Standing:
         """The labels, if this were the annotator's next answer."""
-        with self._lock:
-            return self.catch_up().supposing(item, annotator, answer)
+        with self.lock:
+            return self.catch_up().supposing(item, annotator, answer, trains=trains)
+
+    def watch(self, pool: Pool | None) -> None:
+        """Look, in the background, how far it is, where there are enough labels for another look."""
+        if self.milestones.is_due(self.catch_up().counts.labels):
+            self.milestones.catch_up(pool)
 
     def refresh_examples(self) -> None:
         """Take up examples that were added."""
-        with self._lock:
+        with self.lock:
             self._examples_through = self._project.concept_store.examples_position(self.record.id)
             self._examples = self._project.concept_store.examples(self.record.id, self._examples_through)
             self._example_pictures = example_urls([example.image for example in self._examples])
@@ -104,14 +123,14 @@ class LiveConcept:
     def train(self, pool: Pool, standing: Standing) -> Trained:
         """Train on these labels; what was trained on the very same ones a moment ago serves again."""
         labels = standing.labels
-        with self._lock:
+        with self.lock:
             examples, through = self._examples, self._examples_through
             key = (labels.items.tobytes(), labels.yes.tobytes(), through, pool)
             if key in self._models:
                 self._models.move_to_end(key)
                 return replace(self._models[key], through=labels.through)
         trained = train_concept(pool, labels, examples, self.record, examples_through=through)
-        with self._lock:
+        with self.lock:
             self._models[key] = trained
             while len(self._models) > MODELS:
                 self._models.popitem(last=False)
@@ -139,6 +158,7 @@ class LabelingSession:
         self.project = project
         self.concept = project.live_concept(record.concept_id)
         self.include_skipped = False
+        self.audit_share = float(record.parameters.get(AUDIT_SHARE, 0))
         self._seed = record.seed
         self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(
@@ -198,6 +218,24 @@ class LabelingSession:
                 self._choose_next()
         return self._card()
 
+    def set_audit_share(self, share: float) -> None:
+        """How many of the rounds from now on draw an item for the audit.
+
+        Raises
+        ------
+        InputError
+            If it is no share.
+        """
+        if not 0 <= share <= 1:
+            raise InputError(f"The audit's share must be from 0 to 1, got {share}")
+        with self.lock:
+            if share == self.audit_share:
+                return
+            self.audit_share = share
+            self.project.log.update_session(self.id, parameters={AUDIT_SHARE: share})
+        if share and self.project.pool is not None:
+            self.project.background.submit(self.concept.audit.frame, self.project.pool)
+
     def revisit_skipped(self, include: bool = True) -> None:
         """Whether skipped items may come again."""
         with self.lock:
@@ -251,6 +289,15 @@ class LabelingSession:
         self.begin_round([record], future.chosen if future else None)
         return True
 
+    def is_audits(self, selection_id: str) -> bool:
+        """Whether what was shown, or sent ahead, was drawn for the audit."""
+        if self.shown is not None and self.shown.id == selection_id:
+            return AUDIT in self.shown.parameters
+        future = self.ahead.future(selection_id) if self.ahead else None
+        log = self.project.log
+        record = future.chosen.record if future else log.selection(selection_id) or log.foreseen(selection_id)
+        return record is not None and AUDIT in record.parameters
+
     def _strategy(self, pool: Pool) -> QueryStrategy:
         """The session's strategy; as long as its index is being built, an exhaustive scan stands in."""
         ready = self.project.indexes.get(self.strategy)
@@ -288,6 +335,9 @@ class LabelingSession:
             session_seed=self._seed,
             round=self._next_round,
             remembered=self.project.memories.newest(self.id, strategy),
+            audit=self.concept.audit,
+            audit_share=self.audit_share,
+            passed=self.concept.audit.passed(),
         )
 
     @property
@@ -300,6 +350,7 @@ class LabelingSession:
         self.shown = None if BATCH in records[0].parameters else records[0]
         self.exhausted, self.trouble = False, None
         self.project.lease(self.id, {record.item for record in records})
+        self.concept.audit.pass_over(records[0].parameters.get(PASSED, ()))
         if chosen is not None and chosen.trained.hyperplane is not None:
             hyperplane, seconds = chosen.trained.hyperplane, chosen.computed_seconds
             self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
@@ -325,7 +376,7 @@ class LabelingSession:
         shown, pool = self.shown, self.project.pool
         if shown is None or pool is None:
             return None
-        reason = (shown.id, self.strategy, self.include_skipped, self._changes)
+        reason = (shown.id, self.strategy, self.include_skipped, self.audit_share, self._changes)
         if self.ahead is None or self.ahead.reason != reason:
             if self.ahead is not None:
                 self.ahead.cancel()
@@ -338,6 +389,7 @@ class LabelingSession:
             self.touch()
             if self.shown is None and self.project.pool is not None:
                 self._choose_next()
+            self.concept.watch(self.project.pool)
             ahead = self._look_ahead()
         if ahead is not None:
             ahead.wait(AHEAD_SECONDS)

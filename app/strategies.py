@@ -22,6 +22,7 @@ LABELS = {
     "likely-positive": "Likely positive",
     "mixture": "Mixture",
     "example": "Like the examples",
+    "audit": "Audit",
 }
 """Strategies as the page names them."""
 

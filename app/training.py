@@ -12,7 +12,7 @@ from core import learner
 from core.geometry import Hyperplane
 from core.pool import Pool
 from core.selection import QueryStrategy, Selection
-from storage import ConceptRecord, ExampleRecord, Labels, Standing
+from storage import ConceptRecord, ExampleRecord, Labels, LabelState, SelectionRecord, Standing
 from storage.records import Why
 
 SKIPPED_TOO = "skipped_too"
@@ -22,9 +22,10 @@ REMEMBERED = "remembered"
 """Names, among a selection's parameters, the digest of the hyperplane that the session remembered."""
 
 SUPPOSED = "supposed"
-"""Says, among a selection's parameters, which answer to which selection it was chosen ahead for.
+"""Says, among a selection's parameters, which `answer` it was chosen ahead for.
 
-The hyperplane was trained on the labels as they stood then, and on that answer.
+It is about the `item` of the `selection` that was in view, and `trains`, or was for an audit. The hyperplane
+was trained on the labels as they stood then, and on that answer.
 """
 
 PART = "part"
@@ -36,7 +37,16 @@ BATCH = "batch"
 How many were wanted (`n`), how far apart (`diversity`), and which of them it is (`place`, from 0).
 """
 
-OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH)
+AUDIT = "audit"
+"""Describes, among a selection's parameters, the frame of an audit that the item was drawn from.
+
+Those who are shown it again after an undo answer for the audit, too.
+"""
+
+PASSED = "passed"
+"""Names, among a selection's parameters, the audited items that selections came to and passed over so far."""
+
+OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, AUDIT, PASSED)
 """Parameters of a selection that are none of its strategy's."""
 
 
@@ -103,12 +113,53 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
     )
 
 
-def excluded_items(standing: Standing, leased: Sequence[int], *, include_skipped: bool) -> NDArray[np.int64]:
-    """Items that may not be selected, ascending: the answered ones, and those that others have in view."""
+def excluded_items(
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Sequence[int] = ()
+) -> NDArray[np.int64]:
+    """Items that may not be selected, ascending: the answered ones, and those that others have in view.
+
+    Audited items are among them only once a selection has `passed` over them, see `core.audit.pass_over`.
+    """
     answered = standing.answered
     if include_skipped:
         answered = np.setdiff1d(answered, standing.skipped)
+    answered = np.setdiff1d(answered, np.setdiff1d(standing.audited, np.array(passed, dtype=np.int64)))
     return np.union1d(answered, np.array(leased, dtype=np.int64))
+
+
+def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.int64]:
+    """Items that may not be drawn for the audit, ascending: all answered ones, and those in others' view."""
+    return np.union1d(standing.answered, np.array(leased, dtype=np.int64))
+
+
+def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
+    """The labels that a selection was made by: those of then, and the answer that it was made ahead for.
+
+    Parameters
+    ----------
+    state : LabelState
+        As of the selection's `trained_through`.
+    record : SelectionRecord
+        The selection.
+    annotator : str
+        Of its session.
+    """
+    supposed = record.parameters.get(SUPPOSED)
+    if supposed is None:
+        return state.standing()
+    return state.supposing(supposed["item"], annotator, supposed["answer"], trains=supposed["trains"])
+
+
+def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int64]:
+    """Items that could not be selected when `record` was, ascending; `standing` as of then."""
+    if record.why == "audit":
+        return excluded_from_draw(standing, record.leased)
+    return excluded_items(
+        standing,
+        record.leased,
+        include_skipped=bool(record.parameters.get(SKIPPED_TOO)),
+        passed=record.parameters.get(PASSED, ()),
+    )
 
 
 def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | None) -> float | None:

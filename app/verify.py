@@ -12,20 +12,22 @@ from typing import Any
 import click
 import numpy as np
 
+from app.audits import FrameThen, Place, frames_then, place_of_frame
 from app.project_file import LABELS_FILE, ProjectFile
 from app.strategies import label_of
 from app.training import (
+    AUDIT,
     BATCH,
     OF_THE_QUERY,
     PART,
     REMEMBERED,
-    SKIPPED_TOO,
-    SUPPOSED,
     Trained,
     choose,
-    excluded_items,
+    excluded_then,
+    standing_then,
     train_concept,
 )
+from core.audit import Frame
 from core.errors import InputError
 from core.experiment.rank import BruteForce, margins_of
 from core.geometry import Hyperplane
@@ -39,10 +41,9 @@ from storage import (
     LabelLog,
     LabelState,
     SelectionRecord,
-    Standing,
 )
 
-REPLAYED = ("strategy", "random-start", "example", "skipped-again")
+REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit")
 """Selections that were computed; an undo only shows an earlier one again."""
 
 SAID_AT_MOST = 20
@@ -125,9 +126,14 @@ def _verify_concept(
             )
     annotators = {session.id: session.annotator for session in log.sessions(concept.id)}
     replays = sorted(_replays(concepts, concept, answers, by_id, annotators, pool, findings), key=_index_of)
+    drawn = [selection for selection in selections if selection.why == "audit"]
+    frames = frames_then(pool, concepts, concept, answers, drawn)
     fitted: dict[str, QueryStrategy] = {}
     for index, group in groupby(replays, key=_index_of):
-        _reselect(list(group), index, pool, fitted, findings)
+        if index[1] == AUDIT:
+            _redraw(list(group), pool.prefix(index[0]), frames, findings)
+        else:
+            _reselect(list(group), index, pool, fitted, findings)
 
 
 def _replays(
@@ -151,7 +157,7 @@ def _replays(
         while following is not None and following.seq <= record.trained_through:
             state.apply(following)
             following = next(coming, None)
-        standing = _standing(state, record, by_id, annotators)
+        standing = standing_then(state, record, annotators[record.session_id])
         examples = concepts.examples(concept.id, record.examples_through)
         as_then = replace(concept, c=record.c, class_weight=record.class_weight)
         trained = train_concept(
@@ -170,9 +176,7 @@ def _replays(
             findings.problems.append(
                 f"Round {record.round}: hyperplane {remembered} was remembered, which no labels gave before"
             )
-        skipped_too = bool(record.parameters.get(SKIPPED_TOO))
-        exclude = excluded_items(standing, record.leased, include_skipped=skipped_too)
-        yield Replay(records, trained, exclude, known.get(remembered))
+        yield Replay(records, trained, excluded_then(standing, record), known.get(remembered))
 
 
 def _occasion_of(record: SelectionRecord) -> tuple[str, int | str]:
@@ -184,20 +188,6 @@ def _place_of(record: SelectionRecord) -> int:
     """Which of the items that were selected at once it is, from 0."""
     batch = record.parameters.get(BATCH)
     return int(batch["place"]) if batch else 0
-
-
-def _standing(
-    state: LabelState,
-    record: SelectionRecord,
-    by_id: Mapping[str, SelectionRecord],
-    annotators: Mapping[str, str],
-) -> Standing:
-    """The labels that it was chosen by: those of then, and the answer that it was chosen ahead for."""
-    supposed = record.parameters.get(SUPPOSED)
-    if supposed is None:
-        return state.standing()
-    item = by_id[supposed["selection"]].item
-    return state.supposing(item, annotators[record.session_id], supposed["answer"])
 
 
 def _index_of(replay: Replay) -> tuple[int, str, str]:
@@ -244,6 +234,35 @@ def _reselect(
             )
         if replay.trained.hyperplane is not None:
             findings.ranks.setdefault(record.strategy, []).extend(_ranks(replay, then, findings))
+
+
+def _redraw(
+    replays: Sequence[Replay],
+    then: Pool,
+    frames: Mapping[Place, FrameThen],
+    findings: Findings,
+) -> None:
+    """Draw the audit's items again, each from its frame made again."""
+    replays = sorted(replays, key=lambda replay: place_of_frame(replay.record))
+    for place, of_frame in groupby(replays, key=lambda replay: place_of_frame(replay.record)):
+        made, own = frames[place], list(of_frame)
+        claimed = own[0].record.parameters[AUDIT]
+        frame = Frame(then, made.hyperplane, exclude=made.answered, seed=claimed["seed"])
+        digest = made.hyperplane.digest if made.hyperplane else None
+        if claimed["digest"] != digest or {**claimed, **frame.strata.params()} != claimed:
+            findings.problems.append(
+                f"Round {own[0].record.round}: the labels give other strata than those that the log has"
+            )
+        for replay in own:
+            record = replay.record
+            drawn = frame.draw(exclude=replay.exclude, seed=record.seed)
+            findings.choices += 1
+            if int(drawn.ids[0]) != record.item or drawn.probability != record.probability:
+                findings.problems.append(
+                    f"Round {record.round}: the audit draws item {drawn.ids[0]} with probability "
+                    f"{drawn.probability:.4g}, the log has item {record.item} and {record.probability}"
+                )
+            _margins(replay, then, findings)
 
 
 def _named(word: str, values: Sequence[object]) -> str:
@@ -295,20 +314,26 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
 
 def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
     """How many items that could have been chosen are nearer to the hyperplane than each that was."""
+    margins = _margins(replay, then, findings)
+    assert replay.trained.hyperplane is not None
+    of_pool = BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude)
+    return [
+        of_pool.rank(record.item) - int(np.count_nonzero(margins[:place] < margins[place]))
+        for place, record in enumerate(replay.records)
+    ]
+
+
+def _margins(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
+    """|wᵀx| of the items, compared with the log."""
     hyperplane = replay.trained.hyperplane
     assert hyperplane is not None
-    items = np.array([record.item for record in replay.records])
-    margins = margins_of(then.rows_of(items), hyperplane)
+    margins = margins_of(then.rows_of(np.array([record.item for record in replay.records])), hyperplane)
     for record, margin in zip(replay.records, margins, strict=True):
         if record.margin is None or not np.isclose(margin, record.margin, rtol=1e-9, atol=1e-12):
             findings.problems.append(
                 f"Round {record.round}: |wᵀx| is {margin:.9g}, the log has {record.margin}"
             )
-    of_pool = BruteForce(then, hyperplane, exclude=replay.exclude)
-    return [
-        of_pool.rank(int(item)) - int(np.count_nonzero(margins[:place] < margins[place]))
-        for place, item in enumerate(items)
-    ]
+    return margins
 
 
 def _summary(findings: Findings) -> dict[str, Any]:

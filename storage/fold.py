@@ -36,12 +36,15 @@ class Standing(NamedTuple):
         Items with any answer in force, ascending.
     skipped : array of shape (n_skipped,), int64
         Those that everybody who saw them skipped, ascending.
+    audited : array of shape (n_audited,), int64
+        Those that belong to an audit, ascending.
     counts : Counts
     """
 
     labels: Labels
     answered: NDArray[np.int64]
     skipped: NDArray[np.int64]
+    audited: NDArray[np.int64]
     counts: Counts
 
 
@@ -68,6 +71,7 @@ class LabelState:
         self._votes: dict[int, list[_Vote]] = {}  # by item: answers in force, in the log's order
         self._item_of: dict[str, int] = {}  # by id of an answer in force
         self._status: dict[int, Status] = {}
+        self._audited: set[int] = set()
         self._label: dict[int, bool] = {}
         self._number: dict[Status, int] = dict.fromkeys(STATUSES, 0)
         self._labels: Labels | None = None
@@ -126,6 +130,16 @@ class LabelState:
         """Items that everybody who saw them skipped: ascending, of shape (n_items,)."""
         return _frozen(np.array(sorted(i for i, s in self._status.items() if s == "skip"), dtype=np.int64))
 
+    def audited_items(self) -> NDArray[np.int64]:
+        """Items that an answer of an audit is in force about: ascending, of shape (n_items,)."""
+        return _frozen(np.array(sorted(self._audited), dtype=np.int64))
+
+    def audit_labels(self) -> Labels:
+        """What was said of the audit's items, where it was yes or no; none of it trains."""
+        settled = [item for item in sorted(self._audited) if self._status.get(item) in ("yes", "no")]
+        yes = [self._status[item] == "yes" for item in settled]
+        return Labels(_frozen(np.array(settled, np.int64)), _frozen(np.array(yes, np.bool_)), self.seq)
+
     def status(self, item: int) -> Status | None:
         """What the annotators say of the item together; None without an answer in force."""
         return self._status.get(item)
@@ -136,7 +150,7 @@ class LabelState:
 
     def is_audited(self, item: int) -> bool:
         """Whether an answer of an audit is in force about the item: then none about it may train."""
-        return any(not vote.trains for vote in self._votes.get(item, ()))
+        return item in self._audited
 
     def is_in_force(self, answer_id: str) -> bool:
         """Whether the answer is in the log and was not undone (a later one may have replaced it)."""
@@ -144,12 +158,14 @@ class LabelState:
 
     def standing(self) -> Standing:
         """All that a selection depends on, as of `seq`."""
-        return Standing(self.labels(), self.answered_items(), self.skipped_items(), self.counts)
+        return Standing(
+            self.labels(), self.answered_items(), self.skipped_items(), self.audited_items(), self.counts
+        )
 
-    def supposing(self, item: int, annotator: str, answer: AnswerWord) -> Standing:
+    def supposing(self, item: int, annotator: str, answer: AnswerWord, *, trains: bool = True) -> Standing:
         """The same, if the annotator's next answer were this one, about this item."""
         votes, labels, answered = self._votes.get(item), self._labels, self._answered
-        self._votes[item] = [*(votes or ()), _Vote("", annotator, answer, trains=True)]
+        self._votes[item] = [*(votes or ()), _Vote("", annotator, answer, trains)]
         self._labels = None
         self._settle(item)
         supposed = self.standing()
@@ -185,6 +201,10 @@ class LabelState:
             status, label = _ALONE[votes[0].answer, votes[0].trains]
         else:
             status, label = _tally({vote.annotator: vote for vote in votes}.values())
+        if any(not vote.trains for vote in votes):
+            self._audited.add(item)
+        else:
+            self._audited.discard(item)
         before = self._status.get(item)
         if before != status:
             if before is not None:

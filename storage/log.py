@@ -167,6 +167,11 @@ class LabelLog:
         found = self._all(_selections().where(Selection.id == selection_id))
         return rows.selection(found[0]) if found else None
 
+    def foreseen(self, selection_id: str) -> SelectionRecord | None:
+        """The selection of that id which a browser got ahead and has not shown; None if there is none."""
+        found = self._all(select(Foreseen.selection).where(Foreseen.id == selection_id))
+        return rows.foreseen(found[0][0]) if found else None
+
     def last_selection(self, session_id: str) -> SelectionRecord | None:
         """What the session was shown last, so that a reload shows it again."""
         found = self.recent_selections(session_id, 1)
@@ -223,6 +228,12 @@ class LabelLog:
             query = query.where(Selection.session_id == session_id)
         for row in self._pages(query, Selection.seq, after, through):
             yield rows.selection(row)
+
+    def audited(self, concept_id: int) -> list[SelectionRecord]:
+        """The selections that answers of an audit were given to, in the order of these answers."""
+        query = _selections().join(Answer, Answer.selection_id == Selection.id)
+        wanted = (Answer.concept_id == concept_id, Answer.purpose == "audit", Answer.answer != "undo")
+        return [rows.selection(row) for row in self._all(query.where(*wanted).order_by(Answer.seq))]
 
     # Answers
 

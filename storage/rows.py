@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Column, Table
@@ -62,6 +62,11 @@ def selection(values: Sequence[Any]) -> SelectionRecord:
     fields = dict(zip(_SELECTION, values, strict=True))
     fields["leased"] = tuple(fields["leased"])
     return SelectionRecord(**fields)
+
+
+def foreseen(values: Mapping[str, Any]) -> SelectionRecord:
+    """A selection that is not in the log yet."""
+    return SelectionRecord(**{**values, "leased": tuple(values["leased"])})
 
 
 def session(values: Sequence[Any]) -> SessionRecord:

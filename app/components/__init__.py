@@ -111,7 +111,7 @@ GRID = Component(
 REVIEW = Component(
     "review",
     markup=("shared/glyphs.html", "review/review.html"),
-    styles=("shared/base.css", "shared/margin.css", "review/review.css"),
+    styles=("shared/base.css", "shared/headline.css", "shared/margin.css", "review/review.css"),
     modules=(
         "shared/dom.js",
         "shared/keys.js",
@@ -127,7 +127,23 @@ REVIEW = Component(
 )
 """The answers given, listed and corrected."""
 
-COMPONENTS = (LABEL, GRID, REVIEW)
+PROGRESS = Component(
+    "progress",
+    markup=("shared/glyphs.html", "progress/progress.html"),
+    styles=("shared/base.css", "shared/headline.css", "shared/margin.css", "progress/progress.css"),
+    modules=(
+        "shared/dom.js",
+        "shared/keys.js",
+        "shared/figures.js",
+        "progress/chart.js",
+        "progress/audit.js",
+        "progress/progress.js",
+    ),
+    states=("share", "beat"),
+)
+"""How far the labeling is, and what the audit says."""
+
+COMPONENTS = (LABEL, GRID, REVIEW, PROGRESS)
 
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ st.navigation(
     [
         st.Page("start.py", title="Projects", url_path="projects"),
         st.Page("label.py", title="Label", default=True),
+        st.Page("progress.py", title="Progress", url_path="progress"),
         st.Page("review.py", title="Review", url_path="review"),
     ],
     position="top",

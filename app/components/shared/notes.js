@@ -62,6 +62,7 @@ const WHY = {
   "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
   example: (round) => ["Like the examples", `, round ${round}`],
   undo: (round) => ["Back again", ` for another answer, round ${round}`],
+  audit: (round) => ["Drawn for the audit", `, whatever you answer does not train, round ${round}`],
   "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
 };
 
@@ -70,6 +71,7 @@ export class Notes {
   #briefs;
   #tally;
   #chosen;
+  #advice;
 
   constructor(card) {
     const list = card.querySelector(".rows");
@@ -77,6 +79,7 @@ export class Notes {
     this.#briefs = ROWS.slice(0, 4).map((row) => makeBrief(row, card.querySelector(".brief")));
     this.#tally = new Tally(card);
     this.#chosen = card.querySelector(".chosen");
+    this.#advice = card.querySelector(".advice");
   }
 
   show({ notes, history, round, item }) {
@@ -95,6 +98,7 @@ export class Notes {
     });
     this.#tally.show(notes.counts);
     this.#showChosen(notes, round, item);
+    say(this.#advice, notes.advice ? `You may stop here. ${notes.advice}` : "");
   }
 
   #showChosen(notes, round, item) {

@@ -1,0 +1,125 @@
+// A line chart that fills its place: named at its head, labeled at the lines' ends, with few and round ticks.
+
+import { drawn, element, say } from "../shared/dom.js";
+
+const PAD = { left: 46, right: 58, top: 10, bottom: 24 };
+const APART = 15; // pixels between two labels at lines' ends, at the least
+
+export class Chart {
+  #place;
+  #head = element("h2", {});
+  #aside = element("span", { className: "aside" });
+  #figure = drawn("svg", { class: "plot", role: "img" });
+  #height;
+  #drawing = null;
+
+  constructor(list, { name, className = "", height = 200 }) {
+    say(this.#head, name);
+    this.name = name;
+    this.#height = height;
+    const head = element("div", { className: "charthead" }, this.#head, this.#aside);
+    this.#place = element("figure", { className: `linechart ${className}` }, head, this.#figure);
+    list.append(this.#place);
+  }
+
+  get element() {
+    return this.#place;
+  }
+
+  /**
+   * `lines` are `{ className, values, label }` over the same `xs`, null where nothing is known; `x` and `y` are
+   * scales, `{ at, ticks, write }`, from a number to 0 … 1; `aside` is a word beside the name, `said` the chart in a sentence.
+   */
+  show(drawing) {
+    this.#drawing = drawing;
+    this.#place.hidden = drawing === null;
+    if (drawing === null) return;
+    say(this.#aside, drawing.aside ?? "");
+    this.#figure.setAttribute("aria-label", `${this.name}. ${drawing.said}`);
+    this.draw();
+  }
+
+  draw() {
+    const width = this.#figure.clientWidth;
+    if (!this.#drawing || !width) return;
+    const { xs, lines, x, y, mark } = this.#drawing;
+    const height = this.#height;
+    const across = (value) => PAD.left + x.at(value) * (width - PAD.left - PAD.right);
+    const down = (value) => PAD.top + (1 - y.at(value)) * (height - PAD.top - PAD.bottom);
+    this.#figure.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.#figure.setAttribute("height", height);
+    const parts = y.ticks.map((tick) => ruled(tick, y, down(tick), width));
+    parts.push(...x.ticks.map((tick) => written("tick x", across(tick), height - 6, x.write(tick))));
+    if (mark) parts.push(...marked(mark, down(mark.value), width));
+    for (const line of lines) parts.push(...traced(line, xs, across, down));
+    parts.push(...ends(lines, xs, across, down));
+    this.#figure.replaceChildren(...parts);
+  }
+}
+
+function ruled(tick, y, at, width) {
+  const rule = drawn("line", { class: "gridline", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
+  return drawn("g", {}, rule, written("tick y", PAD.left - 8, at + 4, y.write(tick)));
+}
+
+function marked({ text }, at, width) {
+  const rule = drawn("line", { class: "mark", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
+  return [rule, written("tick", width - PAD.right + 6, at + 4, text)];
+}
+
+function traced({ className, values }, xs, across, down) {
+  const known = xs.flatMap((value, i) => (values[i] == null ? [] : [[across(value), down(values[i])]]));
+  if (!known.length) return [];
+  const path = `M${known.map(([a, b]) => `${a.toFixed(1)} ${b.toFixed(1)}`).join("L")}`;
+  const [cx, cy] = known.at(-1);
+  return [drawn("path", { class: `series ${className}`, d: path }), drawn("circle", { class: `end ${className}`, cx, cy, r: 3.5 })];
+}
+
+/** Labels at the lines' ends, pushed apart where they would lie upon each other. */
+function ends(lines, xs, across, down) {
+  const places = lines.flatMap(({ className, values, label }) => {
+    const last = values.findLastIndex((value) => value != null);
+    return last < 0 || !label ? [] : [{ className, label, left: across(xs[last]) + 8, top: down(values[last]) + 4 }];
+  });
+  places.sort((one, other) => one.top - other.top);
+  places.forEach((place, i) => {
+    if (i) place.top = Math.max(place.top, places[i - 1].top + APART);
+  });
+  return places.map(({ className, label, left, top }) => written(`endlabel ${className}`, left, top, label));
+}
+
+function written(className, x, y, text) {
+  return drawn("text", { class: className, x, y }, text);
+}
+
+// Scales
+
+const nothing = (span) => (span > 0 ? span : 1);
+
+/** From `low` to `high`, evenly. */
+export function linear(low, high, ticks, write) {
+  return { at: (value) => (value - low) / nothing(high - low), ticks, write };
+}
+
+/** By ratios; for numbers from 1 on. */
+export function logarithmic(low, high, ticks, write) {
+  const span = nothing(Math.log(high / low));
+  return { at: (value) => Math.log(Math.max(value, low) / low) / span, ticks, write };
+}
+
+/** Round numbers from `low` to `high`, about `n` of them. */
+export function roundTicks(low, high, n) {
+  const rough = nothing(high - low) / n;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => (first + i) * step);
+}
+
+/** 1, 2 and 5 times powers of ten from `low` to `high`; where these are many, powers of ten alone. */
+export function ratioTicks(low, high) {
+  const powers = Array.from({ length: 13 }, (_, i) => 10 ** i);
+  const within = (ticks) => ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  const fine = within(powers.flatMap((power) => [power, 2 * power, 5 * power]));
+  return fine.length > 6 ? within(powers) : fine;
+}

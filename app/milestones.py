@@ -1,0 +1,162 @@
+"""How a concept's labeling went: what its classifier was like at each milestone.
+
+Milestones are where there are a quarter more labels than at the one before (`core.stopping.is_checkpoint`).
+All of it follows from the log, so nothing of it is stored: after a restart it is computed again, beside the
+labeling.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.training import accuracy, known_labels, train_concept
+from core.errors import InputError
+from core.pool import Pool
+from core.standing import agreement, cross_validated_accuracy, stop_set, within_margin
+from core.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
+from storage import AnswerRecord, Counts, LabelState, StorageError
+
+if TYPE_CHECKING:
+    from app.service import LiveConcept
+
+log = logging.getLogger(__name__)
+
+LEAST_STOP_SET = int(1 / FIRST)
+"""A pool of fewer items has no first tenth to compare."""
+
+
+@dataclass(frozen=True, eq=False)
+class Milestone:
+    """A concept's classifier at one place of the log.
+
+    Parameters
+    ----------
+    when : int
+        When the last answer came, in milliseconds since 1970-01-01 UTC.
+    checkpoint : Checkpoint
+        What it thought of the stop set, and the labels that trained it.
+    cross_validated : float or None
+        See `core.standing.cross_validated_accuracy`.
+    held_out : float or None
+        The share of held-out items on their true side, 0 … 1; None where truth is unknown.
+    within_margin : int
+        Items with |wᵀx + b| < 1 that had no answer.
+    agreement : float or None
+        Cohen's kappa with the milestone before; None at the first.
+    """
+
+    when: int
+    checkpoint: Checkpoint
+    cross_validated: float | None
+    held_out: float | None
+    within_margin: int
+    agreement: float | None
+
+
+class Milestones:
+    """A concept's milestones so far, made by one thread at a time and read by any.
+
+    Parameters
+    ----------
+    concept : LiveConcept
+    executor : Executor
+        Computes them.
+    """
+
+    def __init__(self, concept: LiveConcept, executor: Executor) -> None:
+        self._concept = concept
+        self._executor = executor
+        self._state = LabelState(concept.record.id)
+        self._times: list[int] = []
+        self._counts: list[Counts] = []
+        self._reached: list[Milestone] = []
+        self._advice = advise([])
+        self._stop_set: NDArray[np.float32] | None = None
+        self._lock = threading.Lock()
+        self._is_computing = False
+
+    @property
+    def reached(self) -> Sequence[Milestone]:
+        """All that are known by now, oldest first."""
+        return tuple(self._reached)
+
+    @property
+    def advice(self) -> Advice:
+        """Whether labeling may stop, and why."""
+        return self._advice
+
+    @property
+    def is_computing(self) -> bool:
+        """Whether there is one that is not known yet."""
+        return self._is_computing
+
+    def course(self, n: int) -> list[tuple[int, Counts]]:
+        """When there were how many answers, oldest first, at no more than `n` places."""
+        known = min(len(self._times), len(self._counts))
+        places = np.unique(np.linspace(0, known - 1, min(n, known)).astype(int)) if known else []
+        return [(self._times[place], self._counts[place]) for place in places]
+
+    def is_due(self, n_labels: int) -> bool:
+        """Whether so many labels make another milestone."""
+        return is_checkpoint(self._reached[-1].checkpoint.n_labels if self._reached else 0, n_labels)
+
+    def catch_up(self, pool: Pool | None) -> None:
+        """See to it that the answers since are looked at, in the background."""
+        with self._lock:
+            if pool is None or self._is_computing or self._concept.catch_up().seq == self._state.seq:
+                return
+            self._is_computing = True
+        self._executor.submit(self._go_on, pool)
+
+    def _go_on(self, pool: Pool) -> None:
+        try:
+            for answer in self._concept.log.answers_after(self._concept.record.id, self._state.seq):
+                self._take(answer, pool)
+        except (InputError, StorageError, OSError, MemoryError):
+            log.exception("How far the labeling is can't be told")
+        finally:
+            self._is_computing = False
+
+    def _take(self, answer: AnswerRecord, pool: Pool) -> None:
+        self._state.apply(answer)
+        counts = self._state.counts
+        self._times.append(answer.server_time)
+        self._counts.append(counts)
+        if self.is_due(counts.labels) and len(pool) >= LEAST_STOP_SET:
+            milestone = self._milestone(answer.server_time, pool)
+            if milestone is not None:
+                self._reached.append(milestone)
+                self._advice = advise([reached.checkpoint for reached in self._reached])
+
+    def _milestone(self, when: int, pool: Pool) -> Milestone | None:
+        """As of the answer that was applied last; None where there is no hyperplane."""
+        concept, standing = self._concept.record, self._state.standing()
+        examples = [one for one in self._concept.concepts.examples(concept.id) if one.created <= when]
+        through = examples[-1].id if examples else 0
+        trained = train_concept(pool, standing.labels, examples, concept, examples_through=through)
+        if trained.hyperplane is None:
+            return None
+        if self._stop_set is None:
+            self._stop_set = stop_set(pool)
+        n_yes = int(np.count_nonzero(standing.labels.yes))
+        checkpoint = Checkpoint.of(
+            trained.hyperplane.scores(self._stop_set), n_yes, len(standing.labels) - n_yes
+        )
+        before = self._reached[-1].checkpoint.first if self._reached else None
+        labels = known_labels(pool, standing.labels, examples)
+        return Milestone(
+            when=when,
+            checkpoint=checkpoint,
+            cross_validated=cross_validated_accuracy(labels, C=concept.c, class_weight=concept.class_weight),
+            held_out=accuracy(pool, trained.hyperplane, concept.positive_class),
+            within_margin=within_margin(pool, trained.hyperplane, exclude=standing.answered),
+            agreement=None if before is None else agreement(before, checkpoint.first),
+        )
