@@ -82,7 +82,8 @@ class Server:
     def answers(self, session: str) -> list[dict[str, Any]]:
         """The answers stored for a session, oldest first, each with the item of its selection."""
         query = """
-            SELECT answers.id, answers.item, answer, undoes, corrects, selection_id, selections.item AS shown
+            SELECT answers.id, answers.item, answer, purpose, undoes, corrects, selection_id,
+                   selections.item AS shown
             FROM answers LEFT JOIN selections ON selections.id = selection_id
             WHERE answers.session_id = ? ORDER BY answers.seq
         """

@@ -13,17 +13,15 @@ export class Chart {
   #height;
   #drawing = null;
 
-  constructor(list, { name, className = "", height = 200 }) {
+  /** `note` says below what is to be seen. */
+  constructor(list, { name, note = "", className = "", height = 200 }) {
     say(this.#head, name);
     this.name = name;
     this.#height = height;
     const head = element("div", { className: "charthead" }, this.#head, this.#aside);
     this.#place = element("figure", { className: `linechart ${className}` }, head, this.#figure);
+    if (note) this.#place.append(element("figcaption", {}, note));
     list.append(this.#place);
-  }
-
-  get element() {
-    return this.#place;
   }
 
   /**

@@ -9,6 +9,15 @@ import { Chart, linear, logarithmic, ratioTicks, roundTicks } from "./chart.js";
 
 const POLL = 700; // milliseconds, while something is being computed
 
+const COURSES = {
+  accuracy: {
+    name: "Accuracy",
+    note: "Of labels under classifiers that did not see them. Labels chosen at the margin are the hardest there are.",
+  },
+  within: { name: "Items within the margin", note: "Unanswered items that would move the hyperplane, if labeled." },
+  agreement: { name: "Stability", note: "How far predictions agree with those of a quarter fewer labels (kappa)." },
+};
+
 const wholePercent = (value) => `${Math.round(100 * value)} %`;
 const short = (value) => (value >= 1e6 ? `${value / 1e6}M` : value >= 1e4 ? `${value / 1e3}k` : whole(value));
 
@@ -18,9 +27,7 @@ class Progress {
     for (const part of ["title", "about", "charts", "empty"]) this[part] = root.querySelector(`.${part}`);
     this.audit = new Audit(this.card, (share) => this.component.setTriggerValue("share", share));
     this.answers = new Chart(this.charts, { name: "Answers over time", className: "wide", height: 220 });
-    this.accuracy = new Chart(this.charts, { name: "Accuracy" });
-    this.within = new Chart(this.charts, { name: "Items within the margin" });
-    this.agreement = new Chart(this.charts, { name: "Stability" });
+    for (const [name, about] of Object.entries(COURSES)) this[name] = new Chart(this.charts, about);
     this.abort = new AbortController();
     for (const kind of ["keydown", "click"]) {
       const options = { signal: this.abort.signal, capture: true };
@@ -103,7 +110,7 @@ function accuracies(validated, heldOut, shares) {
   const said = `${wholePercent(shares.at(-1))} at last.`;
   const lines = [{ className: "", values: validated, label: "labels" }];
   if (heldOut.some((value) => value != null)) lines.push({ className: "brand", values: heldOut, label: "held out" });
-  return { lines, y: linear(low, 1, roundTicks(low, 1, 4), wholePercent), aside: "cross-validated, by labels", said };
+  return { lines, y: linear(low, 1, roundTicks(low, 1, 4), wholePercent), aside: "by number of labels", said };
 }
 
 function inside(within) {
@@ -111,7 +118,7 @@ function inside(within) {
   const low = Math.max(1, Math.min(...within));
   const label = whole(within.at(-1));
   const y = logarithmic(low, high, ratioTicks(low, high), short);
-  return { lines: [{ className: "", values: within, label }], y, aside: "by labels", said: `${label} are left.` };
+  return { lines: [{ className: "", values: within, label }], y, aside: "by number of labels", said: `${label} are left.` };
 }
 
 function stability(kappa, enough) {
@@ -120,7 +127,7 @@ function stability(kappa, enough) {
   const label = kappa.at(-1) == null ? "" : kappa.at(-1).toFixed(2);
   const y = linear(floor, 1, roundTicks(floor, 1, 4), (value) => value.toFixed(1));
   const mark = { value: enough, text: "enough" };
-  return { lines: [{ className: "", values: kappa, label }], y, mark, aside: "agreement, by labels", said: `Agreement ${label}.` };
+  return { lines: [{ className: "", values: kappa, label }], y, mark, aside: "by number of labels", said: `Agreement ${label}.` };
 }
 
 function timeTicks(first, last) {

@@ -1,0 +1,142 @@
+"""How far the labeling is: milestones from the log, advice, and what the audit says, as the page gets them."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from app.progress import progress
+from app.service import LabelingSession
+from core.experiment.rank import margins_of
+from core.stopping import LEAST_GROWTH, is_checkpoint
+from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def session(workspace) -> LabelingSession:
+    project = new_project(workspace)
+    wait_for_index(project, LabelingSession.DEFAULT)
+    return project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
+
+
+def settled(session) -> dict:
+    """The page, as soon as all milestones are known."""
+    page = progress(session)
+    while page["is_coming"]:
+        time.sleep(0.01)
+        page = progress(session)
+    return page
+
+
+def test_without_answers_there_is_nothing_to_tell(session):
+    page = settled(session)
+    assert page["milestones"] == []
+    assert page["course"] == {"when": [], "yes": [], "no": []}
+    assert not page["advice"]["stop"]
+    assert page["audit"] == page["audit"] | {"share": 0, "judged": None, "drawn": 0}
+    json.dumps(page, allow_nan=False)
+
+
+def test_milestones_come_with_a_quarter_more_labels(session):
+    label(session, 130)
+    reached = [one["labels"] for one in settled(session)["milestones"]]
+    assert reached[0] == LEAST_GROWTH
+    for before, after in zip(reached, reached[1:], strict=False):
+        assert is_checkpoint(before, after)
+        assert not is_checkpoint(before, after - 1)
+
+
+def test_a_milestone_is_told_as_it_was_then(session):
+    """Items within the margin by brute force; the first milestone agrees with none before."""
+    label(session, LEAST_GROWTH)
+    page = settled(session)
+    pool, standing = session.project.pool, session.concept.standing()
+    hyperplane = session.concept.train(pool, standing).hyperplane
+    free = np.setdiff1d(pool.ids, standing.answered)
+    within = int(np.count_nonzero(margins_of(pool.rows_of(free), hyperplane) < 1))
+    (milestone,) = page["milestones"]
+    assert milestone["within_margin"] == within
+    assert milestone["agreement"] is None
+    assert 0 <= milestone["cross_validated"] <= 1
+    assert milestone["held_out"] == pytest.approx(session.shown.accuracy, abs=0.1)
+    label(session, 30)
+    after = settled(session)["milestones"]
+    assert after[0] == milestone
+    assert -1 <= after[1]["agreement"] <= 1
+
+
+def test_the_course_follows_the_answers(session):
+    """An undo is seen, too; of a long course some places are told, the last one among them."""
+    card = session.card()
+    given = answer(card, "yes")
+    session.submit([given])
+    card = session.submit([answer(card, "undo", selection=None, undoes=given["id"])])
+    session.submit([answer(card, "no")])
+    course = settled(session)["course"]
+    assert (course["yes"], course["no"]) == ([1, 0, 0], [0, 0, 1])
+    label(session, 170)
+    page = settled(session)
+    assert len(page["course"]["when"]) <= 160
+    assert page["course"]["yes"][-1] == page["counts"]["yes"]
+    assert page["course"]["no"][-1] == page["counts"]["no"]
+
+
+def test_after_a_restart_the_same_is_told(tmp_path):
+    """Nothing of it is stored: it all follows from the log."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        session.set_audit_share(0.3)
+        label(session, 120)
+        before, folder = settled(session), project.folder
+    with open_workspace(tmp_path) as workspace:
+        after = settled(workspace.project(folder.name).session())
+    assert after == before
+    assert len(before["milestones"]) >= 3
+
+
+def test_where_predictions_are_stable_the_card_says_that_one_may_stop(session):
+    """The advice is that of the progress page, and stands in the margin of the labeling page."""
+    card = session.card()
+    assert card["notes"]["advice"] is None
+    for _ in range(12):
+        card = label(session, 25)
+        advice = settled(session)["advice"]
+        assert session.card()["notes"]["advice"] == (advice["reason"] if advice["stop"] else None)
+    assert advice["stop"], advice
+
+
+def test_the_audit_is_judged_by_its_answers(session):
+    """Precision, recall and prevalence hold the truth, and an audit of every item tells it exactly."""
+    label(session, 30)
+    session.set_audit_share(1.0)
+    assert settled(session)["audit"]["judged"] is None
+    card = session.card()
+    while card["item"]:
+        word = truth_word(session.project, card["item"]["id"])
+        card = session.submit([answer(card, word)])
+    audit = settled(session)["audit"]
+    judged, pool, standing = audit["judged"], session.project.pool, session.concept.standing()
+    hyperplane = session.concept.train(pool, standing).hyperplane
+    truth = pool.truth(pool.ids) == pool.classes.index("7")
+    rest = ~np.isin(pool.ids, standing.labels.items)
+    predicted = pool.scores(hyperplane) > 0
+    assert audit["drawn"] == judged["answers"] == np.count_nonzero(rest)
+    exactly = {
+        "precision": truth[rest & predicted].mean(),
+        "recall": predicted[rest & truth].mean(),
+        "found": (predicted | ~rest)[truth].mean(),
+        "prevalence": truth.mean(),
+    }
+    for name, share in exactly.items():
+        assert judged[name]["estimate"] == pytest.approx(share)
+        assert judged[name]["low"] == pytest.approx(share) == judged[name]["high"]
