@@ -1,9 +1,10 @@
-"""How far the labeling is: milestones from the log, advice, and what the audit says, as the page gets them."""
+"""How far the labeling is: milestones from the log, advice, and what the audit says, for the page."""
 
 from __future__ import annotations
 
 import json
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_milestones_come_with_a_quarter_more_labels(session):
     label(session, 130)
     reached = [one["labels"] for one in settled(session)["milestones"]]
     assert reached[0] == LEAST_GROWTH
-    for before, after in zip(reached, reached[1:], strict=False):
+    for before, after in pairwise(reached):
         assert is_checkpoint(before, after)
         assert not is_checkpoint(before, after - 1)
 
