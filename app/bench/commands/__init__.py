@@ -1,0 +1,23 @@
+"""The commands of ``marginalia bench``, one a module. They import what they run only when they run."""
+
+from __future__ import annotations
+
+from app.bench.commands.audit import bench_audit
+from app.bench.commands.build import bench_build
+from app.bench.commands.planes import bench_planes
+from app.bench.commands.positives import bench_positives
+from app.bench.commands.select import bench_select
+from app.bench.commands.sessions import bench_sessions
+from app.bench.commands.stopping import bench_stopping
+from app.bench.commands.ui import bench_ui
+
+COMMANDS = (
+    bench_build,
+    bench_planes,
+    bench_select,
+    bench_sessions,
+    bench_positives,
+    bench_ui,
+    bench_audit,
+    bench_stopping,
+)
