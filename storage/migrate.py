@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 # The newest migration's number. Numbers only grow: a higher one was written by a newer program.
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 SCRIPTS = Path(__file__).parent / "migrations"
 
 # Alembic keeps the migration that is running in module globals.

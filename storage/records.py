@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 AnswerWord = Literal["yes", "no", "unsure", "skip", "undo"]
-Why = Literal["strategy", "random-start", "example", "undo", "audit", "skipped-again"]
+Why = Literal["strategy", "random-start", "example", "undo", "audit", "skipped-again", "search"]
 Purpose = Literal["train", "audit"]
 Status = Literal["yes", "no", "tied", "unsure", "skip"]
 ClassWeight = Literal["balanced"]

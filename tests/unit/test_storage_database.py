@@ -368,6 +368,63 @@ def test_the_newest_version_is_the_last_migration() -> None:
     assert all(script.revision.isdigit() and len(script.revision) == 4 for script in scripts.walk_revisions())
 
 
+@pytest.fixture
+def before_searches(tmp_path: Path) -> Path:
+    """A database of schema 0003, as the program was before items could be found by name, with rows in it."""
+    scripts = tmp_path / "before"
+    leave = shutil.ignore_patterns("__pycache__", "000[4-9]_*", "00[1-9]?_*")
+    shutil.copytree(migrate.SCRIPTS, scripts, ignore=leave)
+    path = tmp_path / "before.db"
+    with pytest.MonkeyPatch.context() as then:
+        then.setattr(migrate, "SCRIPTS", scripts)
+        then.setattr(migrate, "SCHEMA_VERSION", "0003")
+        with Database.open(path, create=True) as database:
+            ada = sit_down(database, make_concept(database))
+            for item in range(5):
+                shown = ada.is_shown(
+                    item, parameters={"k": 40, "of": ["ä", None]}, leased=(3, 9), margin=item / 7
+                )
+                ada.says("yes" if item % 2 else "no", item, selection_id=shown.id)
+            with pytest.raises(StorageError, match="why"):
+                ada.is_shown(7, why="search")
+    return path
+
+
+def test_a_database_from_before_searches_keeps_every_row(before_searches: Path) -> None:
+    """Its selections are made again with all that guards them; from then on an item may be found by name."""
+    with closing(sqlite3.connect(before_searches)) as connection:
+        rows = connection.execute("SELECT * FROM selections ORDER BY seq").fetchall()
+        log = connection.execute("SELECT * FROM log ORDER BY seq").fetchall()
+        guards = connection.execute(GUARDS).fetchall()
+    with Database.open(before_searches) as database:
+        ada = reopened(database)
+        assert ada.log.counts(1).yes == 2
+        found = ada.is_shown(7, why="search", strategy="search")
+        assert found.seq == 6
+        assert ada.log.selection(found.id) == found
+        assert ada.says("yes", 7, selection_id=found.id).seq == 6
+        with database.read() as connection:
+            migrated = _schema(connection)
+    with closing(sqlite3.connect(before_searches)) as connection:
+        assert connection.execute("SELECT * FROM selections ORDER BY seq").fetchall()[:5] == rows
+        assert connection.execute("SELECT * FROM log ORDER BY seq").fetchall()[:5] == log
+        assert connection.execute(GUARDS).fetchall() == guards
+        assert len(guards) > 5
+        for statement in ("UPDATE selections SET item = 1", "DELETE FROM selections WHERE seq = 2"):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                connection.execute(statement)
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        Base.metadata.create_all(connection)
+        assert migrated == _schema(connection)
+
+
+GUARDS = """
+    SELECT type, name, tbl_name, sql FROM sqlite_master
+    WHERE tbl_name = 'selections' AND type IN ('index', 'trigger') ORDER BY name
+"""
+
+
 THIS = migrate.SCHEMA_VERSION
 NEXT = f"{int(THIS) + 1:04}"
 NEXT_MIGRATION = f"""

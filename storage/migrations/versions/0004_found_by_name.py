@@ -1,0 +1,43 @@
+"""Selections of items that somebody found by name: `why` may be "search"."""
+
+from __future__ import annotations
+
+from alembic import op
+from sqlalchemy import Connection, text
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+BEFORE = "why IN ('strategy', 'random-start', 'example', 'undo', 'audit', 'skipped-again')"
+AFTER = "why IN ('strategy', 'random-start', 'example', 'undo', 'audit', 'skipped-again', 'search')"
+
+
+def upgrade() -> None:
+    """Let the constraint on `selections.why` know one more word."""
+    connection = op.get_bind()
+    if connection.dialect.name == "sqlite":
+        _make_again(connection)
+    else:
+        op.drop_constraint(op.f("ck_selections_why"), "selections", type_="check")
+        op.create_check_constraint(op.f("ck_selections_why"), "selections", AFTER)
+
+
+def _make_again(connection: Connection) -> None:
+    """SQLite cannot change a constraint: the table is made again, with its rows, indexes and triggers.
+
+    It is never renamed: that would rename it in the tables and views that refer to it, too.
+    """
+    made = "SELECT sql FROM sqlite_master WHERE tbl_name = 'selections' AND sql IS NOT NULL"
+    table = connection.execute(text(f"{made} AND type = 'table'")).scalar_one()
+    others = connection.execute(text(f"{made} AND type IN ('index', 'trigger')")).scalars().all()
+    if table.count(BEFORE) != 1:
+        raise RuntimeError("the table selections has no such constraint as the first migration gave it")
+    op.execute("CREATE TEMPORARY TABLE kept AS SELECT * FROM selections")
+    op.execute("DROP TABLE selections")
+    connection.exec_driver_sql(table.replace(BEFORE, AFTER))
+    op.execute("INSERT INTO selections SELECT * FROM kept ORDER BY seq")
+    op.execute("DROP TABLE kept")
+    for statement in others:
+        connection.exec_driver_sql(statement)
