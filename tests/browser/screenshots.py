@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests import chromium
 from tests.browser.labeling import Labeling
@@ -25,6 +25,8 @@ SCREENS = {"desktop": (1440, 900, 1), "phone": (390, 844, 2)}
 """Width and height in CSS pixels, device pixels each."""
 
 LEAST_SECONDS_A_LABEL = 0.2
+
+PATIENCE = 60_000
 
 
 def main() -> None:
@@ -53,12 +55,23 @@ def label(browser: Browser, server: Server, answers: int) -> str:
     """Answer as the truth says, with a skip and a slip now and then; the session's id."""
     labeling = Labeling(browser.new_page(), f"{server.url}/?project={server.key}")
     truth = truth_of(server, "7")
+    audit(labeling, server)
     for turn in range(answers):
         slips = turn % 30 == 20
         says_yes = (truth(labeling.item) == "yes") != slips
         labeling.press("s" if turn % 40 == 30 else "y" if says_yes else "n")
         labeling.page.wait_for_timeout(1000 * LEAST_SECONDS_A_LABEL)
     return labeling.session
+
+
+def audit(labeling: Labeling, server: Server) -> None:
+    """Let one item in ten be for the audit, and come back."""
+    page, session = labeling.page, labeling.session
+    page.goto(f"{server.url}/progress?project={server.key}&session={session}")
+    page.get_by_role("radio", name="10").click()
+    expect(page.get_by_role("radio", name="10")).to_be_checked()
+    page.goto(f"{server.url}/?project={server.key}&session={session}")
+    labeling.wait()
 
 
 def shoot(browser: Browser, server: Server, session: str, screen: str, scheme: str) -> None:
@@ -78,6 +91,14 @@ def shoot(browser: Browser, server: Server, session: str, screen: str, scheme: s
     Reviewing(page, server.url, session)
     page.locator(".review .row").first.wait_for()
     page.screenshot(path=ASSETS / f"review-{screen}-{scheme}.png")
+    page.goto(f"{server.url}/progress?project={server.key}&session={session}")
+    expect(page.locator(".progress")).to_have_attribute("data-state", "shown", timeout=PATIENCE)
+    page.wait_for_timeout(500)
+    page.screenshot(path=ASSETS / f"progress-{screen}-{scheme}.png")
+    page.goto(f"{server.url}/?project={server.key}&session={session}&grid=28")
+    page.locator(".grid .cell img").first.wait_for()
+    page.wait_for_timeout(1500)
+    page.screenshot(path=ASSETS / f"grid-{screen}-{scheme}.png")
     page.goto(f"{server.url}/projects")
     page.get_by_role("heading", name="Projects").wait_for()
     page.wait_for_timeout(2500)
