@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,14 @@ from app.training import (
     PART,
     PASSED,
     REMEMBERED,
+    SEARCH,
     SKIPPED_TOO,
     SUPPOSED,
     Trained,
     accuracy,
     choose,
     excluded_from_draw,
+    excluded_from_search,
     excluded_items,
     why_chosen,
 )
@@ -86,6 +88,10 @@ class Occasion:
     def excluded(self, standing: Standing) -> NDArray[np.int64]:
         """Items that may not be selected, ascending."""
         return excluded_items(standing, self.leased, include_skipped=self.include_skipped, passed=self.passed)
+
+    def taken(self, standing: Standing) -> NDArray[np.int64]:
+        """Items that can't be answered where they are found by name, ascending."""
+        return excluded_from_search(standing, self.leased, include_skipped=self.include_skipped)
 
     def frame(self) -> Framed | None:
         """What to draw from where the round is the audit's; else None."""
@@ -156,8 +162,41 @@ def select_items(
     found = _draw(occasion, framed, trained, standing) if framed is not None else None
     if found is None:
         found = _select(occasion, trained, standing, n=n, diversity=diversity)
+    if supposed:
+        found = replace(found, parameters=found.parameters | {SUPPOSED: dict(supposed)})
+    selection = found.selection
+    own = [_of_place(place, selection, n, diversity) for place in range(len(selection.ids))]
+    return _chosen(occasion, trained, found, own, skipped=standing.skipped)
+
+
+def take_found(
+    occasion: Occasion,
+    trained: Trained,
+    ids: NDArray[np.int64],
+    places: Sequence[int],
+    *,
+    text: str,
+    seconds: float,
+) -> Chosen:
+    """The items `ids`, found by name at these places, as selections; to find them took so many `seconds`."""
+    pool, plane = occasion.pool, trained.hyperplane
+    margins = np.full(len(ids), np.nan) if plane is None else np.abs(plane.scores(pool.rows_of(ids)))
+    selection = Selection(ids, margins, seconds, scored=0, items=len(pool))
+    parameters: dict[str, Any] = {SKIPPED_TOO: True} if occasion.include_skipped else {}
+    found = _Found(selection, "search", SEARCH, parameters, 0.0)
+    return _chosen(occasion, trained, found, [{SEARCH: {"text": text, "place": place}} for place in places])
+
+
+def _chosen(
+    occasion: Occasion,
+    trained: Trained,
+    found: _Found,
+    own: Sequence[Mapping[str, Any]],
+    *,
+    skipped: NDArray[np.int64] | None = None,
+) -> Chosen:
+    """Records of what was found; `own` are the parameters that set each item apart."""
     pool, concept, selection = occasion.pool, occasion.concept, found.selection
-    parameters = found.parameters | ({SUPPOSED: dict(supposed)} if supposed else {})
     common = SelectionRecord(
         session_id=occasion.session_id,
         concept_id=concept.id,
@@ -165,7 +204,7 @@ def select_items(
         item=0,
         why=found.why,
         strategy=found.chooser,
-        parameters=parameters,
+        parameters=found.parameters,
         seed=occasion.seed,
         pool_version=pool.version,
         items_total=selection.items,
@@ -187,13 +226,11 @@ def select_items(
             common,
             id=new_id(),
             item=item,
-            why="skipped-again" if item in standing.skipped else found.why,
+            why="skipped-again" if skipped is not None and item in skipped else found.why,
             margin=None if np.isnan(margin) else margin,
-            parameters=parameters | _of_place(place, selection, n, diversity),
+            parameters={**found.parameters, **apart},
         )
-        for place, (item, margin) in enumerate(
-            zip(selection.ids.tolist(), selection.margins.tolist(), strict=True)
-        )
+        for item, margin, apart in zip(selection.ids.tolist(), selection.margins.tolist(), own, strict=True)
     ]
     return Chosen(tuple(records), trained, occasion.strategy, found.computed_seconds)
 

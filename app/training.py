@@ -37,6 +37,12 @@ BATCH = "batch"
 How many were wanted (`n`), how far apart (`diversity`), and which of them it is (`place`, from 0).
 """
 
+SEARCH = "search"
+"""Says, among a selection's parameters, what `text` its item was found by, and at which `place` (from 0).
+
+The place is among all items whose names contain the words of the text, in the order of their ids.
+"""
+
 AUDIT = "audit"
 """Describes, among a selection's parameters, the frame of an audit that the item was drawn from.
 
@@ -46,7 +52,7 @@ Those who are shown it again after an undo answer for the audit, too.
 PASSED = "passed"
 """Names, among a selection's parameters, the audited items that selections came to and passed over so far."""
 
-OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, AUDIT, PASSED)
+OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED)
 """Parameters of a selection that are none of its strategy's."""
 
 
@@ -132,6 +138,20 @@ def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.
     return np.union1d(standing.answered, np.array(leased, dtype=np.int64))
 
 
+def excluded_from_search(
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool
+) -> NDArray[np.int64]:
+    """Items that can't be answered where they are found by name, ascending: all answered or leased ones."""
+    return excluded_items(
+        standing, leased, include_skipped=include_skipped, passed=tuple(standing.audited.tolist())
+    )
+
+
+def is_of_many(record: SelectionRecord) -> bool:
+    """Whether its item was shown with others; what an undo brings back is shown alone."""
+    return record.why != "undo" and (BATCH in record.parameters or SEARCH in record.parameters)
+
+
 def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
     """The labels that a selection was made by: those of then, and the answer that it was made ahead for.
 
@@ -154,6 +174,9 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
     """Items that could not be selected when `record` was, ascending; `standing` as of then."""
     if record.why == "audit":
         return excluded_from_draw(standing, record.leased)
+    if record.why == "search":
+        include_skipped = bool(record.parameters.get(SKIPPED_TOO))
+        return excluded_from_search(standing, record.leased, include_skipped=include_skipped)
     return excluded_items(
         standing,
         record.leased,
