@@ -10,7 +10,7 @@ from PIL import Image
 
 from app.pictures import data_url
 from app.strategies import label_of
-from app.training import accuracy_of_always_no
+from app.training import PART, SEARCH, accuracy_of_always_no
 from core.errors import InputError
 from storage import Counts, Refusal, SelectionRecord
 
@@ -126,6 +126,8 @@ def _notes(session: LabelingSession, shown: SelectionRecord | None, counts: Coun
         "strategy": shown.strategy if shown else session.strategy,
         "strategy_label": label_of(shown.strategy if shown else session.strategy),
         "why": shown.why if shown else None,
+        "part": shown.parameters.get(PART) if shown else None,
+        "searched": shown.parameters[SEARCH]["text"] if shown and SEARCH in shown.parameters else None,
         "awaited": _awaited(session, shown),
         "advice": advice.reason if advice.stop else None,
     }

@@ -6,16 +6,18 @@ others open: they are not answered, and may come again. The grid before can be c
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from app import words
 from app.answers import parse_answers
 from app.card import common, item_of
-from app.selecting import select_items
-from app.training import BATCH
+from app.selecting import Chosen, select_items
+from app.training import BATCH, is_of_many
 from core.errors import InputError
+from core.pool import Pool
 from core.selection import PoolExhausted
 from storage import AnswerRecord, Refusal, SelectionRecord, StorageError
 
@@ -39,10 +41,10 @@ Batch = tuple[SelectionRecord, ...]
 """What was selected at once, in the order of choice."""
 
 
-class GridSession:
+class BatchSession(ABC):
     """A labeling session that shows many items at once; its rounds are the session's.
 
-    The session has either card or grid in view: where they take turns, each chooses anew.
+    The session has either its card or a batch in view: where they take turns, each chooses anew.
 
     Parameters
     ----------
@@ -50,32 +52,16 @@ class GridSession:
         Whose concept, strategy, log and lock it shares.
     """
 
+    MARK: ClassVar[str]
+    """The parameter that all its selections have, and no others."""
+
     def __init__(self, session: LabelingSession) -> None:
         self.session = session
         self.id = session.id
         self.shown: Batch = ()
         self.last: Batch = ()
-        self._size = USUAL
         self._resume()
-
-    @property
-    def size(self) -> int:
-        """How many items the grid shows."""
-        return self._size
-
-    def resize(self, size: int) -> None:
-        """Let the grid show so many items, the one in view included.
-
-        Raises
-        ------
-        InputError
-            If it can't show so many.
-        """
-        if not LEAST <= size <= MOST:
-            raise InputError(f"a grid must have from {LEAST} to {MOST} items, got {size}")
-        with self.session.lock:
-            if size != self._size:
-                self._size, self.shown = size, ()
+        session.view = self
 
     def card(self) -> dict[str, Any]:
         """What the page shows now."""
@@ -104,26 +90,39 @@ class GridSession:
     def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
         with self.session.lock:
             self.session.touch()
-            if self.session.shown is not None:
-                self.shown, self.last = (), ()
+            if self.session.view is not self:
+                self.shown, self.last, self.session.view = (), (), self
             if not self.shown:
                 self._choose()
             return self._painted(acked, refused)
 
+    @abstractmethod
+    def _select(self, pool: Pool) -> Chosen | None:
+        """The items to show next, not yet in the log; None where none of what is in view can be answered.
+
+        Raises
+        ------
+        PoolExhausted
+            If there is no item left to choose.
+        """
+
+    @abstractmethod
+    def _take_up(self, batch: Batch) -> None:
+        """Go on as when `batch` was selected."""
+
     def _choose(self) -> None:
-        """Choose the next grid; where that can't be written down nothing is shown, and the card says why."""
+        """Choose what to show; where that can't be written down nothing is shown, and the card says why."""
         session, pool = self.session, self.session.project.pool
         self.shown, session.shown, session.trouble = (), None, None
         if pool is None:
             return
-        standing = session.concept.standing()
         try:
-            trained = session.concept.train(pool, standing)
-            chosen = select_items(
-                session.occasion(pool), trained, standing, n=self._size, diversity=DIVERSITY
-            )
-            self.shown = tuple(session.project.log.record_selections(chosen.records))
-            session.begin_round(self.shown, chosen)
+            chosen = self._select(pool)
+            if chosen is None:
+                session.project.lease(session.id, ())
+            else:
+                self.shown = tuple(session.project.log.record_selections(chosen.records))
+                session.begin_round(self.shown, chosen)
         except PoolExhausted:
             session.exhausted = True
             session.project.lease(session.id, ())
@@ -131,19 +130,25 @@ class GridSession:
             session.trouble = str(error)
 
     def _resume(self) -> None:
-        """Show the grid that was shown last, unless it was answered, or something else was shown since."""
+        """Show what was shown last, unless it was answered, or something else was shown since."""
         recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
-        rounds = [tuple(batch) for _, batch in groupby(recent, key=lambda record: record.round)]
-        *before, newest = [(), (), *rounds]
+        rounds: list[Batch] = [tuple(batch) for _, batch in groupby(recent, key=lambda record: record.round)]
+        before, newest = [(), (), *rounds][-2:]
+        if not self._is_own(newest):
+            return
+        self._take_up(newest)
         if self._was_answered(newest):
             self.last = newest
-        elif newest and BATCH in newest[0].parameters:
-            self.shown, self._size = newest, newest[0].parameters[BATCH]["n"]
-            self.last = before[-1] if self._was_answered(before[-1]) else ()
+        else:
+            self.shown = newest
+            self.session.project.lease(self.session.id, {record.item for record in newest})
+            self.last = before if self._is_own(before) and self._was_answered(before) else ()
+
+    def _is_own(self, batch: Batch) -> bool:
+        return bool(batch) and is_of_many(batch[0]) and self.MARK in batch[0].parameters
 
     def _was_answered(self, batch: Batch) -> bool:
-        log = self.session.project.log
-        return any(BATCH in record.parameters and log.is_answered(record.id) for record in batch)
+        return any(self.session.project.log.is_answered(record.id) for record in batch)
 
     def _painted(self, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
         """All that the browser shows."""
@@ -174,6 +179,43 @@ class GridSession:
             return self.session.project.pictures.tile(item)
         except InputError:
             return ""
+
+
+class GridSession(BatchSession):
+    """The items nearest to the hyperplane, or whatever the session's strategy chooses."""
+
+    MARK = BATCH
+
+    def __init__(self, session: LabelingSession) -> None:
+        self._size = USUAL
+        super().__init__(session)
+
+    @property
+    def size(self) -> int:
+        """How many items the grid shows."""
+        return self._size
+
+    def resize(self, size: int) -> None:
+        """Let the grid show so many items, the one in view included.
+
+        Raises
+        ------
+        InputError
+            If it can't show so many.
+        """
+        if not LEAST <= size <= MOST:
+            raise InputError(f"a grid must have from {LEAST} to {MOST} items, got {size}")
+        with self.session.lock:
+            if size != self._size:
+                self._size, self.shown = size, ()
+
+    def _select(self, pool: Pool) -> Chosen:
+        standing = self.session.concept.standing()
+        trained = self.session.concept.train(pool, standing)
+        return select_items(self.session.occasion(pool), trained, standing, n=self._size, diversity=DIVERSITY)
+
+    def _take_up(self, batch: Batch) -> None:
+        self._size = batch[0].parameters[BATCH]["n"]
 
 
 def _are_about(batch: Batch, answers: Sequence[AnswerRecord]) -> bool:

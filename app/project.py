@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.builder import Builder
+from app.found import FoundSession
 from app.grid import GridSession
 from app.indexes import Indexes
 from app.memories import Memories
@@ -77,6 +78,7 @@ class Project:
         self._live_concepts: dict[int, LiveConcept] = {}
         self._sessions: dict[str, LabelingSession] = {}
         self._grids: dict[str, GridSession] = {}
+        self._founds: dict[str, FoundSession] = {}
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -121,17 +123,18 @@ class Project:
             return None
         return self.builder.progress() if self.builder else None
 
-    def search(self, text: str) -> NDArray[np.int64]:
+    def search(self, text: str, pool: Pool | None = None) -> NDArray[np.int64]:
         """The items whose names contain every word of `text`, ascending; none before the pool has items.
+
+        Of this snapshot of the pool; of the newest one, if None.
 
         Raises
         ------
         InputError
             If the pool's source is gone.
         """
-        if self.pool is None:
-            return np.empty(0, dtype=np.int64)
-        return self._names.find(self.pool, text)
+        pool = self.pool if pool is None else pool
+        return np.empty(0, dtype=np.int64) if pool is None else self._names.find(pool, text)
 
     def strategies(self) -> dict[str, str]:
         """All query strategies by name, in the fixed order of the page, and what the page calls them."""
@@ -194,6 +197,13 @@ class Project:
             if session.id not in self._grids:
                 self._grids[session.id] = GridSession(session)
             return self._grids[session.id]
+
+    def found(self, session: LabelingSession) -> FoundSession:
+        """The session, with items that were found by name."""
+        with self._lock:
+            if session.id not in self._founds:
+                self._founds[session.id] = FoundSession(session)
+            return self._founds[session.id]
 
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
         """The annotator's newest session at the concept, unless somebody is at it."""

@@ -35,4 +35,5 @@ class NameSearch:
             elif len(self._names) < len(pool):
                 self._names = self._names.extended(pool)
             names = self._names
-        return names.search(text)
+        found = names.search(text)
+        return found if len(names) == len(pool) else found[np.isin(found, pool.ids)]

@@ -19,7 +19,7 @@ from app.audits import Audit
 from app.card import card, example_urls
 from app.milestones import Milestones
 from app.selecting import Chosen, Occasion, select_items
-from app.training import AUDIT, BATCH, PASSED, Trained, train_concept
+from app.training import AUDIT, PASSED, Trained, is_of_many, train_concept
 from core.errors import InputError
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
@@ -166,6 +166,8 @@ class LabelingSession:
         )
         self.shown: SelectionRecord | None = None
         self.ahead: Lookahead | None = None
+        self.view: object = None
+        """Whoever chose what is in view, the session itself, its grid or its classes: others choose anew."""
         self._changes = 0
         self.exhausted = False
         self.trouble: str | None = None
@@ -264,7 +266,7 @@ class LabelingSession:
         """Show what was shown last, if it was not answered."""
         self.project.indexes.want(self.strategy)
         last = self.project.log.last_selection(self.id)
-        if last is None or BATCH in last.parameters:
+        if last is None or is_of_many(last):
             return
         if not self.project.log.is_answered(last.id):
             self._show(last)
@@ -308,7 +310,7 @@ class LabelingSession:
 
         The answers before are on the disk by then, and the next card tries again.
         """
-        self.shown, self.trouble = None, None
+        self.shown, self.trouble, self.view = None, None, self
         pool = self.project.pool
         if pool is None:
             return
@@ -347,7 +349,7 @@ class LabelingSession:
     def begin_round(self, records: Sequence[SelectionRecord], chosen: Chosen | None) -> None:
         """A round begins, with one item in view, or with the several of a grid."""
         self.history.append(records[0])
-        self.shown = None if BATCH in records[0].parameters else records[0]
+        self.shown = None if is_of_many(records[0]) else records[0]
         self.exhausted, self.trouble = False, None
         self.project.lease(self.id, {record.item for record in records})
         self.concept.audit.pass_over(records[0].parameters.get(PASSED, ()))
@@ -387,6 +389,7 @@ class LabelingSession:
     def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
         with self.lock:
             self.touch()
+            self.view = self
             if self.shown is None and self.project.pool is not None:
                 self._choose_next()
             self.concept.watch(self.project.pool)

@@ -23,6 +23,7 @@ LABELS = {
     "mixture": "Mixture",
     "example": "Like the examples",
     "audit": "Audit",
+    "search": "Found by name",
 }
 """Strategies as the page names them."""
 

@@ -21,9 +21,11 @@ from app.training import (
     OF_THE_QUERY,
     PART,
     REMEMBERED,
+    SEARCH,
     Trained,
     choose,
     excluded_then,
+    is_of_many,
     standing_then,
     train_concept,
 )
@@ -31,6 +33,7 @@ from core.audit import Frame
 from core.errors import InputError
 from core.experiment.rank import BruteForce, margins_of
 from core.geometry import Hyperplane
+from core.names import Names
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
 from storage import (
@@ -43,7 +46,7 @@ from storage import (
     SelectionRecord,
 )
 
-REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit")
+REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search")
 """Selections that were computed; an undo only shows an earlier one again."""
 
 SAID_AT_MOST = 20
@@ -132,6 +135,8 @@ def _verify_concept(
     for index, group in groupby(replays, key=_index_of):
         if index[1] == AUDIT:
             _redraw(list(group), pool.prefix(index[0]), frames, findings)
+        elif index[1] == SEARCH:
+            _search_again(list(group), pool.prefix(index[0]), findings)
         else:
             _reselect(list(group), index, pool, fitted, findings)
 
@@ -181,12 +186,12 @@ def _replays(
 
 def _occasion_of(record: SelectionRecord) -> tuple[str, int | str]:
     """The same for items that were selected at once, and for no others."""
-    return record.session_id, record.round if BATCH in record.parameters else record.id
+    return record.session_id, record.round if is_of_many(record) else record.id
 
 
 def _place_of(record: SelectionRecord) -> int:
     """Which of the items that were selected at once it is, from 0."""
-    batch = record.parameters.get(BATCH)
+    batch = record.parameters.get(BATCH) or record.parameters.get(SEARCH)
     return int(batch["place"]) if batch else 0
 
 
@@ -262,6 +267,34 @@ def _redraw(
                     f"Round {record.round}: the audit draws item {drawn.ids[0]} with probability "
                     f"{drawn.probability:.4g}, the log has item {record.item} and {record.probability}"
                 )
+            _margins(replay, then, findings)
+
+
+def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
+    """Search the names again, and look whether the items are found where they were, and could be answered."""
+    try:
+        names = Names(then)
+    except InputError as error:
+        findings.problems.append(f"The names of the items can't be searched again: {error}")
+        return
+    for replay in replays:
+        findings.choices += 1
+        texts = {record.parameters[SEARCH]["text"] for record in replay.records}
+        all_found = {text: names.search(text) for text in texts}
+        for record in replay.records:
+            text, place = record.parameters[SEARCH]["text"], record.parameters[SEARCH]["place"]
+            found = all_found[text][place : place + 1].tolist()
+            if found != [record.item]:
+                findings.problems.append(
+                    f"Round {record.round}: the search for {text!r} finds {_named('item', found)} at place "
+                    f"{place}, the log has {_named('item', [record.item])}"
+                )
+            if record.item in replay.exclude:
+                findings.problems.append(
+                    f"Round {record.round}: item {record.item} was found by name, but had an answer or was "
+                    f"in another session's view"
+                )
+        if replay.trained.hyperplane is not None:
             _margins(replay, then, findings)
 
 
