@@ -107,14 +107,34 @@ def show_sessions(row: dict[str, Any]) -> None:
 
 def show_ui(row: dict[str, Any]) -> None:
     """Print the row of one mode of `app.bench.ui.measure_ui`."""
+    click.echo(f"\n{row['mode']}, {row['items']:,} items, {row['labels_before']:,} labels before:")
+    way = "Enter to the next grid" if row["mode"] == "grid" else "the key press to the next image"
     click.echo(
-        f"\n{row['mode']}, {row['items']:,} items: from the key press to the next image on the screen "
-        f"{row['median_ms']:.1f} ms in the median, {row['p95_ms']:.1f} ms in 95 of 100, at most "
-        f"{row['max_ms']:.1f} ms."
+        f"  From {way} on the screen {row['median_ms']:.1f} ms in the median, "
+        f"{row['p95_ms']:.1f} ms in 95 of 100, at most {row['max_ms']:.1f} ms."
     )
     click.echo(
         f"  {row['answers']:,} answers: {row['lost']} lost, {row['duplicated']} stored twice, "
-        f"{row['misplaced']} on another item. {row['retrains']:,} models, {row['queries']:,} selections."
+        f"{row['misplaced']} stored otherwise than given. {row['retrains']:,} models, "
+        f"{row['queries']:,} selections."
+    )
+    if "waited" in row:
+        _show_looking_ahead(row)
+
+
+def _show_looking_ahead(row: dict[str, Any]) -> None:
+    median, p95 = (
+        "after the next press" if row[name] is None else f"after {row[name]:.0f} ms"
+        for name in ("ahead_median_ms", "ahead_p95_ms")
+    )
+    click.echo(f"  All that may follow an image was there {median} in the median, {p95} in 95 of 100.")
+    click.echo(
+        f"  {row['waited']} of {row['presses']:,} presses, {row['pace_seconds']:g} s after the image, had to "
+        f"wait for the next one, {row['waited_visibly']} of them so long that the card said so."
+    )
+    click.echo(
+        f"  The pace that can be held: {row['held_pace_seconds']:.2f} s an image. Within that time all that "
+        "may follow is there in 95 of 100 rounds."
     )
 
 

@@ -1,12 +1,8 @@
 """The labeling page in a real browser: from a key press to the next image on the screen, and what was stored.
 
 A project is made on a pool and served by a process of its own, as ``marginalia serve`` does. A simulated
-annotator, who knows the truth, presses keys. What the page took for an answer is noted in the page itself,
-before the card sees the key: the item whose image is painted then. Afterwards the label database is read.
-
-The time goes from the key event's own time stamp to the moment when the first frame with another image has
-been handed over for painting: a message that is posted from that frame's animation callback arrives behind
-its painting.
+annotator, who knows the truth, presses keys, and the page itself notes which picture was painted then.
+Afterwards the label database is read.
 """
 
 from __future__ import annotations
@@ -17,73 +13,32 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any
 
 import click
 import numpy as np
 
+from app.bench.annotator import MODES, N_PATIENT, PATIENCE_MS, Annotator, Mode, Press, Truth
 from app.bench.browser import chromium
+from app.bench.outcome import fate, looking_ahead, waits
+from app.pictures import Pictures
 from app.project_file import LABELS_FILE
+from app.service import LabelingSession
 from app.workspace import NewProject, Workspace
 from core.errors import InputError
 from core.learner import Labels, is_positive, learn
 from core.pool import Pool
-from core.selection import make_strategy
+from core.selection import make_strategy, strategy_from
 from storage import AnswerRecord, Concepts, Database, LabelLog, new_id
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-Mode = Literal["paced", "burst", "fallback"]
-MODES: tuple[Mode, ...] = get_args(Mode)
-"""Answers at the pace; bursts of key presses; answers at the pace to the page of plain buttons."""
-
-BURST = 40
-GAPS_MS = (0, 20, 50)
-"""Presses of a burst, and the milliseconds between them, one burst after the other."""
-
-KEYS = {True: "y", False: "n"}
-PATIENCE_MS = 60_000
 START_SECONDS = 180
 
-WATCH = """
-    window.given = [];
-    const host = '[data-testid=stBidiComponentIsolated]';
-    const card = () => document.querySelector(host)?.shadowRoot?.querySelector('.card');
-    const image = () => card()?.querySelector('.frame img') ?? document.querySelector('.m-plain img');
-    window.inView = () => {
-        const shown = image();
-        if (!shown) return null;
-        if (card()) {
-            const { paintedItem: item, paintedSelection: selection, answerable, saving } = card().dataset;
-            return { item, selection, takesAnswers: answerable === 'true', isSaved: saving === '0' };
-        }
-        const { item, selection } = shown.closest('.m-plain').dataset;
-        const isNew = window.given.every((press) => press.selection !== selection);
-        const takesAnswers = isNew && getComputedStyle(shown).opacity === '1';
-        return { item, selection, takesAnswers, isSaved: isNew };
-    };
-    document.addEventListener('keydown', (event) => {
-        const { item, selection, takesAnswers } = window.inView() ?? {};
-        if (event.repeat || !takesAnswers) return;
-        const before = image();
-        const press = { item: Number(item), selection, ms: null };
-        window.given.push(press);
-        const look = () => requestAnimationFrame(() => {
-            const after = image();
-            if (!after || after === before) return look();
-            const channel = new MessageChannel();
-            channel.port1.onmessage = () => { press.ms = performance.now() - event.timeStamp; };
-            channel.port2.postMessage(null);
-        });
-        look();
-    }, true);
-"""
+SPARE = 200
+"""Items that must be left: bursts and grids come to some more answers than asked for."""
 
 
 @dataclass(frozen=True)
@@ -122,36 +77,79 @@ def measure_ui(pool: Pool, plan: Plan, folder: Path | None, done: Callable[[dict
     Raises
     ------
     InputError
-        If the pool has no such class, or if there is no browser.
+        If the pool has no such class or too few items, if a project is there already, if there is no browser,
+        or if the page takes no answers any more.
     """
-    positive = plan.positive or (pool.classes[0] if pool.classes else "")
-    if positive not in pool.classes:
-        classes = ", ".join(pool.classes) or "none"
-        raise InputError(f"positive must be one of the pool's classes ({classes}), got {positive!r}")
+    positive = _check(pool, plan, folder)
     with tempfile.TemporaryDirectory(prefix="marginalia-") as temporary, chromium() as browser:
         for mode in plan.modes:
             project = (folder or Path(temporary)) / mode
             _make_project(pool, project, positive, plan)
             click.echo(f"{mode}: {len(pool):,} items, {plan.n_labels:,} labels; waiting for the index.")
-            with _served(project) as url:
+            with _served(project) as url, _patience(mode):
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
-                page.add_init_script(WATCH)
-                page.goto(url)
-                if mode == "fallback":
-                    _wait_until_prepared(page)
-                    page.goto(f"{page.url}&plain=1")
-                given = _label(page, mode, pool, pool.classes.index(positive), plan)
+                annotator = Annotator(page, _truth(pool, positive), plan.pace)
+                annotator.open(url, mode)
+                presses = annotator.label(mode, plan.n_answers)
+                n_patient = min(N_PATIENT, plan.n_answers) if mode == "paced" else 0
+                patient = annotator.label_patiently(n_patient)
                 page.close()
-            done({"mode": mode, **_row(project, given), **_circumstances(pool, plan)})
+            pictures = Pictures(pool.source)
+            picture = pictures.tile if mode == "grid" else pictures.card
+            done({"mode": mode, **_row(project, picture, presses, patient), **_circumstances(pool, plan)})
+
+
+def _check(pool: Pool, plan: Plan, folder: Path | None) -> str:
+    """The class that is asked for, if all that the plan asks for can be had."""
+    positive = plan.positive or (pool.classes[0] if pool.classes else "")
+    if positive not in pool.classes:
+        classes = ", ".join(pool.classes) or "none"
+        raise InputError(f"positive must be one of the pool's classes ({classes}), got {positive!r}")
+    needed = plan.n_labels + plan.n_answers + SPARE
+    if len(pool) < needed:
+        raise InputError(
+            f"--labels {plan.n_labels} and --answers {plan.n_answers} need a pool of at least {needed:,} "
+            f"items, this one has {len(pool):,}"
+        )
+    if plan.strategy:
+        strategy_from(plan.strategy)
+    there = [folder / mode for mode in plan.modes if (folder / mode).exists()] if folder else []
+    if there:
+        raise InputError(f"--out must have no projects of these modes yet, but there is {there[0]}")
+    return positive
+
+
+def _truth(pool: Pool, positive: str) -> Truth:
+    wanted = pool.classes.index(positive)
+    return lambda items: [bool(is_yes) for is_yes in is_positive(pool.truth(items), wanted)]
+
+
+@contextmanager
+def _patience(mode: Mode) -> Iterator[None]:
+    """Say in a sentence where the page keeps the annotator waiting."""
+    from playwright.sync_api import TimeoutError as TookTooLong
+
+    try:
+        yield
+    except TookTooLong:
+        seconds = PATIENCE_MS // 1000
+        raise InputError(
+            f"{mode}: the page took no answer for {seconds} s; with --out the project has a server.log"
+        ) from None
 
 
 def _make_project(pool: Pool, project: Path, positive: str, plan: Plan) -> None:
+    project.parent.mkdir(parents=True, exist_ok=True)
     with Workspace(project.parent) as workspace:
-        workspace.create(NewProject(str(pool.path), f"Is it a {positive}?", positive), key=project.name)
+        workspace.create(
+            NewProject(str(pool.path.resolve()), f"Is it a {positive}?", positive), key=project.name
+        )
     with Database.open(project / LABELS_FILE) as database:
         concept, log = Concepts(database).all()[0], LabelLog(database)
         labels = _labels_before(pool, pool.classes.index(positive), plan)
-        session = log.start_session(concept.id, "annotator", plan.strategy or "margin-index", seed=plan.seed)
+        session = log.start_session(
+            concept.id, "annotator", plan.strategy or LabelingSession.DEFAULT, seed=plan.seed
+        )
         log.append_answers(
             [
                 AnswerRecord(
@@ -214,68 +212,22 @@ def _is_healthy(url: str) -> bool:
         return False
 
 
-def _label(page: Page, mode: Mode, pool: Pool, positive: int, plan: Plan) -> list[dict[str, Any]]:
-    """Let the simulated annotator press keys; returns what the page took for answers."""
-    _wait_until_prepared(page)
-
-    def key() -> str:
-        painted = int(page.evaluate("window.inView().item"))
-        return KEYS[bool(is_positive(pool.truth([painted]), positive)[0])]
-
-    if mode != "burst":
-        for _ in range(plan.n_answers):
-            page.wait_for_function("window.inView()?.takesAnswers", timeout=PATIENCE_MS)
-            page.wait_for_timeout(1000 * plan.pace)
-            page.keyboard.press(key())
-    else:
-        while len(page.evaluate("window.given")) < plan.n_answers:
-            for gap in GAPS_MS:
-                for press in range(BURST):
-                    page.keyboard.press("ny"[press % 2])
-                    page.wait_for_timeout(gap)
-                _wait(page)
-    _wait(page)
-    found: list[dict[str, Any]] = page.evaluate("window.given")
-    return found
-
-
-def _wait_until_prepared(page: Page) -> None:
-    _wait(page)
-    page.locator(".st-key-growth").wait_for(state="hidden", timeout=PATIENCE_MS)
-
-
-def _wait(page: Page) -> None:
-    """Until an image may be answered, and all is saved."""
-    ready = "(shown => shown?.takesAnswers && shown.isSaved)(window.inView())"
-    page.wait_for_function(ready, timeout=PATIENCE_MS)
-
-
-def _row(project: Path, given: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _row(
+    project: Path, picture: Callable[[int], str], presses: Sequence[Press], patient: Sequence[Press]
+) -> dict[str, Any]:
     """What was measured, and what became of each press."""
     with Database.open(project / LABELS_FILE, read_only=True) as database:
         log, concept = LabelLog(database), Concepts(database).all()[0]
         answers = [answer for answer in log.answers_after(concept.id) if answer.selection_id is not None]
         selections = {selection.id: selection for selection in log.selections(concept.id)}
-    stored = Counter(answer.selection_id for answer in answers)
-    items = {answer.selection_id: answer.item for answer in answers}
-    painted = {press["selection"]: press["item"] for press in given}
-    times = [press["ms"] for press in given if press["ms"] is not None]
     return {
-        "median_ms": float(np.median(times)),
-        "p95_ms": float(np.quantile(times, 0.95)),
-        "max_ms": float(max(times)),
-        "answers": len(given),
+        **waits(presses),
+        **fate([*presses, *patient], answers, selections, picture),
         "retrains": len({s.hyperplane_digest for s in selections.values() if s.hyperplane_digest}),
-        "queries": len(selections),
-        "lost": sum(stored[selection] == 0 for selection in painted),
-        "duplicated": sum(count - 1 for count in stored.values()) + len(given) - len(painted),
-        "misplaced": sum(
-            painted.get(selection) != item or selections[selection].item != item
-            for selection, item in items.items()
-            if selection is not None
-        ),
+        "queries": len({(s.session_id, s.round) for s in selections.values()}),
         "retrain_ms": _median([s.retrain_ms for s in selections.values()]),
         "selection_ms": _median([s.selection_ms for s in selections.values()]),
+        **(looking_ahead(presses, patient) if patient else {}),
     }
 
 

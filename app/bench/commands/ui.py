@@ -33,7 +33,7 @@ from app.sentences import sentences
 @click.option(
     "--mode",
     "modes",
-    type=click.Choice(["paced", "burst", "fallback"]),
+    type=click.Choice(["paced", "burst", "fallback", "grid"]),
     multiple=True,
     help="Only this one; repeat it for several.",
 )
@@ -57,8 +57,9 @@ def bench_ui(
     json_file: Path | None,
 ) -> None:
     """Label in a real browser: from a key press to the next image on the screen, and what was stored."""
+    from app.bench.annotator import MODES
     from app.bench.report import show_ui, write_json
-    from app.bench.ui import MODES, Plan, measure_ui
+    from app.bench.ui import Plan, measure_ui
     from core.pool import Pool
 
     rows: list[dict[str, Any]] = []

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.projects import digits_pool
+
+KEYS = {
+    *("mode", "median_ms", "p95_ms", "answers", "retrains", "queries", "lost", "duplicated", "misplaced"),
+    *("items", "labels_before", "pace_seconds", "presses", "retrain_ms", "selection_ms", "max_ms"),
+}
+AHEAD = {"ahead_median_ms", "ahead_p95_ms", "waited", "waited_visibly", "held_pace_seconds"}
+
+
+def marginalia(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "app.cli", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_card_and_grid_are_measured_and_their_logs_hold(tmp_path: Path) -> None:
+    """A row a mode; what was given is stored once and rightly; what was shown can be replayed."""
+    out, file = tmp_path / "projects", tmp_path / "ui.json"
+    modes = ("--mode", "paced", "--mode", "grid")
+    few = ("--answers", 8, "--labels", 40, "--pace", 0.05, "--out", out, "--json", file)
+    measured = marginalia("bench", "ui", "--pool", digits_pool(), *modes, *few)
+    assert measured.returncode == 0, measured.stderr
+    rows = json.loads(file.read_text())
+    paced, grid = rows
+    assert (paced["mode"], paced["presses"], paced["answers"]) == ("paced", 8, 16)
+    assert (grid["mode"], grid["presses"], grid["answers"]) == ("grid", 1, 28)
+    assert (set(paced), set(grid)) == (KEYS | AHEAD, KEYS)
+    for row in rows:
+        assert (row["lost"], row["duplicated"], row["misplaced"]) == (0, 0, 0)
+        assert row["queries"] >= row["retrains"] > row["presses"]
+        assert 0 < row["median_ms"] <= row["p95_ms"] <= row["max_ms"]
+        verified = marginalia("verify", out / row["mode"])
+        assert (verified.returncode, verified.stdout.splitlines()[-1]) == (0, "The log holds.")
