@@ -29,6 +29,7 @@ from core.errors import InputError
 from core.pool import Pool
 from core.selection import strategy_names
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
+from core.warmup import load_training
 from storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
 
 
@@ -71,6 +72,7 @@ class Project:
             opened.callback(self.executor.shutdown, cancel_futures=True)
             self.background = ThreadPoolExecutor(1, thread_name_prefix="background")
             opened.callback(self.background.shutdown, cancel_futures=True)
+            self.background.submit(load_training)
             self._opened = opened.pop_all()
         self._leases: dict[str, frozenset[int]] = {}
         self._names = NameSearch()
@@ -176,7 +178,7 @@ class Project:
     ) -> LabelingSession:
         """The session of this id; without one, the annotator's last that nobody is at; else a new one.
 
-        A session goes on where its log ends.
+        A session goes on where its log ends; a new one has the parameters of the concept's newest.
         """
         with self._lock:
             if session_id in self._sessions:
@@ -184,8 +186,13 @@ class Project:
             wanted = concept_id if concept_id is not None else self.concepts()[0].id
             record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
             if record is None or (concept_id is not None and record.concept_id != concept_id):
+                before = self.log.sessions(wanted)
                 record = self.log.start_session(
-                    wanted, annotator, LabelingSession.DEFAULT, seed=secrets.randbelow(2**31)
+                    wanted,
+                    annotator,
+                    LabelingSession.DEFAULT,
+                    seed=secrets.randbelow(2**31),
+                    parameters=before[-1].parameters if before else {},
                 )
             if record.id not in self._sessions:
                 self._sessions[record.id] = LabelingSession(self, record)

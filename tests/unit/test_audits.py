@@ -227,6 +227,12 @@ def test_a_log_whose_audit_was_tampered_with_does_not(project, session, statemen
     assert any(complaint in problem for problem in verify(project.folder)["problems"])
 
 
+def test_a_new_session_audits_as_the_one_before(project, session):
+    """Whoever comes next at the concept: the audit is the concept's."""
+    session.set_audit_share(0.2)
+    assert project.session(annotator="bea").audit_share == 0.2
+
+
 def test_what_is_no_share_is_refused(session):
     with pytest.raises(InputError, match=r"from 0 to 1, got 1\.5"):
         session.set_audit_share(1.5)
