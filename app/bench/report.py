@@ -115,8 +115,8 @@ def show_ui(row: dict[str, Any]) -> None:
     )
     click.echo(
         f"  {row['answers']:,} answers: {row['lost']} lost, {row['duplicated']} stored twice, "
-        f"{row['misplaced']} stored otherwise than given. {row['retrains']:,} models, "
-        f"{row['queries']:,} selections."
+        f"{row['misplaced']} stored otherwise than given. {row['retrains']:,} trainings gave "
+        f"{row['hyperplanes']:,} hyperplanes; {row['queries']:,} selections."
     )
     if "waited" in row:
         _show_looking_ahead(row)

@@ -220,10 +220,13 @@ def _row(
         log, concept = LabelLog(database), Concepts(database).all()[0]
         answers = [answer for answer in log.answers_after(concept.id) if answer.selection_id is not None]
         selections = {selection.id: selection for selection in log.selections(concept.id)}
+    trained = [selection for selection in selections.values() if selection.hyperplane_digest]
     return {
         **waits(presses),
         **fate([*presses, *patient], answers, selections, picture),
-        "retrains": len({s.hyperplane_digest for s in selections.values() if s.hyperplane_digest}),
+        # Labels that change no support vector leave the hyperplane as it is, trained again all the same.
+        "retrains": len({s.n_labels for s in trained}),
+        "hyperplanes": len({s.hyperplane_digest for s in trained}),
         "queries": len({(s.session_id, s.round) for s in selections.values()}),
         "retrain_ms": _median([s.retrain_ms for s in selections.values()]),
         "selection_ms": _median([s.selection_ms for s in selections.values()]),

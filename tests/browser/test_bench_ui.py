@@ -9,7 +9,8 @@ from tests.projects import digits_pool
 
 KEYS = {
     *("mode", "median_ms", "p95_ms", "answers", "retrains", "queries", "lost", "duplicated", "misplaced"),
-    *("items", "labels_before", "pace_seconds", "presses", "retrain_ms", "selection_ms", "max_ms"),
+    *("items", "labels_before", "pace_seconds", "presses", "hyperplanes"),
+    *("retrain_ms", "selection_ms", "max_ms"),
 }
 AHEAD = {"ahead_median_ms", "ahead_p95_ms", "waited", "waited_visibly", "held_pace_seconds"}
 
@@ -34,6 +35,7 @@ def test_card_and_grid_are_measured_and_their_logs_hold(tmp_path: Path) -> None:
     for row in rows:
         assert (row["lost"], row["duplicated"], row["misplaced"]) == (0, 0, 0)
         assert row["queries"] >= row["retrains"] > row["presses"]
+        assert row["retrains"] >= row["hyperplanes"] >= 1
         assert 0 < row["median_ms"] <= row["p95_ms"] <= row["max_ms"]
         verified = marginalia("verify", out / row["mode"])
         assert (verified.returncode, verified.stdout.splitlines()[-1]) == (0, "The log holds.")

@@ -113,18 +113,12 @@ def test_the_pace_that_can_be_held_is_that_of_the_patient():
 
 def test_what_is_printed_says_the_pace(capsys):
     """In plain words, where it is held and where it is not."""
-    row = {
-        "mode": "paced",
-        "items": 9000,
-        "labels_before": 20,
-        "pace_seconds": 0.7,
-        "retrains": 3,
-        "queries": 4,
-    }
-    row |= {"answers": 5, "lost": 0, "duplicated": 0, "misplaced": 0}
+    row = {"mode": "paced", "items": 9000, "labels_before": 20, "pace_seconds": 0.7, "answers": 5}
+    row |= {"lost": 0, "duplicated": 0, "misplaced": 0, "retrains": 3, "hyperplanes": 2, "queries": 4}
     show_ui(row | waits(at(5, 6, None)) | looking_ahead(at(5, 6, None), at(800, 800)))
     said = capsys.readouterr().out
     assert "paced, 9,000 items, 20 labels before:" in said
+    assert "3 trainings gave 2 hyperplanes; 4 selections." in said
     assert "after 6 ms" not in said.split("in the median")[0]
     assert "in the median, after the next press in 95 of 100" in said
     assert "1 of 3 presses, 0.7 s after the image, had to wait for the next one, 1 of them" in said
