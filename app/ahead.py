@@ -52,6 +52,7 @@ class Lookahead:
     occasion : Occasion
         Of the selections that would follow.
     concept : LiveConcept
+        Whose selections they are, be `shown` its own or another's.
     annotator : str
     reason : object
         What else the futures depend on: while it is the same, they hold.
@@ -115,10 +116,10 @@ class Lookahead:
     def _each(self) -> dict[AnswerWord, Future]:
         futures: dict[AnswerWord, Future] = {}
         known: list[tuple[Standing, Chosen]] = []
+        item, trains = self.shown.item, self._trains()
         for word in WORDS:
             if self._cancelled:
                 return {}
-            item, trains = self.shown.item, AUDIT not in self.shown.parameters
             standing = self._concept.supposing(item, self._annotator, word, trains=trains)
             supposed = {"selection": self.shown.id, "item": item, "answer": word, "trains": trains}
             same = next((chosen for other, chosen in known if self._are_alike(other, standing)), None)
@@ -129,6 +130,11 @@ class Lookahead:
             known.append((standing, chosen))
             futures[word] = Future(chosen, standing.counts)
         return futures
+
+    def _trains(self) -> bool:
+        """Whether an answer to what is in view would train: not where it belongs to the concept's audit."""
+        is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id
+        return not (is_drawn or self._concept.catch_up().is_audited(self.shown.item))
 
     def _chosen(self, standing: Standing, supposed: Mapping[str, Any]) -> Chosen:
         trained = self._concept.train(self._occasion.pool, standing)

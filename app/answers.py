@@ -33,21 +33,25 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSess
     refused: list[Refusal] = []
     for answer in list(answers)[:MOST_AT_ONCE]:
         try:
-            record = _in_its_audit(_record(answer, session), session, records)
-            if _is_second(record, session, records):
-                reason = f"Item {record.item} was answered already, perhaps in another window"
-                refused.append(Refusal(record.id, "conflict", reason))
+            record = in_its_audit(read_answer(answer, session), session, records)
+            if is_second(record, session, records):
+                refused.append(Refusal(record.id, "conflict", answered_already(record.item)))
             else:
                 records.append(record)
                 if isinstance(shown := answer.get("next"), str):
                     following[record.id] = shown
         except (KeyError, TypeError, ValueError) as error:
-            name = str(answer.get("id", "?")) if isinstance(answer, Mapping) else "?"
-            refused.append(Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}"))
+            refused.append(malformed(answer, error))
     return Parsed(records, following, refused)
 
 
-def _in_its_audit(
+def malformed(answer: object, error: Exception) -> Refusal:
+    """What the browser hears of an answer that can't be read."""
+    name = str(answer.get("id", "?")) if isinstance(answer, Mapping) else "?"
+    return Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}")
+
+
+def in_its_audit(
     record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]
 ) -> AnswerRecord:
     """What was drawn for the audit doesn't train, and what else is said of such an item doesn't either."""
@@ -59,7 +63,12 @@ def _in_its_audit(
     return replace(record, purpose="audit") if audited else record
 
 
-def _is_second(record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]) -> bool:
+def answered_already(item: int) -> str:
+    """Why a second answer to what was shown once is refused."""
+    return f"Item {item} was answered already, perhaps in another window"
+
+
+def is_second(record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]) -> bool:
     """Whether what was shown once has another answer already; corrections say so, and may."""
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
         return False
@@ -69,7 +78,14 @@ def _is_second(record: AnswerRecord, session: LabelingSession, batch: Sequence[A
     return log.is_answered(record.selection_id) and log.answer(record.id) is None
 
 
-def _record(answer: Mapping[str, Any], session: LabelingSession) -> AnswerRecord:
+def read_answer(answer: Mapping[str, Any], session: LabelingSession) -> AnswerRecord:
+    """The browser's answer as a record of the session's.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If it can't be read.
+    """
     word = answer["answer"]
     if word not in ANSWERS:
         raise ValueError(f"answer must be one of {', '.join(ANSWERS)}, got {word!r}")

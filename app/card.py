@@ -15,6 +15,7 @@ from core.errors import InputError
 from storage import Counts, Refusal, SelectionRecord
 
 if TYPE_CHECKING:
+    from app.ahead import Lookahead
     from app.service import LabelingSession
 
 STRIP = 12
@@ -26,8 +27,8 @@ def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Re
     shown = session.shown
     return {
         **common(session, shown, acked=acked, refused=refused),
-        "item": item_of(session, shown) | {"src": _picture(session, shown.item)} if shown else None,
-        **_ahead(session),
+        "item": painted(session, shown) if shown else None,
+        **coming(session, shown, session.ahead),
         "strip": _strip(session),
     }
 
@@ -52,7 +53,7 @@ def common(
         },
         "round": shown.round if shown else 0,
         "notes": _notes(session, shown, session.concept.catch_up().counts),
-        "history": _history(list(session.history)),
+        "history": course(session),
         "acked": list(acked),
         "refused": [{"id": refusal.id, "reason": refusal.reason} for refusal in refused],
         "message": session.trouble or session.project.problem(),
@@ -71,10 +72,19 @@ def item_of(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
     }
 
 
-def _ahead(session: LabelingSession) -> dict[str, Any]:
-    """What would follow each answer, with the pictures of those items; and whether it is still to come."""
-    ahead = session.ahead
-    if ahead is None or session.shown is None or ahead.shown.id != session.shown.id:
+def painted(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
+    """An item with its picture."""
+    return item_of(session, shown) | {"src": _picture(session, shown.item)}
+
+
+def coming(
+    session: LabelingSession, shown: SelectionRecord | None, ahead: Lookahead | None
+) -> dict[str, Any]:
+    """What would follow each answer, with the pictures of those items; and whether it is still to come.
+
+    `session` is whose selections these are.
+    """
+    if ahead is None or shown is None or ahead.shown.id != shown.id:
         return {"next": {}, "pictures": {}, "next_is_coming": False}
     views = {
         word: {
@@ -95,7 +105,8 @@ def _picture(session: LabelingSession, item: int) -> str:
         return ""
 
 
-def _thumbnail(session: LabelingSession, item: int) -> str:
+def thumbnail(session: LabelingSession, item: int) -> str:
+    """An item's picture in the strip; empty where it can't be shown."""
     try:
         return session.project.pictures.thumbnail(item)
     except InputError:
@@ -140,7 +151,9 @@ def _awaited(session: LabelingSession, shown: SelectionRecord | None) -> str | N
     return label_of(session.strategy) if stands_in and not is_ready else None
 
 
-def _history(rounds: Sequence[SelectionRecord]) -> dict[str, list[float | None]]:
+def course(session: LabelingSession) -> dict[str, list[float | None]]:
+    """What the last rounds' numbers were."""
+    rounds = list(session.history)
     return {
         "selection_ms": [r.selection_ms for r in rounds],
         "margin": [r.margin for r in rounds],
@@ -153,7 +166,7 @@ def _history(rounds: Sequence[SelectionRecord]) -> dict[str, list[float | None]]
 def _strip(session: LabelingSession) -> list[dict[str, Any]]:
     recent = session.project.log.recent_answers(session.concept.record.id, STRIP, session_id=session.id)
     return [
-        {"answer_id": a.id, "item": a.item, "answer": a.answer, "src": _thumbnail(session, a.item)}
+        {"answer_id": a.id, "item": a.item, "answer": a.answer, "src": thumbnail(session, a.item)}
         for a in reversed(recent)
     ]
 

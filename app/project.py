@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.builder import Builder
+from app.classes import ClassSession
 from app.found import FoundSession
 from app.grid import GridSession
 from app.indexes import Indexes
@@ -81,6 +82,7 @@ class Project:
         self._sessions: dict[str, LabelingSession] = {}
         self._grids: dict[str, GridSession] = {}
         self._founds: dict[str, FoundSession] = {}
+        self._classes: dict[str, ClassSession] = {}
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -204,6 +206,13 @@ class Project:
             if session.id not in self._grids:
                 self._grids[session.id] = GridSession(session)
             return self._grids[session.id]
+
+    def classes(self, session: LabelingSession) -> ClassSession:
+        """The session, each item given one of several concepts' classes."""
+        with self._lock:
+            if session.id not in self._classes:
+                self._classes[session.id] = ClassSession(session)
+            return self._classes[session.id]
 
     def found(self, session: LabelingSession) -> FoundSession:
         """The session, with items that were found by name."""

@@ -159,7 +159,7 @@ class LabelingSession:
         self.concept = project.live_concept(record.concept_id)
         self.include_skipped = False
         self.audit_share = float(record.parameters.get(AUDIT_SHARE, 0))
-        self._seed = record.seed
+        self.seed = record.seed
         self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(
             project.log.recent_rounds(record.id, HISTORY), maxlen=HISTORY
@@ -214,11 +214,15 @@ class LabelingSession:
         """
         with self.lock:
             if name != self.strategy:
-                self.project.indexes.want(name)
-                self.strategy = name
-                self.project.log.update_session(self.id, strategy=name)
+                self.use_strategy(name)
                 self._choose_next()
         return self._card()
+
+    def use_strategy(self, name: str) -> None:
+        """Let the strategy `name` choose from the next item on."""
+        self.project.indexes.want(name)
+        self.strategy = name
+        self.project.log.update_session(self.id, strategy=name)
 
     def set_audit_share(self, share: float) -> None:
         """How many of the rounds from now on draw an item for the audit.
@@ -274,7 +278,7 @@ class LabelingSession:
     def _take(self, answer: AnswerRecord, following: str | None) -> None:
         """One more answer is in the log: what follows it is in view already, or has to be chosen."""
         if answer.answer == "undo":
-            self._show_again(answer)
+            self.show_again(answer, round=self._next_round)
         elif answer.corrects is not None:
             self._changes += 1
         elif not (following and self._go_on_to(following)) and (
@@ -334,7 +338,7 @@ class LabelingSession:
             strategy=strategy,
             leased=self.project.leased(but_for=self.id),
             include_skipped=self.include_skipped,
-            session_seed=self._seed,
+            session_seed=self.seed,
             round=self._next_round,
             remembered=self.project.memories.newest(self.id, strategy),
             audit=self.concept.audit,
@@ -357,13 +361,13 @@ class LabelingSession:
             hyperplane, seconds = chosen.trained.hyperplane, chosen.computed_seconds
             self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
 
-    def _show_again(self, undo: AnswerRecord) -> None:
+    def show_again(self, undo: AnswerRecord, *, round: int) -> None:  # noqa: A002 (it is the selection's)
         """Bring back the item whose answer was undone, with the numbers of its own selection."""
         undone = self.project.log.answer(undo.undoes or "")
         before = self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
         if before is None:
             return
-        again = replace(before, id=new_id(), round=self._next_round, why="undo", session_id=self.id)
+        again = replace(before, id=new_id(), round=round, why="undo", session_id=self.id)
         try:
             self._show(self.project.log.record_selection(again))
         except StorageError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from core.progress import Progress
 
 
@@ -41,6 +43,15 @@ def of_several(question: str) -> str:
         if question.startswith(start):
             return f"Which of these are {question.removeprefix(start)}"
     return question
+
+
+def of_class(question: str, name: str) -> str:
+    """What those are that a concept says yes to: "7" for "Is this a 7?"; its own name, where it has one."""
+    stem = question.strip(" ?")
+    if not name.startswith(stem):
+        return name
+    found = re.match(r"(?:Is this|Is it) (?:an? |the )?(.+)", stem)
+    return found[1] if found else stem
 
 
 def put_away(n_labels: int) -> str:

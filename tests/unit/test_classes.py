@@ -1,0 +1,544 @@
+"""Classes: one press is a yes for one concept and a no for the others; the concepts take turns to choose."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+
+import pytest
+
+from app.classes import MOST, ClassSession, can_choose, labels_of
+from app.presses import answer_id
+from app.verify import verify_project
+from storage import AnswerRecord, StorageError
+from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+
+DIGITS = ("7", "3", "1")
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def project(workspace):
+    return with_classes(new_project(workspace))
+
+
+@pytest.fixture
+def classes(project) -> ClassSession:
+    wait_for_index(project, "margin-index")
+    return project.classes(project.session())
+
+
+def with_classes(project):
+    for digit in DIGITS[1:]:
+        project.add_concept(f"Is this a {digit}?")
+    return project
+
+
+def press(card, given, **changes):
+    """The browser's answer: a class by its name, or none, skip or unsure; by what the browser shows next."""
+    chosen = next((c["concept"] for c in card["classes"] if c["name"] == given), None)
+    word = "yes" if chosen else {"none": "no"}.get(given, given)
+    shown = [c["concept"] for c in card["classes"]]
+    return answer(card, word, concept=chosen, classes=shown, next=None) | changes
+
+
+def follow(card, given):
+    """The press, by a browser that shows at once what was sent ahead; and the view that it shows."""
+    made = press(card, given)
+    view = card["next"][word_for(card["turn"]["concept"], made)]
+    return made | {"next": view["item"]["selection"]}, view
+
+
+def word_for(concept, made):
+    """What a press says to a concept."""
+    return "no" if made["answer"] == "yes" and made["concept"] != concept else made["answer"]
+
+
+def truth(project, item):
+    """The class of an item, where there is a concept for it."""
+    digit = project.pool.classes[int(project.pool.truth([item])[0])]
+    return digit if digit in DIGITS else "none"
+
+
+def truly(classes, n=1, *, ahead=False):
+    """Press the true class of n items; returns the next card."""
+    card = coming(classes) if ahead else classes.card()
+    for _ in range(n):
+        given = truth(classes.project, card["item"]["id"])
+        card = classes.submit([follow(card, given)[0] if ahead else press(card, given)])
+        card = coming(classes) if ahead else card
+    return card
+
+
+def begin(classes):
+    """Give one item of each class, and one of none, its class: from now on all concepts have a hyperplane."""
+    card, project = classes.card(), classes.project
+    items = [int(item) for item in project.pool.ids if int(item) != card["item"]["id"]]
+    first = {given: next(i for i in items if truth(project, i) == given) for given in (*DIGITS, "none")}
+    given = [press(card, word, item=item, selection=None) for word, item in first.items()]
+    assert len(classes.submit(given)["acked"]) == 4
+    card = classes.card()
+    return classes.submit([press(card, truth(project, card["item"]["id"]))])
+
+
+def coming(classes):
+    """The card, as soon as it has what follows."""
+    card = classes.card()
+    while card["next_is_coming"]:
+        card = classes.card()
+    return card
+
+
+def stored(project) -> dict[int, list[AnswerRecord]]:
+    """The answers in the log, by concept."""
+    return {concept.id: list(project.log.answers_after(concept.id)) for concept in project.concepts()}
+
+
+def said(project, item):
+    """What is said of an item now, by concept, in the order of the keys."""
+    return [project.live_concept(concept.id).catch_up().status(item) for concept in project.concepts()]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("7", ["yes", "no", "no"]),
+        ("1", ["no", "no", "yes"]),
+        ("none", ["no", "no", "no"]),
+        ("skip", ["skip"] * 3),
+        ("unsure", ["unsure"] * 3),
+    ],
+)
+def test_a_press_is_an_answer_for_each_concept(classes, project, given, expected):
+    """A yes for the class that was chosen, a no for the others; none, skip and unsure are for all."""
+    card = classes.card()
+    made = press(card, given)
+    after = classes.submit([made])
+    assert after["acked"] == [made["id"]]
+    assert after["refused"] == []
+    assert said(project, made["item"]) == expected
+    assert all(len(answers) == 1 for answers in stored(project).values())
+    assert after["item"]["id"] != made["item"]
+    entry = after["strip"][-1]
+    assert (entry["item"], entry["answer"]) == (made["item"], made["answer"])
+    assert entry["concept"] == made["concept"]
+
+
+def test_only_the_concept_that_chose_an_item_names_its_selection(classes, project):
+    """Each answer is in its own concept's session, and the press's own id is the leading one's."""
+    card = classes.card()
+    made = press(card, "3")
+    card = classes.submit([made])
+    second = press(card, "7")
+    classes.submit([second])
+    first, other, third = stored(project).values()
+    assert [record.selection_id for record in first] == [made["selection"], None]
+    assert [record.selection_id for record in other] == [None, second["selection"]]
+    assert [record.selection_id for record in third] == [None, None]
+    assert [record.id for record in first] == [made["id"], second["id"]]
+    assert {len({record.session_id for record in answers}) for answers in (first, other, third)} == {1}
+    assert len({answers[0].session_id for answers in (first, other, third)}) == 3
+
+
+def test_the_concepts_take_turns(classes):
+    """In the order of their keys, whatever is answered; the card says whose turn comes next."""
+    card, asked, announced = classes.card(), [], []
+    for given in ["7", "none", "skip", "3", "unsure", "1", "none"]:
+        asked.append(card["notes"]["asked"])
+        announced.append(card["turn"]["concept"])
+        card = classes.submit([press(card, given)])
+    questions = [f"Is this a {digit}?" for digit in DIGITS]
+    assert asked == (questions * 3)[:7]
+    ids = [concept.id for concept in classes.concepts]
+    assert announced == [ids[(n + 1) % 3] for n in range(7)]
+    assert card["round"] == 8
+
+
+def test_each_press_is_a_retrain_and_a_query(classes, project):
+    """By the hyperplane of the concept whose turn it is, trained with that press."""
+    begin(classes)
+    truly(classes, 2)
+    before = list(project.log.selections())
+    truly(classes, 9)
+    new = list(project.log.selections())[len(before) :]
+    assert len(new) == 9
+    assert [record.concept_id for record in new] == [2, 3, 1] * 3
+    assert [record.n_labels for record in new] == list(range(8, 17))
+    assert len({record.hyperplane_digest for record in new} - {None}) == 9
+    assert len({record.round for record in before + new}) == len(before + new)
+
+
+@pytest.mark.parametrize("given", ["7", "3", "1", "none", "skip", "unsure"])
+def test_what_was_sent_ahead_is_what_would_be_chosen(workspace, given):
+    """The same item by the same hyperplane as where the browser has to wait for it."""
+    found = []
+    for ahead in (True, False):
+        project = with_classes(new_project(workspace))
+        wait_for_index(project, "margin-index")
+        session = project.session(project.log.start_session(1, "ada", "margin-index", seed=3).id)
+        classes = project.classes(session)
+        begin(classes)
+        truly(classes, 5, ahead=ahead)
+        card = coming(classes)
+        classes.submit([follow(card, given)[0] if ahead else press(card, given)])
+        shown = classes.shown
+        assert shown.hyperplane_digest is not None
+        found.append((shown.concept_id, shown.item, shown.hyperplane_digest, shown.margin, shown.round))
+    assert found[0] == found[1]
+
+
+def test_the_card_after_a_press_is_the_view_that_was_sent_ahead(classes):
+    """Its numbers, too: nothing on the page changes when the server catches up."""
+    begin(classes)
+    for given in ["7", "3", "none", "skip", "1", "unsure"]:
+        card = coming(classes)
+        made, view = follow(card, given)
+        after = classes.submit([made])
+        assert after["acked"] == [made["id"]]
+        assert {name: after[name] for name in ("round", "notes")} == {k: view[k] for k in ("round", "notes")}
+        assert after["item"] == view["item"] | {"src": card["pictures"][str(view["item"]["id"])]}
+        course = {name: [*past, view["notes"][name]] for name, past in card["turn"]["history"].items()}
+        assert after["history"] == course
+
+
+def test_a_press_sent_again_is_stored_once_and_moves_nothing(classes, project):
+    """The browser may send its queue as often as it likes; what says something else is refused."""
+    truly(classes, 4)
+    made = press(classes.card(), "7")
+    first = classes.submit([made])
+    again = classes.submit([made])
+    assert again["acked"] == [made["id"]]
+    assert again["item"] == first["item"]
+    assert [len(answers) for answers in stored(project).values()] == [5, 5, 5]
+    other = classes.submit([press(first, "3") | {k: made[k] for k in ("id", "item", "selection")}])
+    assert [refusal["id"] for refusal in other["refused"]] == [made["id"]]
+    assert said(project, made["item"]) == ["yes", "no", "no"]
+
+
+def test_a_queue_of_presses_is_taken_in_its_order(classes, project):
+    """Two answers that wait for the server, the second about an item that came ahead of the first."""
+    begin(classes)
+    card = coming(classes)
+    first, view = follow(card, "3")
+    second = press(view | {"classes": card["classes"]}, "none")
+    undo = press(card, "undo", item=second["item"], selection=None, undoes=second["id"])
+    after = classes.submit([first, second, undo])
+    assert after["acked"] == [first["id"], second["id"], undo["id"]]
+    assert said(project, first["item"]) == ["no", "yes", "no"]
+    assert said(project, second["item"]) == [None] * 3
+    assert after["item"]["id"] == second["item"]
+
+
+def test_nothing_of_a_press_is_stored_where_one_answer_can_not_be(classes, project):
+    """Another item's selection, another session's, one that was answered, or a class that isn't there."""
+    other = project.classes(project.session(project.log.start_session(1, "bob", "margin-index").id))
+    theirs, card = other.card(), classes.card()
+    wrong = [
+        press(card, "7", item=card["item"]["id"] + 1),
+        press(card, "7", selection=theirs["item"]["selection"], item=theirs["item"]["id"]),
+        press(card, "7", selection="no-such-selection"),
+        press(card, "7", concept=99),
+        press(card, "7", classes=[1, 99]),
+        press(card, "7", classes=[2, 3]),
+        press(card, "undo", undoes=str(uuid.uuid4()), selection=None),
+        press(card, "7", corrects=str(uuid.uuid4()), selection=None),
+    ]
+    after = classes.submit(wrong)
+    assert [refusal["id"] for refusal in after["refused"]] == [made["id"] for made in wrong]
+    assert after["acked"] == []
+    assert after["item"] == card["item"]
+    classes.submit([press(card, "7")])
+    after = classes.submit([press(card, "3")])
+    assert "answered already" in after["refused"][0]["reason"]
+    assert {len(answers) for answers in stored(project).values()} == {1}
+
+
+def test_a_press_is_stored_as_a_whole_or_not_at_all(classes, project, monkeypatch):
+    """All its answers go into the log in one transaction."""
+    made = press(classes.card(), "7")
+    calls = []
+    append = type(project.log).append_answers
+
+    def full(self, answers, *, shown=()):
+        calls.append([record.concept_id for record in answers])
+        raise StorageError("the disk is full", "full")
+
+    monkeypatch.setattr(type(project.log), "append_answers", full)
+    with pytest.raises(StorageError):
+        classes.submit([made])
+    assert calls == [[1, 2, 3]]
+    assert said(project, made["item"]) == [None] * 3
+    monkeypatch.setattr(type(project.log), "append_answers", append)
+    assert classes.submit([made])["acked"] == [made["id"]]
+    assert said(project, made["item"]) == ["yes", "no", "no"]
+
+
+def test_undo_takes_back_all_answers_of_a_press(classes, project):
+    """The item is back, for the concept that had chosen it; the same turn follows."""
+    card = begin(classes)
+    made = press(card, "3")
+    after = classes.submit([made])
+    undo = press(after, "undo", item=made["item"], selection=None, undoes=made["id"])
+    back = classes.submit([undo])
+    assert back["acked"] == [undo["id"]]
+    assert said(project, made["item"]) == [None] * 3
+    assert back["item"]["id"] == made["item"]
+    assert back["notes"]["why"] == "undo"
+    assert back["notes"]["asked"] == card["notes"]["asked"]
+    assert back["turn"]["concept"] == card["turn"]["concept"]
+    assert [entry["item"] for entry in back["strip"]] == [entry["item"] for entry in card["strip"]]
+    assert classes.submit([undo])["acked"] == [undo["id"]]
+    again = classes.submit([press(back, "7")])
+    assert said(project, made["item"]) == ["yes", "no", "no"]
+    assert again["item"]["id"] != made["item"]
+
+
+def test_a_correction_gives_another_class(classes, project):
+    """For all concepts; it can be corrected and undone itself, and what is in view stays."""
+    made = press(classes.card(), "7")
+    card = classes.submit([made])
+    about = {"item": made["item"], "selection": None}
+    first = press(card, "3", corrects=made["id"], **about)
+    after = classes.submit([first])
+    assert after["item"] == card["item"]
+    assert said(project, made["item"]) == ["no", "yes", "no"]
+    assert (after["strip"][-1]["answer_id"], after["strip"][-1]["concept"]) == (first["id"], 2)
+    second = press(card, "skip", corrects=first["id"], **about)
+    classes.submit([second])
+    assert said(project, made["item"]) == ["skip"] * 3
+    classes.submit([press(card, "undo", undoes=second["id"], **about)])
+    assert said(project, made["item"]) == ["no", "yes", "no"]
+    assert all(
+        [record.corrects for record in answers[1:3]]
+        == [answer_id(made["id"], concept, own=1), answer_id(first["id"], concept, own=1)]
+        for concept, answers in stored(project).items()
+    )
+
+
+def test_what_was_answered_for_one_concept_alone_may_come_again(classes, project):
+    """Of all, the last word counts; the strip leaves out what has no class."""
+    session = classes.session
+    label(session, 3)
+    alone = [record.item for record in stored(project)[1]]
+    card = classes.card()
+    assert card["strip"] == []
+    made = press(card, "3", item=alone[0], selection=None)
+    after = classes.submit([made])
+    assert said(project, alone[0]) == ["no", "yes", "no"]
+    assert [entry["item"] for entry in after["strip"]] == [alone[0]]
+    corrected = press(after, "7", item=alone[1], selection=None, corrects=stored(project)[1][1].id)
+    assert classes.submit([corrected])["refused"] == []
+    assert said(project, alone[1]) == ["yes", "no", "no"]
+
+
+def test_nobody_else_is_shown_what_is_in_view_or_sent_ahead(classes, project):
+    """In no session of any of the concepts; and they may choose what nobody has in view."""
+    truly(classes, 6)
+    card = coming(classes)
+    mine = {card["item"]["id"], *(view["item"]["id"] for view in card["next"].values())}
+    for concept in project.concepts():
+        other = project.session(project.log.start_session(concept.id, "bob", "margin-index", seed=3).id)
+        assert mine <= set(project.leased(but_for=other.id))
+        assert other.card()["item"]["id"] not in mine
+    theirs = set(project.leased(but_for=classes.id))
+    truly(classes, 9)
+    assert set(classes.shown.leased) == theirs
+    assert set(project.leased(but_for="")) - theirs == {classes.shown.item, *classes.ahead.items}
+
+
+def test_card_grid_and_classes_take_turns(classes, project):
+    """Each chooses anew when its turn comes, and no answered item comes back."""
+    begin(classes)
+    session, grid = classes.session, project.grid(classes.session)
+    grid.resize(12)
+    cells = grid.card()["cells"]
+    answered = {record.item for answers in stored(project).values() for record in answers}
+    assert answered.isdisjoint(cell["id"] for cell in cells)
+    card = classes.card()
+    assert card["item"]["id"] not in answered
+    classes.submit([press(card, "none")])
+    answered.add(card["item"]["id"])
+    assert answered.isdisjoint(cell["id"] for cell in grid.card()["cells"])
+    one = session.card()
+    assert project.log.selection(one["item"]["selection"]).session_id == session.id
+    after = session.submit([answer(one, "yes")])
+    assert classes.card()["item"]["id"] not in {*answered, one["item"]["id"]}
+    assert after["item"]["id"] not in answered
+
+
+def test_the_strategy_is_everybodys(classes, project):
+    """It chooses at once, and for each concept at its turn."""
+    begin(classes)
+    wait_for_index(project, "exhaustive")
+    classes.session.set_strategy("exhaustive")
+    assert classes.card()["notes"]["strategy"] == "exhaustive"
+    card = classes.card()
+    for _ in range(3):
+        card = classes.submit([press(card, "none")])
+        assert card["notes"]["strategy"] == "exhaustive"
+
+
+def test_it_is_all_there_after_a_restart(tmp_path):
+    """The same item in view, the same strip and the same turn; no other sessions are begun."""
+    with open_workspace(tmp_path) as workspace:
+        project = with_classes(new_project(workspace))
+        classes = project.classes(project.session())
+        before = begin(classes)
+        n_sessions, made = len(project.log.sessions()), press(before, "3")
+    for _ in range(2):
+        with open_workspace(tmp_path) as workspace:
+            project = workspace.project(project.key)
+            classes = project.classes(project.session(classes.id))
+            after = classes.card()
+            for part in ("item", "strip", "turn", "classes", "history", "round"):
+                assert after[part] == before[part], part
+            assert len(project.log.sessions()) == n_sessions == 3
+            before = classes.submit([made])
+            assert before["acked"] == [made["id"]]
+
+
+def test_a_concept_more_or_less_changes_the_keys(classes, project):
+    """What the person saw is what is stored; the first nine have keys, and one alone is no choice."""
+    card = truly(classes, 4)
+    waiting = press(card, "3")
+    added = project.add_concept("Is this a 9?", name="nine")
+    after = classes.submit([waiting])
+    assert [c["name"] for c in after["classes"]] == [*DIGITS, "9"]
+    assert list(project.log.answers_after(added.id)) == []
+    project.archive.put_away(2)
+    after = classes.submit([press(after, "9")])
+    assert [(c["key"], c["concept"]) for c in after["classes"]] == [("1", 1), ("2", 3), ("3", added.id)]
+    assert said(project, after["strip"][-1]["item"]) == ["no", "no", "yes"]
+    for digit in "02456899":
+        project.add_concept(f"Is this a {digit}?", name=f"digit {digit} {uuid.uuid4()}")
+    assert len(classes.card()["classes"]) == MOST
+    tenth = project.session(None, project.concepts()[-1].id)
+    assert not can_choose(tenth)
+    assert can_choose(classes.session)
+
+
+def test_one_question_is_no_choice(workspace):
+    """Neither is it where the others are put away."""
+    project = new_project(workspace)
+    assert not can_choose(project.session())
+    other = project.add_concept("Is this a 3?")
+    assert can_choose(project.session())
+    project.archive.put_away(other.id)
+    assert not can_choose(project.session())
+
+
+def test_classes_are_called_by_their_own_names(project):
+    """Where two would be called alike, by the concepts' names."""
+    store = project.concept_store
+    asked = [
+        store.create("Is it a sea horse", "Is it a sea horse?"),
+        store.create("chimney", "Does it show a chimney on the roof?"),
+        store.create("Does it rain", "Does it rain?"),
+        store.create("first", "Is it an owl?", positive_class="owl"),
+        store.create("second", "Is this an owl?", positive_class="owl"),
+    ]
+    names = [choice["name"] for choice in labels_of(asked)]
+    assert names == ["sea horse", "chimney", "Does it rain", "first", "second"]
+
+
+def test_what_belongs_to_an_audit_does_not_train_its_concept(classes, project):
+    """No round of the classes is the audit's; what was drawn before, for one concept, trains the others."""
+    session = classes.session
+    begin(classes)
+    session.set_audit_share(1.0)
+    wait_for_index(project, "exhaustive")
+    first = session.set_strategy("exhaustive")
+    second = session.submit([answer(first, "no")])
+    assert [card["notes"]["why"] for card in (first, second)] == ["audit", "audit"]
+    card = classes.card()
+    assert card["item"]["selection"] == second["item"]["selection"]
+    card = classes.submit([press(card, "7"), press(card, "3", item=first["item"]["id"], selection=None)])
+    items = [second["item"]["id"], first["item"]["id"]]
+    for concept, answers in stored(project).items():
+        expected = "audit" if concept == 1 else "train"
+        assert [(record.item, record.purpose) for record in answers[-2:]] == [(i, expected) for i in items]
+        labels = project.live_concept(concept).standing().labels.items
+        assert set(items).isdisjoint(labels) if concept == 1 else set(items) <= set(labels.tolist())
+    for _ in range(4):
+        assert card["notes"]["why"] == "strategy"
+        card = classes.submit([press(card, "none")])
+    assert verify_project(project.folder) == 0
+
+
+def test_a_spent_pool_is_told(classes, project):
+    """Where nothing follows a press, nothing is sent for it."""
+    card = begin(classes)
+    rest = [int(item) for item in project.pool.ids if said(project, int(item))[0] is None]
+    rest.remove(card["item"]["id"])
+    classes.submit([press(card, "none", item=item, selection=None) for item in rest[1:]])
+    card = classes.submit([press(card, "none")])
+    assert coming(classes)["next"] == {}
+    after = classes.submit([press(card, "7")])
+    assert after["item"] is None
+    assert after["waiting"]["exhausted"]
+
+
+@pytest.fixture
+def labeled(tmp_path):
+    """A project labeled in every way, and closed."""
+    with open_workspace(tmp_path) as workspace:
+        project = with_classes(new_project(workspace))
+        project.memories.worthwhile_seconds = 0.0
+        wait_for_index(project, "margin-index")
+        classes = project.classes(project.session())
+        begin(classes)
+        truly(classes, 5, ahead=True)
+        for given in ["skip", "unsure", "none", "7", "skip"]:
+            made, _ = follow(coming(classes), given)
+            card = classes.submit([made])
+        about = {"item": made["item"], "selection": None}
+        changed = press(card, "3", corrects=made["id"], **about)
+        classes.submit([changed])
+        classes.submit([press(card, "undo", undoes=changed["id"], **about)])
+        truly(classes, 4, ahead=True)
+        label(classes.session, 3)
+        classes.session.revisit_skipped()
+        for strategy in ("exhaustive", "mixture", "margin-index"):
+            wait_for_index(project, strategy)
+            classes.session.set_strategy(strategy)
+            truly(classes, 4, ahead=True)
+        return project.folder
+
+
+def test_the_log_can_be_replayed(labeled, capsys):
+    """Every digest and choice of every concept, although what it followed was another one's item."""
+    assert verify_project(labeled, as_json=True) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["problems"] == []
+    assert found["choices"] == found["digests"] > 30
+    assert found["answers"] > 3 * 30
+    assert set(found["ranks"]) >= {"exhaustive", "mixture", "margin-index"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE answers SET answer = 'no' WHERE answer = 'yes' AND concept_id = {concept} AND seq < 17",
+        "UPDATE selections SET margin = margin + 0.001 WHERE margin IS NOT NULL AND concept_id = {concept}",
+        """UPDATE selections SET parameters = json_replace(parameters, '$.supposed.answer', 'yes')
+           WHERE json_extract(parameters, '$.supposed.answer') = 'no' AND concept_id = {concept}""",
+    ],
+)
+@pytest.mark.parametrize("concept", [1, 2, 3])
+def test_a_tampered_log_does_not_hold(labeled, statement, concept, capsys):
+    """Whichever concept's part of it was changed."""
+    database = sqlite3.connect(labeled / "labels.db")
+    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+        database.execute(f"DROP TRIGGER {name}")
+    changed = database.execute(statement.format(concept=concept)).rowcount
+    database.commit()
+    database.close()
+    assert changed
+    assert verify_project(labeled, as_json=True) == 1
+    assert json.loads(capsys.readouterr().out)["problems"]
