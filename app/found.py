@@ -153,6 +153,7 @@ class FoundSession(BatchSession):
                 "total": len(pool),
                 "first": self.first,
                 "page": PAGE,
+                "like": pool.source.name(int(pool.ids[0])),
             },
             "waiting": None,
         }

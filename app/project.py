@@ -94,9 +94,14 @@ class Project:
         self._leases[session_id] = frozenset(items)
 
     def leased(self, *, but_for: str) -> tuple[int, ...]:
-        """The items that all other sessions have, ascending."""
-        others = (items for session, items in list(self._leases.items()) if session != but_for)
+        """The items that all other sessions have, ascending; who was not at it for long holds none."""
+        leases = list(self._leases.items())
+        others = (items for session, items in leases if session != but_for and self._is_attended(session))
         return tuple(sorted(frozenset().union(*others)))
+
+    def _is_attended(self, session_id: str) -> bool:
+        opened = self._sessions.get(session_id)
+        return opened is None or opened.is_attended()
 
     @property
     def pool_path(self) -> Path:

@@ -91,7 +91,14 @@ LABEL = Component(
 GRID = Component(
     "grid",
     markup=("shared/glyphs.html", "grid/grid.html"),
-    styles=("shared/base.css", "label/stage.css", "shared/margin.css", "label/layouts.css", "grid/grid.css"),
+    styles=(
+        "shared/base.css",
+        "label/stage.css",
+        "shared/margin.css",
+        "shared/search.css",
+        "label/layouts.css",
+        "grid/grid.css",
+    ),
     modules=(
         "shared/dom.js",
         "shared/keys.js",
@@ -103,15 +110,23 @@ GRID = Component(
         "grid/draft.js",
         "grid/marks.js",
         "grid/tiles.js",
+        "grid/finder.js",
         "grid/grid.js",
     ),
+    states=("pending", "asked"),
 )
 """Many items, what is marked of them, and the numbers in the margin."""
 
 REVIEW = Component(
     "review",
     markup=("shared/glyphs.html", "review/review.html"),
-    styles=("shared/base.css", "shared/headline.css", "shared/margin.css", "review/review.css"),
+    styles=(
+        "shared/base.css",
+        "shared/headline.css",
+        "shared/margin.css",
+        "shared/search.css",
+        "review/review.css",
+    ),
     modules=(
         "shared/dom.js",
         "shared/keys.js",

@@ -9,9 +9,11 @@ import streamlit as st
 from app import words
 from app.autopilot import is_autopilot
 from app.components import GRID, LABEL, answers_of
-from app.grid import SIZES, USUAL, GridSession
+from app.found import FoundSession
+from app.grid import SIZES, USUAL, BatchSession, GridSession
 from app.pages.chosen import chosen_project, chosen_session, pick_concept, put_into_address
 from app.pages.demo import demo, on_show
+from app.pages.find import close_find, is_finding, keep_search, offer_find, wanted_search
 from app.pages.plain import is_wanted as plain_is_wanted
 from app.pages.plain import offer_plain, show_plain
 from app.pages.shares import adjust_shares
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from app.project import Project
     from app.service import LabelingSession
 
-    View = LabelingSession | GridSession
+    View = LabelingSession | BatchSession
     """One item at a time, or many; both take answers and give a card."""
 
 WATCH_SECONDS = 2
@@ -45,6 +47,7 @@ def main() -> None:
         pick_concept(project, session)
         if not (is_one_at_a_time(session) or plain_is_wanted()):
             pick_view(view)
+            offer_find()
         settings(project, session, view)
         if not plain_is_wanted():
             demo(project, session)
@@ -65,7 +68,12 @@ def main() -> None:
 
 
 def chosen_view(project: Project, session: LabelingSession) -> View:
-    """One item at a time, or as many in a grid as the address says."""
+    """One item at a time, or as many in a grid as the address says, or what it says to find by name."""
+    if not is_one_at_a_time(session) and (search := wanted_search()) is not None:
+        found = project.found(session)
+        found.go_to(search)
+        keep_search(found.text)
+        return found
     wanted = st.query_params.get("grid") or st.session_state.get("grid")
     if not wanted or is_one_at_a_time(session):
         return session
@@ -92,15 +100,22 @@ def show_in_grid(size: str | None) -> None:
 
 
 def pick_view(view: View) -> None:
-    """One item at a time, or many."""
+    """One item at a time, or many; neither is picked while items are found by name."""
 
     def picked() -> None:
         size = st.session_state.get("size", USUAL)
         show_in_grid(str(size) if st.session_state["view"] == "Grid" else None)
+        close_find()
 
-    st.session_state["view"] = "Grid" if isinstance(view, GridSession) else "One"
+    shown = "Grid" if isinstance(view, GridSession) else "One"
+    st.session_state["view"] = None if is_finding() else shown
     st.segmented_control(
-        "Show", ["One", "Grid"], key="view", on_change=picked, required=True, label_visibility="collapsed"
+        "Show",
+        ["One", "Grid"],
+        key="view",
+        on_change=picked,
+        required=not is_finding(),
+        label_visibility="collapsed",
     )
 
 
@@ -146,12 +161,16 @@ def watch(project: Project, session: LabelingSession) -> None:
 @st.fragment
 def show_card(project: Project, view: View) -> None:
     """Take the browser's answers, and show what comes next."""
-    component = GRID if isinstance(view, GridSession) else LABEL
-    key = f"{component.name}-{view.id}"
+    component = GRID if isinstance(view, BatchSession) else LABEL
+    key = f"{'found' if isinstance(view, FoundSession) else component.name}-{view.id}"
     said = st.session_state.get(key, {})
     try:
+        if isinstance(view, FoundSession):
+            view.ask(said.get("asked"))
         card = take(project, view, answers_of(said))
-        if not isinstance(view, GridSession):
+        if isinstance(view, FoundSession):
+            keep_search(view.text)
+        elif not isinstance(view, BatchSession):
             card = on_show(project, view, card, said)
     except (InputError, StorageError) as error:
         st.error(str(error))

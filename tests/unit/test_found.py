@@ -72,6 +72,7 @@ def test_items_are_found_by_parts_of_their_names(found):
         "total": len(project.pool),
         "first": 0,
         "page": PAGE,
+        "like": project.pool.source.name(int(project.pool.ids[0])),
     }
     assert card["notes"]["why"] == "search"
     assert card["notes"]["searched"] == "dig 41"
@@ -152,6 +153,15 @@ def test_what_others_have_in_view_is_held(project, found):
     assert (cell["stands"], cell["selection"]) == ("held", None)
     look(found, "digit")
     assert set(project.leased(but_for=other.id)) == {cell["id"] for cell in found.card()["cells"]} - {theirs}
+
+
+def test_who_left_holds_nothing(project, found, monkeypatch):
+    """Items that were shown to somebody who was not at it for long are free again."""
+    other = project.session(annotator="bob")
+    theirs = other.card()["item"]["id"]
+    assert look(found, f"digit {theirs}")["cells"][0]["stands"] == "held"
+    monkeypatch.setattr("app.service.ATTENDED_SECONDS", 0)
+    assert look(found, f" {theirs}")["cells"][0]["selection"]
 
 
 def test_skipped_items_can_be_answered_where_they_are_shown_again(found):

@@ -1,37 +1,48 @@
-// Marks that were not sent yet: a reload keeps them. They are no answers, and the server knows nothing of them.
+// Marks that were not sent yet: a reload keeps them, and so do the pages of a search, where one turns from one to
+// the other. They are no answers, and the server knows nothing of them.
 
 export class Draft {
   #key;
+  #by;
 
-  constructor(project, session) {
-    this.#key = ["marginalia-draft", project, session].map(encodeURIComponent).join("/");
+  /** Marks are known by the cells' `selection`, or by their item's `id`: then they outlive the grid. */
+  constructor(project, session, by = "selection") {
+    this.#key = ["marginalia-draft", project, session, ...(by === "id" ? ["found"] : [])].map(encodeURIComponent).join("/");
+    this.#by = by;
   }
 
+  /** Keep what the cells are marked as, null where they are open. */
   keep(cells, words) {
-    const marked = cells.flatMap(({ selection }, place) => (words[place] ? [[selection, words[place]]] : []));
+    const marked = cells.flatMap((cell, place) => (words[place] ? [[cell[this.#by], words[place]]] : []));
+    const kept = this.#by === "id" ? this.#elsewhere(cells) : [];
     try {
-      localStorage.setItem(this.#key, JSON.stringify(marked));
+      localStorage.setItem(this.#key, JSON.stringify([...kept, ...marked]));
     } catch {
-      this.drop();
+      // Without room in localStorage there is no draft.
     }
   }
 
-  /** What was marked in this grid, by selection. */
+  /** What was marked of these cells, by what they are known by. */
   of(cells) {
-    const own = new Set(cells.map((cell) => cell.selection));
-    try {
-      const marked = JSON.parse(localStorage.getItem(this.#key)) ?? [];
-      return new Map(marked.filter(([selection]) => own.has(selection)));
-    } catch {
-      return new Map();
-    }
+    const own = new Set(cells.map((cell) => cell[this.#by]));
+    return new Map(this.#stored().filter(([name]) => own.has(name)));
   }
 
-  drop() {
+  /** How many marks are not of these cells. */
+  elsewhere(cells) {
+    return this.#by === "id" ? this.#elsewhere(cells).length : 0;
+  }
+
+  #elsewhere(cells) {
+    const own = new Set(cells.map((cell) => cell[this.#by]));
+    return this.#stored().filter(([name]) => !own.has(name));
+  }
+
+  #stored() {
     try {
-      localStorage.removeItem(this.#key);
+      return JSON.parse(localStorage.getItem(this.#key)) ?? [];
     } catch {
-      // Without localStorage there is no draft.
+      return [];
     }
   }
 }

@@ -4,15 +4,17 @@
 
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { element, painted, say } from "../shared/dom.js";
-import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
+import { hasKeys, isField, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Outbox } from "../shared/outbox.js";
 import { Draft } from "./draft.js";
+import { Finder } from "./finder.js";
 import { Marks } from "./marks.js";
-import { Tiles } from "./tiles.js";
+import { standing, Tiles } from "./tiles.js";
 
 const MARKS = { y: "yes", n: "no", s: "skip", m: "unsure", "?": "unsure" };
 const STEPS = { ArrowLeft: () => -1, ArrowRight: () => 1, ArrowUp: (columns) => -columns, ArrowDown: (columns) => columns };
+const PAGES = { pageup: -1, pagedown: 1 };
 const COUNTED = [
   ["no", "no"],
   ["yes", "yes"],
@@ -35,9 +37,11 @@ class Grid {
     this.spoken = root.querySelector(".spoken");
     this.placeholder = root.querySelector(".placeholder");
     this.tiles = new Tiles(root.querySelector(".cells"));
+    this.finder = new Finder(this.card, (asked) => this.component.setStateValue("asked", asked));
     this.notes = new Notes(this.card);
     this.outbox = null;
     this.refusal = null;
+    this.hint = ""; // why an image can't be marked
     this.cells = []; // what is in view, or being loaded
     this.isLast = false; // whether that is the last grid, back to be corrected
     this.marks = new Marks([]);
@@ -73,6 +77,7 @@ class Grid {
     this.abort.abort();
     this.observer.disconnect();
     this.outbox?.close();
+    this.finder.close();
     clearInterval(this.tellTimer);
     for (const timer of ["dim", "ask"]) clearTimeout(this[`${timer}Timer`]);
   }
@@ -85,6 +90,7 @@ class Grid {
     if (session !== this.session || !hasKeys(this)) this.begin(project, session);
     for (const reason of this.outbox.settle(acked, refused).values()) this.refusal = reason;
     showConcept(this.card, this.data.concept);
+    this.finder.show(this.data.search);
     const { cells } = this.data;
     if (namesOf(cells) !== this.current) this.showCurrent();
     else {
@@ -101,7 +107,7 @@ class Grid {
     takeKeys(this);
     this.session = session;
     this.current = null;
-    this.draft = new Draft(project, session);
+    this.draft = new Draft(project, session, this.data.search ? "id" : "selection");
     this.outbox?.close();
     this.outbox = new Outbox(project, session, (answers) => this.component.setStateValue("pending", answers));
   }
@@ -116,7 +122,7 @@ class Grid {
   showSaving() {
     if (!this.outbox) return;
     this.card.dataset.saving = String(this.outbox.queue.own.length);
-    say(this.root.querySelector(".status"), this.outbox.sentence || this.refusal || this.data.message || "");
+    say(this.root.querySelector(".status"), this.outbox.sentence || this.refusal || this.hint || this.data.message || "");
   }
 
   // What is in view
@@ -125,8 +131,9 @@ class Grid {
     const { cells } = this.data;
     this.current = namesOf(cells);
     const given = new Map(this.outbox.queue.own.map(({ selection, answer }) => [selection, answer]));
-    const kept = given.size ? given : this.draft.of(cells);
-    this.paint(cells, new Marks(cells.map(() => null), cells.map((cell) => kept.get(cell.selection) ?? null)), false);
+    const kept = this.draft.of(cells);
+    const words = cells.map(({ id, selection }) => given.get(selection) ?? kept.get(selection) ?? kept.get(id) ?? null);
+    this.paint(cells, new Marks(cells.map(() => null), words, cells.map(({ stands }) => stands ?? null)), false);
   }
 
   showLast() {
@@ -153,7 +160,8 @@ class Grid {
 
   absence() {
     const { cells, waiting } = this.data;
-    if (cells.length || !waiting) return "";
+    if (cells.length) return "";
+    if (!waiting) return this.finder.isUsed ? this.finder.absence : "";
     if (waiting.exhausted) return "Every item has an answer.";
     if (!waiting.done) return "The first images are being prepared…";
     const whole = (value) => value.toLocaleString("en-US");
@@ -164,13 +172,15 @@ class Grid {
     const { notes, history, cells } = this.data;
     const why = this.isLast ? "undo" : notes.why;
     const round = this.isLast ? this.data.last_round : this.data.round;
-    this.notes.show({ notes: { ...notes, why }, history, round, item: cells[0] });
+    this.notes.show({ notes: { ...notes, why }, history, round, item: cells.find((cell) => cell.selection) });
   }
 
   showMarks() {
     this.tiles.show(this.marks);
     const counted = COUNTED.filter(([word]) => word !== "unsure" || this.marks.count(word));
     const parts = counted.map(([word, said]) => element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${said}`));
+    const elsewhere = this.isLast ? 0 : this.draft.elsewhere(this.cells);
+    if (elsewhere) parts.push(element("li", {}, element("b", {}, String(elsewhere)), " marked elsewhere"));
     this.root.querySelector(".marked").replaceChildren(...parts);
   }
 
@@ -212,9 +222,9 @@ class Grid {
     if (!this.canMark) return;
     change(this.marks);
     for (const place of this.tiles.missing) {
-      if (this.marks.words[place] !== "skip") this.marks.words[place] = null;
+      if (!this.marks.settled[place] && this.marks.words[place] !== "skip") this.marks.words[place] = null;
     }
-    if (!this.isLast) this.draft.keep(this.cells, this.marks.words);
+    if (!this.isLast) this.draft.keep(this.cells, this.marks.unsent);
     this.showMarks();
     this.tiles.follow(this.marks.cursor);
     this.refresh();
@@ -222,8 +232,17 @@ class Grid {
 
   mark(word) {
     const { alt } = this.cells[this.marks.cursor] ?? {};
+    const isSettled = this.tellSettled(this.marks.cursor);
     this.changeMarks((marks) => marks.mark(word));
-    say(this.spoken, `${alt}: ${word}.`);
+    if (!isSettled) say(this.spoken, `${alt}: ${word}.`);
+  }
+
+  /** Say why an image can't be marked; false where it can. */
+  tellSettled(place) {
+    const word = this.marks.settled[place];
+    this.hint = word ? `${this.cells[place].alt} is ${standing(word)}${word === "held" ? "" : "; Review can change that"}.` : "";
+    this.showSaving();
+    return Boolean(word);
   }
 
   markRest(word) {
@@ -257,8 +276,9 @@ class Grid {
       const { id: item, selection, answer_id: corrects } = this.cells[place];
       return { item, selection, answer: this.marks.words[place], corrects, time_taken_ms };
     });
-    this.draft.drop();
+    this.draft.keep(this.cells, []);
     this.refusal = null;
+    this.hint = "";
     this.outbox.addAll(answers);
     say(this.spoken, `${answers.length} sent.`);
     this.showSaving();
@@ -274,7 +294,7 @@ class Grid {
   }
 
   keyPressed(event) {
-    if (!hasKeys(this)) return;
+    if (!hasKeys(this) || this.finder.pressed(event)) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
     const action = this.actionOf(event);
     if (!action) return;
@@ -291,6 +311,8 @@ class Grid {
     if (event.shiftKey && (word === "yes" || word === "no")) return () => this.markRest(word);
     if (word) return () => this.mark(word);
     if (key === "u" || key === "backspace") return () => this.undo();
+    if (key === "/") return () => (this.finder.isUsed ? this.finder.focus() : openFind());
+    if (key in PAGES && this.finder.isUsed) return () => this.finder.turn(PAGES[key]);
     if (key === "escape" && this.isLast) return () => this.showCurrent();
     const [target] = event.composedPath();
     const isOwn = this.tiles.placeOf(target) >= 0 || target === document.body;
@@ -300,9 +322,12 @@ class Grid {
 
   clicked(event) {
     const place = this.tiles.placeOf(event.target);
-    const button = event.target.closest("[data-rest],[data-undo],[data-send],.guideline");
-    if (place >= 0) this.changeMarks((marks) => marks.turn(place));
-    else if (button?.matches(".guideline")) unfoldGuideline(button);
+    const button = event.target.closest("[data-rest],[data-undo],[data-send],[data-turn],.guideline");
+    if (place >= 0) {
+      this.tellSettled(place);
+      this.changeMarks((marks) => marks.turn(place));
+    } else if (button?.matches(".guideline")) unfoldGuideline(button);
+    else if (button?.dataset.turn) this.finder.turn(Number(button.dataset.turn));
     else if (button?.dataset.rest) this.markRest(button.dataset.rest);
     else if (button?.matches("[data-undo]")) this.undo();
     else if (button) this.send();
@@ -315,7 +340,7 @@ function imagesMayCome(waiting) {
 }
 
 function namesOf(cells) {
-  return cells.map((cell) => cell.selection).join(" ");
+  return cells.map(({ id, selection, stands }) => selection ?? `${id} ${stands}`).join(" ");
 }
 
 export default function (component) {

@@ -3,7 +3,8 @@
 import { element, glyph } from "../shared/dom.js";
 
 const SMALLEST = 72; // pixels; where images would be smaller, the page scrolls
-const WORDS = { yes: "yes", no: "no", skip: "skipped", unsure: "unsure" };
+const WORDS = { yes: "yes", no: "no", skip: "skipped", unsure: "unsure", tied: "tied" };
+const SETTLED = { held: "in another session's view" };
 
 export class Tiles {
   #place;
@@ -39,14 +40,15 @@ export class Tiles {
     return this.#tiles.indexOf(target.closest?.(".tile"));
   }
 
-  show({ words, cursor }) {
+  show({ words, cursor, settled }) {
     this.#tiles.forEach((tile, place) => {
       const word = words[place];
+      tile.toggleAttribute("data-settled", Boolean(settled[place]));
       if (tile.dataset.mark !== (word ?? "")) {
         tile.dataset.mark = word ?? "";
         tile.querySelector(".badge").replaceChildren(...(word ? [glyph(`g-${word}`)] : []));
       }
-      tile.setAttribute("aria-label", `${this.#cells[place].alt}, ${WORDS[word] ?? "open"}`);
+      tile.setAttribute("aria-label", `${this.#cells[place].alt}, ${settled[place] ? standing(word) : (WORDS[word] ?? "open")}`);
       tile.classList.toggle("cursor", place === cursor);
       tile.tabIndex = place === cursor ? 0 : -1;
     });
@@ -87,10 +89,16 @@ export class Tiles {
   }
 }
 
+/** How an image stands that can't be answered here. */
+export function standing(word) {
+  return SETTLED[word] ?? `answered ${WORDS[word]}`;
+}
+
 function makeTile({ id, selection, alt, src }) {
   const tile = element("button", { type: "button", className: "tile" });
   if (src) tile.append(element("img", { src, alt: "", draggable: false }));
   tile.append(element("span", { className: "badge" }));
+  tile.append(element("span", { className: "name", title: alt }, element("bdi", {}, alt)));
   Object.assign(tile.dataset, { item: id, selection, alt });
   return tile;
 }

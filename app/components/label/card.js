@@ -3,7 +3,7 @@
 // outlive such a call is kept on the root element.
 
 import { element, newId, painted, say } from "../shared/dom.js";
-import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
+import { hasKeys, isField, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Queue } from "../shared/queue.js";
 import { Ahead, picture } from "./ahead.js";
@@ -357,6 +357,9 @@ class Card {
       if (this.strip.pressed(event)) event.preventDefault();
     } else if (this.zoom.pressed(event)) {
       event.preventDefault();
+    } else if (event.key === "/") {
+      event.preventDefault();
+      openFind();
     } else if (action) {
       event.preventDefault();
       this.act(action);

@@ -29,6 +29,11 @@ export function mayChoose(event) {
   return event.key === "Enter" || event.composedPath().some((part) => ["option", "radio"].includes(part.role));
 }
 
+/** Open the search by name, by the page's own button. */
+export function openFind() {
+  document.querySelector(".st-key-find button")?.click();
+}
+
 /** Give the keys back to the page as soon as the picker that has the focus is closed. */
 export async function releaseFocus() {
   for (let tries = 0; tries < 30; tries += 1) {

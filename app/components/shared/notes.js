@@ -53,8 +53,9 @@ const ROWS = [
   },
 ];
 
-function marginAside({ margin, furthest }) {
-  if (margin == null) return "after the first yes and no";
+function marginAside({ margin, furthest, why }) {
+  if (margin == null) return why ? "after the first yes and no" : "";
+  if (why === "search") return "of the first image";
   return furthest == null ? "0 is on the hyperplane" : `up to ${fixed(7)(furthest)}`;
 }
 
@@ -63,8 +64,11 @@ const WHY = {
   example: (round) => ["Like the examples", `, round ${round}`],
   undo: (round) => ["Back again", ` for another answer, round ${round}`],
   audit: (round) => ["Drawn for the audit", `, whatever you answer does not train, round ${round}`],
+  search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
   "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
 };
+
+const PARTS = { margin: "at the margin", likely: "likely positive", random: "random" };
 
 export class Notes {
   #figures;
@@ -103,9 +107,10 @@ export class Notes {
 
   #showChosen(notes, round, item) {
     const those = notes.items > 1 ? `these ${notes.items}` : "this item";
-    const [who, rest] = WHY[notes.why]?.(round) ?? [
+    const part = notes.items > 1 || !PARTS[notes.part] ? "" : ` (${PARTS[notes.part]})`;
+    const [who, rest] = WHY[notes.why]?.(round, notes) ?? [
       notes.strategy_label,
-      notes.awaited ? ` chose ${those} while ${notes.awaited} is prepared` : ` chose ${those}, round ${round}`,
+      notes.awaited ? ` chose ${those} while ${notes.awaited} is prepared` : ` chose ${those}${part}, round ${round}`,
     ];
     const said = item ? `${notes.strategy} ${who}${rest}` : "";
     if (this.#chosen.dataset.written === said) return;
