@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import streamlit as st
 
 from app.pages.chosen import put_into_address
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from app.found import FoundSession
+    from app.project import Project
+    from app.service import LabelingSession
 
 IN_ADDRESS = "find"
 """The address's parameter that says what is searched for; empty as long as nothing is."""
 
-
-def wanted_search() -> str | None:
-    """What to find by name; None where that was not asked for."""
-    wanted: str | None = st.query_params.get(IN_ADDRESS, st.session_state.get(IN_ADDRESS))
-    return wanted
+TAKEN_UP = "found"
+"""Names, in the session state, whose search began as the address's; the browser asks for later ones."""
 
 
 def is_finding() -> bool:
-    """Whether items found by name are shown."""
-    return wanted_search() is not None
+    """Whether items found by name are shown.
+
+    The address is asked once: what the browser sends later may be out of date.
+    """
+    return st.session_state.setdefault(IN_ADDRESS, st.query_params.get(IN_ADDRESS)) is not None
+
+
+def chosen_search(project: Project, session: LabelingSession) -> FoundSession:
+    """What the address says to find.
+
+    Raises
+    ------
+    InputError
+        If nobody can search for that.
+    """
+    found = project.found(session)
+    if st.session_state.get(TAKEN_UP) != found.id:
+        st.session_state[TAKEN_UP] = found.id
+        try:
+            found.go_to(st.session_state[IN_ADDRESS])
+        except InputError:
+            close_find()
+            raise
+    keep_search(found.text)
+    return found
 
 
 def keep_search(text: str) -> None:
@@ -27,9 +55,15 @@ def keep_search(text: str) -> None:
     put_into_address(IN_ADDRESS, text)
 
 
+def open_find() -> None:
+    """Begin an empty search."""
+    st.session_state.pop(TAKEN_UP, None)
+    keep_search("")
+
+
 def close_find() -> None:
     """Back to what was shown before."""
-    st.session_state.pop(IN_ADDRESS, None)
+    st.session_state[IN_ADDRESS] = None
     st.query_params.pop(IN_ADDRESS, None)
 
 
@@ -40,4 +74,4 @@ def offer_find() -> None:
             st.button("End search", icon=":material/close:", on_click=close_find)
         else:
             what = "Items by a part of their names (/)"
-            st.button("Find", icon=":material/search:", help=what, on_click=keep_search, args=("",))
+            st.button("Find", icon=":material/search:", help=what, on_click=open_find)

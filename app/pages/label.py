@@ -13,7 +13,7 @@ from app.found import FoundSession
 from app.grid import SIZES, USUAL, BatchSession, GridSession
 from app.pages.chosen import chosen_project, chosen_session, pick_concept, put_into_address
 from app.pages.demo import demo, on_show
-from app.pages.find import close_find, is_finding, keep_search, offer_find, wanted_search
+from app.pages.find import chosen_search, close_find, is_finding, keep_search, offer_find
 from app.pages.plain import is_wanted as plain_is_wanted
 from app.pages.plain import offer_plain, show_plain
 from app.pages.shares import adjust_shares
@@ -69,11 +69,8 @@ def main() -> None:
 
 def chosen_view(project: Project, session: LabelingSession) -> View:
     """One item at a time, or as many in a grid as the address says, or what it says to find by name."""
-    if not is_one_at_a_time(session) and (search := wanted_search()) is not None:
-        found = project.found(session)
-        found.go_to(search)
-        keep_search(found.text)
-        return found
+    if is_finding() and not is_one_at_a_time(session):
+        return chosen_search(project, session)
     wanted = st.query_params.get("grid") or st.session_state.get("grid")
     if not wanted or is_one_at_a_time(session):
         return session

@@ -67,3 +67,45 @@ class Gridding:
         self.press("Enter")
         expect(self.card).not_to_have_attribute("data-painted", before or "", timeout=30_000)
         self.wait()
+
+
+class Finding(Gridding):
+    """The labeling page's search by name, and what it found."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        page.goto(url)
+        self.card = page.locator(".card.grid[data-finding=true]")
+        self.field = page.get_by_role("searchbox")
+        expect(self.card).to_be_visible(timeout=30_000)
+
+    @property
+    def names(self) -> list[str]:
+        return self.page.locator(".tile .name").all_inner_texts()
+
+    @property
+    def free(self) -> list[int]:
+        """The places that can be answered."""
+        settled = self.page.locator(".tile").evaluate_all("tiles => tiles.map((t) => 'settled' in t.dataset)")
+        return [place for place, is_settled in enumerate(settled) if not is_settled]
+
+    def find(self, text: str) -> None:
+        """Type what to find and give the keys back to the images."""
+        before = self.card.get_attribute("data-painted")
+        self.press("/")
+        self.field.fill(text)
+        self.field.press("Enter")
+        expect(self.card).not_to_have_attribute("data-painted", before or "", timeout=30_000)
+        self.wait()
+
+    def turn(self, key: str, place: str) -> None:
+        """To another page; `place` is what it says of itself."""
+        self.press(key)
+        expect(self.page.locator(".finder .place")).to_have_text(place)
+        self.wait()
+
+    def mark_place(self, place: int, word: str) -> tuple[int, str]:
+        """Mark one image by clicks; what the log must have once it is sent."""
+        for _ in range(["yes", "no", "skip"].index(word) + 1):
+            self.tile(place).click()
+        return self.items[place], word

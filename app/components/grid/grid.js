@@ -94,6 +94,7 @@ class Grid {
     const { cells } = this.data;
     if (namesOf(cells) !== this.current) this.showCurrent();
     else {
+      say(this.placeholder, this.absence());
       this.showNotes();
       this.refresh();
     }
