@@ -103,10 +103,13 @@ _VARIABLES = {
 
 
 def page_style() -> str:
-    """The style sheet of what surrounds the card; its variables, the palette, reach into the card too."""
+    """The style sheet of what surrounds the card; its variables, the palette, reach into the card too.
+
+    They stand at the root, with the reader's light or dark: menus are drawn beside the app, not in it.
+    """
     colours = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()}
     said = [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in colours.items()]
     said += [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in STRATEGY_COLOURS.items()]
     said.append("--m-rule: color-mix(in srgb, var(--m-brand) 60%, var(--m-paper));")
     said.append('--m-serif: "Source Serif", serif;')
-    return f".stApp {{ {' '.join(said)} }}\n{_PAGE_STYLE.read_text('utf-8')}"
+    return f":root {{ color-scheme: light dark; {' '.join(said)} }}\n{_PAGE_STYLE.read_text('utf-8')}"
