@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from app.grid import USUAL
+from app.plain import SETTLE_SECONDS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -81,33 +82,36 @@ class Annotator:
     ----------
     page : Page
         A new one.
+    mode : Mode
     truth : callable
     pace : float
-        Seconds that the annotator looks at an image, or at a grid.
+        Seconds that the annotator looks at an image, or at a grid; with plain buttons at least as long as
+        it takes until a press is an answer.
     """
 
-    def __init__(self, page: Page, truth: Truth, pace: float) -> None:
+    def __init__(self, page: Page, mode: Mode, truth: Truth, pace: float) -> None:
         self._page = page
+        self._mode = mode
         self._truth = truth
-        self._pace = pace
+        self._pace = max(pace, SETTLE_SECONDS) if mode == "fallback" else pace
         page.add_init_script(path=WATCH)
 
-    def open(self, url: str, mode: Mode) -> None:
+    def open(self, url: str) -> None:
         """Open the labeling page, and wait until its index is prepared."""
         self._page.goto(url)
         self._wait()
         self._page.locator(".st-key-growth").wait_for(state="hidden", timeout=PATIENCE_MS)
-        wanted = {"fallback": "plain=1", "grid": f"grid={USUAL}"}.get(mode)
+        wanted = {"fallback": "plain=1", "grid": f"grid={USUAL}"}.get(self._mode)
         if wanted is not None:
             self._page.goto(f"{self._page.url}&{wanted}")
         self._wait()
 
-    def label(self, mode: Mode, n_answers: int) -> list[Press]:
+    def label(self, n_answers: int) -> list[Press]:
         """Answer at least so often; what the page took for an answer, in its order."""
-        ways = {"paced": self._one_by_one, "fallback": self._one_by_one, "grid": self._by_grids}
-        if mode == "paced":
+        ways = {"burst": self._in_bursts, "grid": self._by_grids}
+        if self._mode == "paced":
             self._page.evaluate("bench.noteWhatFollows()")
-        ways.get(mode, self._in_bursts)(n_answers)
+        ways.get(self._mode, self._one_by_one)(n_answers)
         self._wait()
         presses: list[Press] = self._page.evaluate("bench.presses")
         return presses

@@ -88,9 +88,9 @@ def measure_ui(pool: Pool, plan: Plan, folder: Path | None, done: Callable[[dict
             click.echo(f"{mode}: {len(pool):,} items, {plan.n_labels:,} labels; waiting for the index.")
             with _served(project) as url, _patience(mode):
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
-                annotator = Annotator(page, _truth(pool, positive), plan.pace)
-                annotator.open(url, mode)
-                presses = annotator.label(mode, plan.n_answers)
+                annotator = Annotator(page, mode, _truth(pool, positive), plan.pace)
+                annotator.open(url)
+                presses = annotator.label(plan.n_answers)
                 n_patient = min(N_PATIENT, plan.n_answers) if mode == "paced" else 0
                 patient = annotator.label_patiently(n_patient)
                 page.close()
