@@ -81,6 +81,7 @@ VISITS = {
         ".card.grid[data-answerable=true]",
         {"marks": mark_some, "the last grid": go_back_to_last_grid},
     ),
+    "find": Visit("?project=digits&session={labeled}&find=digit%2043", ".card.grid[data-answerable=true]"),
     "plain": Visit("?project=digits&session={labeled}&plain=1", ".m-plain img"),
     "projects": Visit("projects", ".st-key-new"),
     "review": Visit("review?project=digits&session={labeled}", ".review .row", {"a history": open_history}),
