@@ -31,6 +31,27 @@ def test_the_shares_of_a_mixture_are_adjusted_on_the_page(server: Server, labeli
     expect(said).to_be_visible()
 
 
+def test_the_card_says_which_part_of_a_mixture_chose(server: Server, labeling: Labeling) -> None:
+    """In the margin, as the log has it."""
+    page = labeling.page
+    for key in "yn":
+        labeling.press(key)
+    page.get_by_role("combobox").last.click()
+    page.get_by_role("option", name="Mixture").click()
+    told = {}
+    for _ in range(8):
+        expect(page.locator(".chosen")).to_contain_text("Mixture chose this item (", timeout=30_000)
+        labeling.wait()
+        told[labeling.selection] = page.locator(".chosen").inner_text()
+        labeling.press("n")
+    with closing(sqlite3.connect(f"file:{server.database}?mode=ro", uri=True)) as log:
+        query = "SELECT id, json_extract(parameters, '$.part') FROM selections WHERE session_id = ?"
+        parts = dict(log.execute(query, [labeling.session]))
+    words = {"margin": "(at the margin)", "likely": "(likely positive)", "random": "(random)"}
+    assert all(words[parts[selection]] in said for selection, said in told.items())
+    assert len(told) == 8
+
+
 def test_other_strategies_have_no_shares(labeling: Labeling) -> None:
     """There is nothing to adjust where everything is chosen in one way."""
     labeling.page.get_by_role("button", name="Settings").click()

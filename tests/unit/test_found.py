@@ -85,6 +85,13 @@ def test_items_are_found_by_parts_of_their_names(found):
     assert {(record.margin, record.items_scored) for record in records} == {(None, 0)}
 
 
+def test_a_snapshot_is_searched_as_it_was(project):
+    """Items that came since are not found in it, although their names are known by then."""
+    everything, earlier = project.search("digit"), project.pool.prefix(100)
+    assert project.search("digit", earlier).tolist() == everything[:100].tolist()
+    assert len(everything) == len(project.pool)
+
+
 def test_nothing_is_shown_where_nothing_is_found_or_looked_for(found):
     """Neither is a round; the log has no word of it."""
     for text in ("", "truck"):
