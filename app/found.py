@@ -31,6 +31,19 @@ LONGEST = 200
 """Characters that may be searched for."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What a search for `text` in the names of `n_names` items found, and what it took."""
+
+    text: str
+    n_names: int
+    items: NDArray[np.int64]
+    seconds: float
+
+
+NOTHING = _Search("", 0, np.empty(0, dtype=np.int64), 0.0)
+
+
 class FoundSession(BatchSession):
     """The items whose names contain some words, from the lowest id on.
 
@@ -56,7 +69,7 @@ class FoundSession(BatchSession):
         self.text = ""
         self.first = 0
         self._asked: object = None
-        self._search = _Search("", 0, np.empty(0, dtype=np.int64), 0.0)
+        self._search = NOTHING
         super().__init__(session)
         # Names are collected at the first search: it shall not wait for that.
         session.project.background.submit(session.project.search, "")
@@ -130,7 +143,9 @@ class FoundSession(BatchSession):
         self.text, self.first = search["text"], search["place"] // PAGE * PAGE
 
     def _found(self, pool: Pool) -> _Search:
-        """What is called so in this snapshot of the pool."""
+        """What is called so in this snapshot of the pool; without a text nothing, which waits for no name."""
+        if not self.text:
+            return NOTHING
         if (self._search.text, self._search.n_names) != (self.text, len(pool)):
             started = time.perf_counter()
             items = self.session.project.search(self.text, pool)
@@ -182,13 +197,3 @@ class FoundSession(BatchSession):
             for item in items
             if stands[item]
         }
-
-
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """What a search for `text` in the names of `n_names` items found, and what it took."""
-
-    text: str
-    n_names: int
-    items: NDArray[np.int64]
-    seconds: float
