@@ -12,6 +12,7 @@ theirs. What belongs to a concept's audit all the same never trains that concept
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -335,9 +336,20 @@ def can_choose(session: LabelingSession) -> bool:
 
 
 def labels_of(concepts: Sequence[ConceptRecord]) -> list[dict[str, Any]]:
-    """The choices as the card shows them: each concept's key, and what its class is called."""
-    named = [concept.positive_class or of_class(concept.question, concept.name) for concept in concepts]
-    return [
-        {"key": str(key), "concept": concept.id, "name": name if named.count(name) == 1 else concept.name}
-        for key, (concept, name) in enumerate(zip(concepts, named, strict=True), start=1)
+    """The choices as the card shows them, in the order of their keys: what each concept's class is called.
+
+    Digits are their own keys: nobody who sees a 7 should have to press another number. Otherwise the concepts
+    are numbered in their order.
+    """
+    called = [concept.positive_class or of_class(concept.question, concept.name) for concept in concepts]
+    names = [
+        name if called.count(name) == 1 else concept.name
+        for name, concept in zip(called, concepts, strict=True)
     ]
+    are_digits = all(re.fullmatch("[0-9]", name) for name in names)
+    keys = names if are_digits else [str(number) for number in range(1, len(names) + 1)]
+    choices = [
+        {"key": key, "concept": concept.id, "name": name}
+        for key, concept, name in zip(keys, concepts, names, strict=True)
+    ]
+    return sorted(choices, key=lambda choice: choice["key"]) if are_digits else choices

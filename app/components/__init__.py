@@ -69,13 +69,21 @@ class Component:
 LABEL = Component(
     "label",
     markup=("shared/glyphs.html", "label/card.html"),
-    styles=("shared/base.css", "label/stage.css", "shared/margin.css", "label/demo.css", "label/layouts.css"),
+    styles=(
+        "shared/base.css",
+        "label/stage.css",
+        "shared/margin.css",
+        "label/demo.css",
+        "label/layouts.css",
+        "label/choices.css",
+    ),
     modules=(
         "shared/dom.js",
         "shared/keys.js",
         "shared/queue.js",
         "shared/figures.js",
         "shared/notes.js",
+        "label/choices.js",
         "label/strip.js",
         "label/ahead.js",
         "label/autopilot.js",

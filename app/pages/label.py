@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from app import words
 from app.autopilot import is_autopilot
+from app.classes import ClassSession, can_choose
 from app.components import GRID, LABEL, answers_of
 from app.found import FoundSession
 from app.grid import SIZES, USUAL, BatchSession, GridSession
@@ -17,6 +19,7 @@ from app.pages.find import chosen_search, close_find, is_finding, keep_search, o
 from app.pages.plain import is_wanted as plain_is_wanted
 from app.pages.plain import offer_plain, show_plain
 from app.pages.shares import adjust_shares
+from app.presses import is_press
 from app.strategies import label_of, name_of
 from app.workspace import current
 from core.errors import InputError
@@ -27,10 +30,13 @@ if TYPE_CHECKING:
     from app.project import Project
     from app.service import LabelingSession
 
-    View = LabelingSession | BatchSession
-    """One item at a time, or many; both take answers and give a card."""
+    View = LabelingSession | BatchSession | ClassSession
+    """One item at a time, or many, or one for several concepts; each takes answers and gives a card."""
 
 WATCH_SECONDS = 2
+
+CLASSES = "classes"
+"""The address's parameter that asks for them."""
 
 
 def main() -> None:
@@ -44,12 +50,13 @@ def main() -> None:
         st.page_link("start.py", label="Back to the projects")
         return
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
-        pick_concept(project, session)
+        if not isinstance(view, ClassSession):
+            pick_concept(project, session)
         if not (is_one_at_a_time(session) or plain_is_wanted()):
-            pick_view(view)
+            pick_view(session, view)
             offer_find()
         settings(project, session, view)
-        if not plain_is_wanted():
+        if not (plain_is_wanted() or isinstance(view, ClassSession)):
             demo(project, session)
         # A page that runs again by itself may swallow the press of a plain button.
         is_still = plain_is_wanted() and project.pool is not None
@@ -68,9 +75,12 @@ def main() -> None:
 
 
 def chosen_view(project: Project, session: LabelingSession) -> View:
-    """One item at a time, or as many in a grid as the address says, or what it says to find by name."""
+    """One item at a time, a grid, the classes, or what is found by name: as the address says."""
     if is_finding() and not is_one_at_a_time(session):
         return chosen_search(project, session)
+    if classes_are_wanted() and not is_one_at_a_time(session) and can_choose(session):
+        show_classes(True)
+        return project.classes(session)
     wanted = st.query_params.get("grid") or st.session_state.get("grid")
     if not wanted or is_one_at_a_time(session):
         return session
@@ -83,7 +93,7 @@ def chosen_view(project: Project, session: LabelingSession) -> View:
 
 
 def is_one_at_a_time(session: LabelingSession) -> bool:
-    """Plain buttons and the autopilot know no grid."""
+    """Plain buttons and the autopilot know neither grid nor classes."""
     return plain_is_wanted() or is_autopilot(session)
 
 
@@ -96,19 +106,36 @@ def show_in_grid(size: str | None) -> None:
         st.query_params.pop("grid", None)
 
 
-def pick_view(view: View) -> None:
-    """One item at a time, or many; neither is picked while items are found by name."""
+def classes_are_wanted() -> bool:
+    """Whether the address asks for the classes, or did before another page was opened."""
+    return CLASSES in st.query_params or bool(st.session_state.get(CLASSES))
+
+
+def show_classes(wanted: bool) -> None:
+    """From the next run on."""
+    st.session_state[CLASSES] = wanted
+    if wanted:
+        put_into_address(CLASSES, "1")
+    else:
+        st.query_params.pop(CLASSES, None)
+
+
+def pick_view(session: LabelingSession, view: View) -> None:
+    """One item at a time, or many, or several concepts; none is picked while items are found by name."""
 
     def picked() -> None:
         size = st.session_state.get("size", USUAL)
         show_in_grid(str(size) if st.session_state["view"] == "Grid" else None)
+        show_classes(st.session_state["view"] == "Classes")
         close_find()
 
-    shown = "Grid" if isinstance(view, GridSession) else "One"
+    shown = (
+        "Grid" if isinstance(view, GridSession) else "Classes" if isinstance(view, ClassSession) else "One"
+    )
     st.session_state["view"] = None if is_finding() else shown
     st.segmented_control(
         "Show",
-        ["One", "Grid"],
+        ["One", "Grid", "Classes"] if can_choose(session) else ["One", "Grid"],
         key="view",
         on_change=picked,
         required=not is_finding(),
@@ -159,7 +186,7 @@ def watch(project: Project, session: LabelingSession) -> None:
 def show_card(project: Project, view: View) -> None:
     """Take the browser's answers, and show what comes next."""
     component = GRID if isinstance(view, BatchSession) else LABEL
-    key = f"{'found' if isinstance(view, FoundSession) else component.name}-{view.id}"
+    key = f"{key_of(view)}-{view.id}"
     said = st.session_state.get(key, {})
     try:
         if isinstance(view, FoundSession):
@@ -167,6 +194,8 @@ def show_card(project: Project, view: View) -> None:
         card = take(project, view, answers_of(said))
         if isinstance(view, FoundSession):
             keep_search(view.text)
+        elif isinstance(view, ClassSession):
+            card = on_show(project, view.session_of(str(said.get("check"))), card, said)
         elif not isinstance(view, BatchSession):
             card = on_show(project, view, card, said)
     except (InputError, StorageError) as error:
@@ -175,20 +204,37 @@ def show_card(project: Project, view: View) -> None:
         component.show(card, key=key)
 
 
+def key_of(view: View) -> str:
+    """Each view has a component of its own in the page."""
+    if isinstance(view, BatchSession):
+        return "found" if isinstance(view, FoundSession) else GRID.name
+    return "classes" if isinstance(view, ClassSession) else LABEL.name
+
+
 def take(project: Project, view: View, answers: list[dict[str, Any]]) -> dict[str, Any]:
     """Store `answers` and return the card; what can't be stored stays in the browser, the reason in sight."""
     settled: dict[str, Any] = {"acked": [], "refused": []}
+    shown = None
     try:
-        for name in {answer.get("session") for answer in answers} - {view.id}:
-            before = project.known_session(str(name))
-            if before is not None:
-                card = before.submit([answer for answer in answers if answer.get("session") == name])
+        for taker, some in groupby(answers, lambda answer: taker_of(project, view, answer)):
+            if taker is not None:
+                card = taker.submit(list(some))
                 settled = {part: [*settled[part], *card[part]] for part in settled}
-        own = [answer for answer in answers if answer.get("session") == view.id]
-        card = view.submit(own) if own else view.card()
+                shown = card if taker is view else None
+        shown = shown or view.card()
     except (InputError, StorageError) as error:
-        card = {**view.card(), "message": str(error)}
-    return {**card, **{part: [*settled[part], *card[part]] for part in settled}}
+        shown = {**view.card(), "message": str(error)}
+    return {**shown, **settled}
+
+
+def taker_of(project: Project, view: View, answer: dict[str, Any]) -> View | None:
+    """Whom an answer was given to, be it in another session or view; None where another database has it."""
+    session = project.known_session(str(answer.get("session")))
+    if session is None:
+        return None
+    if is_press(answer):
+        return project.classes(session)
+    return view if session.id == view.id and not isinstance(view, ClassSession) else session
 
 
 def settings(project: Project, session: LabelingSession, view: View) -> None:
@@ -202,7 +248,8 @@ def settings(project: Project, session: LabelingSession, view: View) -> None:
         st.toggle("Show skipped items again", key="revisit", on_change=revisit)
         adjust_shares(session)
         pick_size(view)
-        add_examples(session)
+        if not isinstance(view, ClassSession):
+            add_examples(session)
         if current().can_create:
             add_question(project)
 

@@ -409,11 +409,11 @@ def test_a_concept_more_or_less_changes_the_keys(classes, project):
     waiting = press(card, "3")
     added = project.add_concept("Is this a 9?", name="nine")
     after = classes.submit([waiting])
-    assert [c["name"] for c in after["classes"]] == [*DIGITS, "9"]
+    assert [c["name"] for c in after["classes"]] == ["1", "3", "7", "9"]
     assert list(project.log.answers_after(added.id)) == []
     project.archive.put_away(2)
     after = classes.submit([press(after, "9")])
-    assert [(c["key"], c["concept"]) for c in after["classes"]] == [("1", 1), ("2", 3), ("3", added.id)]
+    assert [(c["key"], c["concept"]) for c in after["classes"]] == [("1", 3), ("7", 1), ("9", added.id)]
     assert said(project, after["strip"][-1]["item"]) == ["no", "no", "yes"]
     for digit in "02456899":
         project.add_concept(f"Is this a {digit}?", name=f"digit {digit} {uuid.uuid4()}")
@@ -445,6 +445,16 @@ def test_classes_are_called_by_their_own_names(project):
     ]
     names = [choice["name"] for choice in labels_of(asked)]
     assert names == ["sea horse", "chimney", "Does it rain", "first", "second"]
+    assert [choice["key"] for choice in labels_of(asked)] == ["1", "2", "3", "4", "5"]
+
+
+def test_digits_are_their_own_keys(project):
+    """In their order; among other names they have numbers like these."""
+    zero, owl = project.add_concept("Is this a 0?"), project.add_concept("Is it an owl?")
+    digits = [*project.concepts()[:3], zero]
+    assert [(choice["key"], choice["name"]) for choice in labels_of(digits)] == [(d, d) for d in "0137"]
+    keys = [(choice["key"], choice["name"]) for choice in labels_of([*digits[:2], owl])]
+    assert keys == [("1", "7"), ("2", "3"), ("3", "owl")]
 
 
 def test_what_belongs_to_an_audit_does_not_train_its_concept(classes, project):

@@ -8,24 +8,11 @@ import { Notes } from "../shared/notes.js";
 import { Queue } from "../shared/queue.js";
 import { Ahead, picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
+import { Choices } from "./choices.js";
 import { FullScan } from "./fullscan.js";
 import { Gestures } from "./gestures.js";
 import { Strip, merged } from "./strip.js";
 import { Zoom } from "./zoom.js";
-
-const KEYS = {
-  y: "yes",
-  n: "no",
-  s: "skip",
-  m: "unsure",
-  "?": "unsure",
-  u: "undo",
-  arrowright: "yes",
-  arrowleft: "no",
-  arrowdown: "skip",
-  arrowup: "unsure",
-  backspace: "undo",
-};
 
 // Milliseconds.
 const PRESSED = 120; // how long a button shows that it was pressed
@@ -48,7 +35,8 @@ class Card {
     this.status = root.querySelector(".status");
     this.spoken = root.querySelector(".spoken");
     this.notes = new Notes(this.card);
-    this.strip = new Strip(this.card, (entry, answer) => this.correct(entry, answer));
+    this.choices = new Choices(this.card);
+    this.strip = new Strip(this.card, this.choices, (entry, action) => this.correct(entry, action));
     this.fullScan = new FullScan(this.card, {
       begin: () => this.holdStill(),
       ask: (selection) => this.component.setStateValue("check", selection),
@@ -63,6 +51,7 @@ class Card {
     this.answered = new Set();
     this.queue = null;
     this.ahead = new Ahead();
+    this.turn = null; // of several concepts, the one that chooses next, and the course of its numbers
     this.view = null; // what is in view, or being loaded: item, round, notes, history
     this.item = null; // its item
     this.paintedAt = null; // when it was painted; null before
@@ -80,7 +69,7 @@ class Card {
       document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
     }
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
-    const pulls = { mayPull: () => this.canAnswer("yes"), pulled: (answer) => this.act(answer) };
+    const pulls = { mayPull: () => !this.choices.areClasses && this.canAnswer("yes"), pulled: (answer) => this.act(answer) };
     this.gestures = new Gestures(this.frame, this.zoom, pulls, signal);
     window.addEventListener("online", () => this.send(), { signal });
     this.observer = new ResizeObserver(() => this.fit());
@@ -109,6 +98,7 @@ class Card {
     const { project, session, acked, refused } = this.data;
     if (this.data.session !== this.session || !hasKeys(this)) this.begin(project, session);
     this.settle(acked, refused);
+    this.choices.update(this.data.classes);
     this.showConcept();
     this.showItem();
     this.lookAhead();
@@ -184,8 +174,9 @@ class Card {
 
   /** Make ready what the server sent for each answer to the item in view. */
   lookAhead() {
-    const { item, next, pictures } = this.data;
+    const { item, next, pictures, turn } = this.data;
     if (item && item.selection === this.item?.selection) {
+      this.turn = turn ?? null;
       this.ahead.take(item.selection, next, pictures, () => this.refresh());
     }
   }
@@ -193,7 +184,7 @@ class Card {
   /** Show at once what follows an answer; the server catches up behind. */
   goOn({ view, image }) {
     const { item, round, notes } = view;
-    const past = Object.entries(this.view.history);
+    const past = Object.entries(this.turn?.history ?? this.view.history);
     const history = Object.fromEntries(past.map(([name, values]) => [name, [...values, notes[name]].slice(-COURSE)]));
     this.view = { ...this.view, item, round, notes, history };
     this.item = item;
@@ -274,26 +265,28 @@ class Card {
   }
 
   showStrip() {
-    this.strip.show(merged(this.data.strip, this.queue.own, this.pictures));
+    const pending = this.queue.own.filter(({ classes }) => Boolean(classes) === this.choices.areClasses);
+    this.strip.show(merged(this.data.strip, pending, this.pictures));
   }
 
   // What the person does
 
-  canAnswer(answer) {
+  canAnswer(action) {
     const seen = this.paintedAt !== null && !this.answered.has(this.item.selection) && this.undoing === null;
-    return seen && (this.frame.querySelector("img") !== null || answer === "skip");
+    return seen && (this.frame.querySelector("img") !== null || action === "skip");
   }
 
-  answer(answer) {
-    if (!this.canAnswer(answer)) return false;
+  answer(action) {
+    if (!this.canAnswer(action)) return false;
     const { id, selection } = this.item;
     const time = Math.round(performance.now() - this.paintedAt);
-    const following = this.ahead.after(selection, answer);
+    const given = this.choices.given(action);
+    const following = this.ahead.after(selection, this.choices.means(action, this.turn?.concept));
     this.answered.add(selection);
-    say(this.spoken, `${answer}.`);
+    say(this.spoken, `${this.choices.said(given)}.`);
     if (following) this.goOn(following);
     const next = following?.view.item.selection ?? null;
-    this.queueUp({ item: id, selection, answer, next, time_taken_ms: time });
+    this.queueUp({ item: id, selection, ...given, next, time_taken_ms: time });
     if (!following) this.dimTimer = setTimeout(() => this.card.setAttribute("data-waiting", ""), DIM_AFTER);
     return true;
   }
@@ -301,15 +294,17 @@ class Card {
   undo() {
     const last = this.strip.last;
     if (!last || this.undoing) return false;
-    this.undoing = this.queueUp({ item: last.item, selection: null, answer: "undo", undoes: last.answer_id });
+    const given = this.choices.given("undo");
+    this.undoing = this.queueUp({ item: last.item, selection: null, ...given, undoes: last.answer_id });
     say(this.spoken, "Undone.");
     this.refresh();
     return true;
   }
 
-  correct(entry, answer) {
-    this.queueUp({ item: entry.item, selection: null, answer, corrects: entry.answer_id });
-    say(this.spoken, `Corrected to ${answer}.`);
+  correct(entry, action) {
+    const given = this.choices.given(action);
+    this.queueUp({ item: entry.item, selection: null, ...given, corrects: entry.answer_id });
+    say(this.spoken, `Corrected to ${this.choices.said(given)}.`);
   }
 
   queueUp(answer) {
@@ -350,7 +345,7 @@ class Card {
   keyPressed(event) {
     if (!hasKeys(this)) return;
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
-    const action = KEYS[event.key.toLowerCase()];
+    const action = this.choices.byKey(event.key);
     if (event.repeat) {
       if (action || event.key === "Enter" || event.key === " ") event.preventDefault();
     } else if (this.strip.menuIsOpen) {

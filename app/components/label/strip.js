@@ -2,14 +2,6 @@
 
 import { element, glyph } from "../shared/dom.js";
 
-const CHOICES = [
-  { answer: "no", word: "No", key: "n" },
-  { answer: "yes", word: "Yes", key: "y" },
-  { answer: "skip", word: "Skip", key: "s" },
-  { answer: "unsure", word: "Unsure", key: "m" },
-];
-const WORDS = Object.fromEntries(CHOICES.map(({ answer, word }) => [answer, word.toLowerCase()]));
-
 /** What the strip shows: the server's last answers, changed by those that still wait to be saved. */
 export function merged(strip, pending, pictures) {
   const shown = strip.map((entry) => ({ ...entry, saving: false }));
@@ -18,10 +10,12 @@ export function merged(strip, pending, pictures) {
     if (answer.answer === "undo") {
       if (place >= 0) shown.splice(place, 1);
     } else if (place >= 0) {
-      shown[place] = { ...shown[place], answer_id: answer.id, answer: answer.answer, saving: true };
+      const { id, answer: word, concept } = answer;
+      shown[place] = { ...shown[place], answer_id: id, answer: word, concept, saving: true };
     } else if (!answer.corrects && !shown.some((entry) => entry.answer_id === answer.id)) {
       const src = pictures.get(answer.selection) ?? "";
-      shown.push({ answer_id: answer.id, item: answer.item, answer: answer.answer, src, saving: true });
+      const { id, item, answer: word, concept } = answer;
+      shown.push({ answer_id: id, item, answer: word, concept, src, saving: true });
     }
   }
   return shown;
@@ -32,11 +26,13 @@ export class Strip {
   #place;
   #entries = [];
   #menu = null;
+  #choices;
   #correct;
 
-  /** `correct(entry, answer)` is called with what the person chose instead. */
-  constructor(card, correct) {
+  /** `correct(entry, action)` is called with what the person chose instead, of the `choices`. */
+  constructor(card, choices, correct) {
     this.#card = card;
+    this.#choices = choices;
     this.#place = card.querySelector(".strip");
     this.#correct = correct;
     card.addEventListener("click", (event) => this.#clicked(event));
@@ -65,7 +61,7 @@ export class Strip {
     const room = Math.max(0, Math.floor((length + gap) / (size + gap)));
     const shown = room ? this.#entries.slice(-room) : [];
     const present = new Map([...this.#place.querySelectorAll("button.thumb")].map((b) => [b.dataset.answerId, b]));
-    const buttons = shown.map((entry) => fill(present.get(entry.answer_id) ?? makeThumb(entry), entry));
+    const buttons = shown.map((entry) => this.#fill(present.get(entry.answer_id) ?? makeThumb(entry), entry));
     if (this.#menu && !shown.some((entry) => entry.answer_id === this.#menu.dataset.answerId)) this.close();
     const unchanged = buttons.length === present.size && buttons.every((b, i) => this.#place.children[i] === b);
     if (!unchanged) this.#place.replaceChildren(...buttons);
@@ -104,16 +100,16 @@ export class Strip {
     else this.close();
   }
 
-  #choose(answer) {
+  #choose(action) {
     const entry = this.#entries.find(({ answer_id: id }) => id === this.#menu.dataset.answerId);
     this.close({ refocus: true });
-    if (entry && entry.answer !== answer) this.#correct(entry, answer);
+    if (entry && this.#choices.of(entry).action !== action) this.#correct(entry, action);
   }
 
   #open(thumb) {
     this.close();
     const entry = this.#entries.find(({ answer_id: id }) => id === thumb.dataset.answerId);
-    this.#menu = makeMenu(entry);
+    this.#menu = makeMenu(entry, this.#choices);
     this.#card.append(this.#menu);
     const { offsetWidth: width, offsetHeight: height } = this.#menu;
     const centre = thumb.offsetLeft + (thumb.offsetWidth - width) / 2;
@@ -121,7 +117,27 @@ export class Strip {
     this.#menu.style.left = `${Math.max(0, Math.min(centre, this.#card.clientWidth - width))}px`;
     this.#menu.style.top = `${above >= 0 ? above : thumb.offsetTop + thumb.offsetHeight + 8}px`;
     thumb.setAttribute("aria-expanded", "true");
-    this.#menu.querySelector("[aria-checked=true]").focus({ preventScroll: true });
+    const checked = this.#menu.querySelector("[aria-checked=true]") ?? this.#menu.querySelector("button");
+    checked.focus({ preventScroll: true });
+  }
+
+  #fill(thumb, entry) {
+    const { answer_id: id, item, answer, src, saving } = entry;
+    const choice = this.#choices.of(entry);
+    const stands = `${choice.action} ${choice.word} ${saving} ${src.length}`;
+    if (thumb.dataset.stands === stands) return thumb;
+    thumb.dataset.stands = stands;
+    thumb.dataset.answerId = id;
+    thumb.dataset.item = item;
+    thumb.dataset.given = answer;
+    thumb.dataset.saving = saving;
+    const picture = thumb.querySelector("img");
+    picture.hidden = !src;
+    if (src && picture.src !== src) picture.src = src;
+    thumb.querySelector(".badge").replaceChildren(mark(choice));
+    const said = this.#choices.said(entry);
+    thumb.setAttribute("aria-label", `Item ${item}: ${said}${saving ? ", being saved" : ""}. Correct it`);
+    return thumb;
   }
 
   #thumb(answerId) {
@@ -137,31 +153,23 @@ function makeThumb(entry) {
   return thumb;
 }
 
-function fill(thumb, { answer_id: id, item, answer, src, saving }) {
-  const stands = `${answer} ${saving} ${src.length}`;
-  if (thumb.dataset.stands === stands) return thumb;
-  thumb.dataset.stands = stands;
-  thumb.dataset.answerId = id;
-  thumb.dataset.item = item;
-  thumb.dataset.given = answer;
-  thumb.dataset.saving = saving;
-  const picture = thumb.querySelector("img");
-  picture.hidden = !src;
-  if (src && picture.src !== src) picture.src = src;
-  thumb.querySelector(".badge").replaceChildren(glyph(`g-${answer}`));
-  thumb.setAttribute("aria-label", `Item ${item}: ${WORDS[answer]}${saving ? ", being saved" : ""}. Correct it`);
-  return thumb;
+/** A choice's sign; a class has its name. */
+function mark({ symbol, word }) {
+  return symbol ? glyph(symbol) : element("span", { className: "name" }, word);
 }
 
-function makeMenu(entry) {
-  const menu = element("div", { className: "menu", role: "menu", "aria-label": `Correct item ${entry.item}` });
+function makeMenu(entry, choices) {
+  const className = choices.areClasses ? "menu classes" : "menu";
+  const menu = element("div", { className, role: "menu", "aria-label": `Correct item ${entry.item}` });
   menu.dataset.answerId = entry.answer_id;
-  for (const { answer, word, key } of CHOICES) {
+  const given = choices.of(entry);
+  for (const { action, answer, word, key, symbol } of choices.list) {
     const choice = element("button", { type: "button", role: "menuitemradio", className: answer });
-    choice.setAttribute("aria-checked", String(answer === entry.answer));
-    choice.dataset.correct = answer;
+    choice.setAttribute("aria-checked", String(action === given.action));
+    choice.dataset.correct = action;
     choice.dataset.key = key;
-    choice.append(glyph(`g-${answer}`), element("span", {}, word), element("kbd", {}, key.toUpperCase()));
+    const sign = symbol ? [glyph(symbol)] : [];
+    choice.append(...sign, element("span", {}, word), element("kbd", {}, key.toUpperCase()));
     menu.append(choice);
   }
   return menu;

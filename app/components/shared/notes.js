@@ -108,10 +108,10 @@ export class Notes {
   #showChosen(notes, round, item) {
     const those = notes.items > 1 ? `these ${notes.items}` : "this item";
     const part = notes.items > 1 || !PARTS[notes.part] ? "" : ` (${PARTS[notes.part]})`;
-    const [who, rest] = WHY[notes.why]?.(round, notes) ?? [
-      notes.strategy_label,
-      notes.awaited ? ` chose ${those} while ${notes.awaited} is prepared` : ` chose ${those}${part}, round ${round}`,
-    ];
+    const asked = notes.asked ? ` for “${notes.asked}”` : "";
+    const told = WHY[notes.why]?.(round, notes);
+    const when = notes.awaited ? ` while ${notes.awaited} is prepared` : `${part}, round ${round}`;
+    const [who, rest] = told ? [told[0], asked + told[1]] : [notes.strategy_label, ` chose ${those}${asked}${when}`];
     const said = item ? `${notes.strategy} ${who}${rest}` : "";
     if (this.#chosen.dataset.written === said) return;
     this.#chosen.dataset.written = said;
