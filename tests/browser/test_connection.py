@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, WebSocketRoute, expect
 
 from tests.browser.kills import is_sound, kill_and_label
 from tests.browser.labeling import Labeling
@@ -119,3 +119,30 @@ def test_a_server_killed_at_random_moments_loses_nothing(server: Server, labelin
     """Three times, in the middle of presses; `tests.browser.kills` does it a hundred times."""
     found = kill_and_label(server, labeling, kills=3, seed=0)
     assert is_sound(found), found
+
+
+def test_a_page_that_is_never_heard_is_loaded_anew(server: Server, context: BrowserContext) -> None:
+    """Where the server is there, but what the page says comes to nothing: nothing of it is lost."""
+    page, is_deaf = context.new_page(), False
+
+    def hear() -> None:
+        nonlocal is_deaf
+        is_deaf = False
+
+    def listen(browser: WebSocketRoute) -> None:
+        there = browser.connect_to_server()
+        browser.on_message(lambda message: None if is_deaf else there.send(message))
+
+    page.route_web_socket("**/_stcore/stream", listen)
+    labeling = Labeling(page, f"{server.url}/?project=digits&session=new")
+    labeling.press("n")
+    labeling.wait_for_what_follows()
+    session, before = labeling.session, given(labeling)
+    is_deaf = True
+    page.keyboard.press("y")
+    before.append(given(labeling)[-1])
+    with page.expect_event("load", timeout=30_000):
+        page.evaluate("(t => { performance.now = () => t() + 60_000 })(performance.now.bind(performance))")
+        page.once("framenavigated", lambda _: hear())
+    labeling.wait()
+    assert stored(server, session) == before

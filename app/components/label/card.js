@@ -6,6 +6,7 @@ import { element, newId, painted, say } from "../shared/dom.js";
 import { hasKeys, isField, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Queue } from "../shared/queue.js";
+import { revive } from "../shared/revive.js";
 import { Ahead, picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
 import { Choices } from "./choices.js";
@@ -94,6 +95,7 @@ class Card {
   /** A new payload from the server. */
   update(component) {
     this.component = component;
+    this.heardAt = performance.now();
     this.data = component.data;
     const { project, session, acked, refused } = this.data;
     if (this.data.session !== this.session || !hasKeys(this)) this.begin(project, session);
@@ -386,6 +388,7 @@ class Card {
     const pause = RETRIES[Math.min(this.failures, RETRIES.length - 1)];
     this.retryTimer = setTimeout(() => {
       this.failures += 1;
+      revive(this.queue, this.heardAt);
       if (this.queue.own.length || this.failures < RETRIES.length) this.send();
     }, pause);
     this.showSaving();

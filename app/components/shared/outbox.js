@@ -2,6 +2,7 @@
 
 import { newId } from "./dom.js";
 import { Queue } from "./queue.js";
+import { revive } from "./revive.js";
 
 // Milliseconds.
 const RETRIES = [2000, 3000, 5000, 8000];
@@ -11,6 +12,7 @@ const OFFLINE_AFTER = 5000;
 export class Outbox {
   #send;
   #failures = 0;
+  #heardAt = performance.now();
   #timer = null;
 
   /** `send(answers)` hands answers over, without knowing whether they arrive. */
@@ -38,6 +40,7 @@ export class Outbox {
   /** What the server says of answers; returns why some were refused, by id. */
   settle(acked, refused) {
     const known = this.queue.size;
+    this.#heardAt = performance.now();
     this.queue.settle(acked);
     const reasons = new Map();
     for (const { id, reason } of refused) {
@@ -57,6 +60,7 @@ export class Outbox {
     const pause = RETRIES[Math.min(this.#failures, RETRIES.length - 1)];
     this.#timer = setTimeout(() => {
       this.#failures += 1;
+      revive(this.queue, this.#heardAt);
       if (this.queue.own.length || this.#failures < RETRIES.length) this.send();
     }, pause);
   }
