@@ -32,6 +32,7 @@ from storage import Refusal, SelectionRecord, StorageError
 if TYPE_CHECKING:
     from app.service import LabelingSession
     from storage import ConceptRecord
+    from storage.records import AnswerWord
 
 MOST = 9
 """Concepts that have a key."""
@@ -301,17 +302,21 @@ class ClassSession:
 
     def _strip(self, members: Sequence[LabelingSession]) -> list[dict[str, Any]]:
         """The last items that were given a class, or none, with what stands of them."""
-        main, concept = self.session, self.session.concept.record
+        main, own = self.session, self.session.concept.record.id
+        recent = self.project.log.recent_answers(own, STRIP, session_id=self.id)
+        words: dict[int, dict[int, AnswerWord]] = {answer.item: {} for answer in recent}
+        for member in members:
+            with member.concept.lock:
+                state = member.concept.catch_up()
+                for item, said in words.items():
+                    if word := state.votes(item).get(main.annotator):
+                        said[member.concept.record.id] = word
         strip = []
-        for answer in reversed(self.project.log.recent_answers(concept.id, STRIP, session_id=self.id)):
-            votes = {
-                member.concept.record.id: word
-                for member in members
-                if (word := member.concept.catch_up().votes(answer.item).get(main.annotator))
-            }
-            if len(votes) < 2:
+        for answer in reversed(recent):
+            said = words[answer.item]
+            if len(said) < 2:
                 continue  # it was answered for this concept alone
-            chosen = next((other for other, word in votes.items() if word == "yes"), None)
+            chosen = next((concept for concept, word in said.items() if word == "yes"), None)
             strip.append(
                 {
                     "answer_id": answer.id,

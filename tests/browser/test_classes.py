@@ -123,6 +123,18 @@ def test_keys_that_mean_nothing_here_do_nothing(server: Server, classes: Labelin
     assert said(server, classes.session) == [(item, WORDS["3"])]
 
 
+def test_a_class_called_0_has_that_key(server: Server, context: BrowserContext) -> None:
+    """Then N alone is for none of them."""
+    with asked(server, "Is this a 0?"):
+        classes = Labeling(context.new_page(), address(server))
+        buttons = classes.page.locator(".answers .answer")
+        assert [" ".join(text.split()) for text in buttons.all_inner_texts()][::4] == ["0 0", "None N"]
+        classes.press("0")
+        classes.press("n")
+        words = [press["words"] for press in stored(server, classes.session)]
+        assert words == [["no", "no", "no", "yes"], ["no"] * 4]
+
+
 def test_by_mouse_and_a_double_click_answers_once(server: Server, classes: Labeling) -> None:
     """Each class has a button with its name and key."""
     buttons = classes.page.locator(".answers .answer")

@@ -266,7 +266,7 @@ def test_a_press_is_stored_as_a_whole_or_not_at_all(classes, project, monkeypatc
     append = type(project.log).append_answers
 
     def full(self, answers, *, shown=()):
-        calls.append([record.concept_id for record in answers])
+        calls.append(sorted(record.concept_id for record in answers))
         raise StorageError("the disk is full", "full")
 
     monkeypatch.setattr(type(project.log), "append_answers", full)
