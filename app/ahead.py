@@ -134,7 +134,7 @@ class Lookahead:
     def _trains(self) -> bool:
         """Whether an answer to what is in view would train: not where it belongs to the concept's audit."""
         is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id
-        return not (is_drawn or self._concept.catch_up().is_audited(self.shown.item))
+        return not (is_drawn or self._concept.is_audited(self.shown.item))
 
     def _chosen(self, standing: Standing, supposed: Mapping[str, Any]) -> Chosen:
         trained = self._concept.train(self._occasion.pool, standing)

@@ -58,7 +58,7 @@ def in_its_audit(
     if record.answer == "undo":
         return record
     audited = record.selection_id is not None and session.is_audits(record.selection_id)
-    audited |= session.concept.catch_up().is_audited(record.item)
+    audited |= session.concept.is_audited(record.item)
     audited |= any(earlier.item == record.item and earlier.purpose == "audit" for earlier in batch)
     return replace(record, purpose="audit") if audited else record
 

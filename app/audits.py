@@ -167,8 +167,9 @@ class Audit:
         Audited or None
             None before there is a hyperplane, and before the audit's first answer.
         """
-        concept, state = self._concept.record, self._concept.catch_up()
+        concept = self._concept.record
         with self._concept.lock:
+            state = self._concept.catch_up()
             standing, said = state.standing(), state.audit_labels()
         hyperplane = self._concept.train(pool, standing).hyperplane
         if hyperplane is None or not len(said):

@@ -52,7 +52,7 @@ def common(
             "examples": session.concept.example_pictures(),
         },
         "round": shown.round if shown else 0,
-        "notes": _notes(session, shown, session.concept.catch_up().counts),
+        "notes": _notes(session, shown, session.concept.counts()),
         "history": course(session),
         "acked": list(acked),
         "refused": [{"id": refusal.id, "reason": refusal.reason} for refusal in refused],

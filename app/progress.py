@@ -24,7 +24,7 @@ def progress(session: LabelingSession) -> dict[str, Any]:
     project, concept = session.project, session.concept
     milestones = concept.milestones
     milestones.catch_up(project.pool)
-    counts = concept.catch_up().counts
+    counts = concept.counts()
     advice = milestones.advice
     course = milestones.course(COURSE)
     n_items = len(project.pool) if project.pool else 0

@@ -27,6 +27,7 @@ from storage import (
     AnswerRecord,
     ConceptRecord,
     Concepts,
+    Counts,
     LabelLog,
     LabelState,
     Refusal,
@@ -90,9 +91,19 @@ class LiveConcept:
         return self._project.concept_store
 
     def catch_up(self) -> LabelState:
-        """The state of the labels, with everything that is in the log by now."""
+        """The state of the labels, with everything that is in the log by now; to be read under `lock`."""
         with self.lock:
             return self.log.catch_up(self._state)
+
+    def counts(self) -> Counts:
+        """Items by status, with everything that is in the log by now."""
+        with self.lock:
+            return self.catch_up().counts
+
+    def is_audited(self, item: int) -> bool:
+        """Whether the item belongs to the audit: then nothing that is said of it trains."""
+        with self.lock:
+            return self.catch_up().is_audited(item)
 
     def standing(self) -> Standing:
         """The labels, with everything that is in the log by now."""
@@ -106,7 +117,7 @@ class LiveConcept:
 
     def watch(self, pool: Pool | None) -> None:
         """Look, in the background, how far it is, where there are enough labels for another look."""
-        if self.milestones.is_due(self.catch_up().counts.labels):
+        if self.milestones.is_due(self.counts().labels):
             self.milestones.catch_up(pool)
 
     def refresh_examples(self) -> None:

@@ -237,7 +237,7 @@ class Workspace:
         try:
             project = self.project(key)
             concept = project.concepts()[0]
-            counts = project.live_concept(concept.id).catch_up().counts
+            counts = project.live_concept(concept.id).counts()
         except (InputError, StorageError) as error:
             return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
         pool = project.pool

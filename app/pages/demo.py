@@ -83,7 +83,7 @@ def offer_fresh_start(project: Project, session: LabelingSession) -> None:
     if not st.session_state.get(asked):
         action("Start afresh for the next audience…", ask, session)
         return
-    st.caption(words.put_away(session.concept.catch_up().counts.answered))
+    st.caption(words.put_away(session.concept.counts().answered))
     with st.container(horizontal=True):
         action("Keep on", keep_on, session)
         action("Start afresh", begin, session)
