@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = [item for item in items if HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.browser)
-        item.add_marker(pytest.mark.xdist_group("browser"))
+        item.add_marker(pytest.mark.xdist_group(f"browser {item.path.stem}"))
     if ours and chromium.find() is None:
         if os.environ.get("CI") == "true":
             raise pytest.UsageError(f"{NOT_RUN}, which is a failure under CI=true")

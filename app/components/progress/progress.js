@@ -125,7 +125,7 @@ function stability(kappa, enough) {
   const low = Math.min(0.8, ...kappa.filter((value) => value != null));
   const floor = Math.floor(10 * low) / 10;
   const label = kappa.at(-1) == null ? "" : kappa.at(-1).toFixed(2);
-  const y = linear(floor, 1, roundTicks(floor, 1, 4), (value) => value.toFixed(1));
+  const y = linear(floor, 1, roundTicks(floor, 1, 4), (value) => value.toFixed(2));
   const mark = { value: enough, text: "enough" };
   return { lines: [{ className: "", values: kappa, label }], y, mark, aside: "by number of labels", said: `Agreement ${label}.` };
 }
