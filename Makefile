@@ -27,6 +27,7 @@ run: setup
 
 test: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.chromium
+	$(BIN)/python -m tests.postgres
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.ready-dev

@@ -6,19 +6,26 @@ import re
 from typing import TYPE_CHECKING
 
 from app.autopilot import peoples_concept
+from app.people import OPERATOR, Person
 from storage import ConceptRecord
 
 if TYPE_CHECKING:
     from app.project import Project
 
 
-def start_afresh(project: Project, concept: ConceptRecord) -> ConceptRecord:
+def start_afresh(project: Project, concept: ConceptRecord, *, by: Person = OPERATOR) -> ConceptRecord:
     """A concept that asks the same and has no labels; `concept` is put away with all that was said of it.
 
     Nothing is moved or deleted: sessions that still have the old concept in view go on storing their answers,
     and `marginalia verify` replays them all. Where it was put away already, by a second click or in another
     window, the concept that took its place is returned.
+
+    Raises
+    ------
+    InputError
+        If whoever asks for it is no owner.
     """
+    by.require_owner("start afresh")
     concept = peoples_concept(project, concept)
     offered = project.concepts()
     if all(other.id != concept.id for other in offered):

@@ -120,7 +120,9 @@ class Lookahead:
         for word in WORDS:
             if self._cancelled:
                 return {}
-            standing = self._concept.supposing(item, self._annotator, word, trains=trains)
+            standing = self._concept.supposing(
+                item, self._annotator, word, trains=trains, persons=self._occasion.persons
+            )
             supposed = {"selection": self.shown.id, "item": item, "answer": word, "trains": trains}
             same = next((chosen for other, chosen in known if self._are_alike(other, standing)), None)
             try:
@@ -146,4 +148,5 @@ class Lookahead:
             np.array_equal(one.labels.items, other.labels.items)
             and np.array_equal(one.labels.yes, other.labels.yes)
             and np.array_equal(self._occasion.excluded(one), self._occasion.excluded(other))
+            and np.array_equal(one.wanted, other.wanted)
         )

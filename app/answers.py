@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from storage import AnswerRecord, Refusal
+from storage.models import MAX_ID
 from storage.records import ANSWERS
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 1000
 """Answers taken from one message; a longer queue is sent again by the browser."""
+
+
+UNREADABLE = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError)
+"""What reading raises of an answer that no page of ours would send."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSess
                 records.append(record)
                 if isinstance(shown := answer.get("next"), str):
                     following[record.id] = shown
-        except (KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             refused.append(malformed(answer, error))
     return Parsed(records, following, refused)
 
@@ -83,23 +88,38 @@ def read_answer(answer: Mapping[str, Any], session: LabelingSession) -> AnswerRe
 
     Raises
     ------
-    KeyError, TypeError, ValueError
+    One of `UNREADABLE`
         If it can't be read.
     """
     word = answer["answer"]
-    if word not in ANSWERS:
-        raise ValueError(f"answer must be one of {', '.join(ANSWERS)}, got {word!r}")
+    if not isinstance(word, str) or word not in ANSWERS:
+        raise ValueError(f"answer must be one of {', '.join(ANSWERS)}, got {word!r:.80}")
     taken = answer.get("time_taken_ms")
     return AnswerRecord(
         id=str(uuid.UUID(answer["id"])),
         concept_id=session.concept.record.id,
         session_id=session.id,
         annotator=session.annotator,
-        item=int(answer["item"]),
+        item=item_in(answer),
         answer=word,
         browser_time=int(answer["browser_time"]),
         time_taken_ms=None if taken is None else max(0, int(taken)),
-        selection_id=answer.get("selection"),
-        undoes=answer.get("undoes"),
-        corrects=answer.get("corrects"),
+        selection_id=_id_in(answer, "selection"),
+        undoes=_id_in(answer, "undoes"),
+        corrects=_id_in(answer, "corrects"),
     )
+
+
+def item_in(answer: Mapping[str, Any]) -> int:
+    """What could be read as a number is none: what checks an answer before must have seen the same."""
+    item = answer["item"]
+    if not isinstance(item, int) or isinstance(item, bool):
+        raise ValueError(f"item must be a whole number, got {item!r:.80}")
+    return item
+
+
+def _id_in(answer: Mapping[str, Any], name: str) -> str | None:
+    value = answer.get(name)
+    if value is not None and not (isinstance(value, str) and value.isascii() and len(value) <= MAX_ID):
+        raise ValueError(f"{name} must be an id, got {value!r:.80}")
+    return value

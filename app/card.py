@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from app.events import tell
 from app.pictures import data_url
 from app.strategies import label_of
 from app.training import PART, SEARCH, accuracy_of_always_no
@@ -42,6 +45,9 @@ def common(
 ) -> dict[str, Any]:
     """What card and grid both say, with the numbers of what is `shown`."""
     concept = session.concept.record
+    if refused:
+        kinds = Counter(refusal.kind for refusal in refused)
+        tell("answers refused", logging.WARNING, session=session.id, kinds=dict(kinds))
     return {
         "project": session.project.key,
         "session": session.id,
@@ -73,8 +79,8 @@ def item_of(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def painted(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
-    """An item with its picture."""
-    return item_of(session, shown) | {"src": _picture(session, shown.item)}
+    """An item with its picture; a text with its parts and the picture of its first lines."""
+    return item_of(session, shown) | {"src": _picture(session, shown.item)} | _text(session, shown.item)
 
 
 def coming(
@@ -89,7 +95,7 @@ def coming(
     views = {
         word: {
             "round": future.chosen.record.round,
-            "item": item_of(session, future.chosen.record),
+            "item": item_of(session, future.chosen.record) | _text(session, future.chosen.record.item),
             "notes": _notes(session, future.chosen.record, future.counts),
         }
         for word, future in ahead.futures.items()
@@ -103,6 +109,14 @@ def _picture(session: LabelingSession, item: int) -> str:
         return session.project.pictures.card(item)
     except InputError:
         return ""
+
+
+def _text(session: LabelingSession, item: int) -> dict[str, Any]:
+    """What is read of a text; nothing of an image."""
+    try:
+        return {"text": text} if (text := session.project.pictures.text(item)) else {}
+    except InputError:
+        return {}
 
 
 def thumbnail(session: LabelingSession, item: int) -> str:

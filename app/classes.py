@@ -7,7 +7,8 @@ alike is why no other order is needed: none falls behind.
 
 An item that one of them was asked about alone may still come from another's turn: what is said then is said
 for all, and stands in the place of what the annotator said before. Audits rest in this mode: no round is
-theirs. What belongs to a concept's audit all the same never trains that concept.
+theirs. What belongs to a concept's audit all the same never trains that concept. A round of overlap's draws
+what the concept whose turn it is wants a further answer of; it is given for all of them.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class ClassSession:
         """
         with self._alone():
             presses, malformed = read_presses(answers, session=self)
+            self.session.hold_undone(record for press in presses for record in press.records)
             result = self.project.log.append_answers(
                 [record for press in presses for record in press.records],
                 shown=[press.following for press in presses if press.following],
@@ -166,10 +168,10 @@ class ClassSession:
         if pool is None:
             return
         for member in self._in_turn():
-            standing = member.concept.standing()
+            occasion = self._occasion(member, pool)
+            standing = member.concept.standing(member.annotator, occasion.persons)
             try:
-                trained = member.concept.train(pool, standing)
-                chosen = select_items(self._occasion(member, pool), trained, standing)
+                chosen = select_items(occasion, member.concept.train(pool, standing), standing)
                 self._begin_round(member, self.project.log.record_selection(chosen.record), chosen)
             except PoolExhausted:
                 continue
@@ -177,7 +179,7 @@ class ClassSession:
                 main.trouble = str(error)
             return
         main.exhausted = True
-        self.project.lease(self.id, ())
+        self.project.leases.keep(self.id, ())
 
     def _in_turn(self) -> list[LabelingSession]:
         """The sessions, that of the concept first whose turn comes after the one in view."""
@@ -194,10 +196,11 @@ class ClassSession:
         """What a concept's next selection depends on beside its labels."""
         return replace(
             member.occasion(pool),
-            leased=self.project.leased(but_for=self.id),
+            others=self.project.leases.others(self.id),
             include_skipped=self.session.include_skipped,
             round=self._next_round,
             audit_share=0.0,
+            persons=self.project.persons(self._next_round, self.session.seed),
         )
 
     def _begin_round(self, member: LabelingSession, record: SelectionRecord, chosen: Chosen | None) -> None:
@@ -206,21 +209,20 @@ class ClassSession:
 
     def _put_in_view(self, chooser: LabelingSession) -> None:
         """What it shows is in view, and nothing else is of any of these sessions."""
+        self.project.leases.keep(self.id, () if chooser.shown is None else {chooser.shown.item})
         for member in self._opened.values():
-            self.project.lease(member.id, ())
             if member is not chooser:
                 member.shown = None
+            if member is not self.session:
+                self.project.leases.keep(member.id, ())
         self._chooser, self._last = chooser, chooser.concept.record.id
         self.session.exhausted = False
-        if chooser.shown is not None:
-            self.project.lease(self.id, {chooser.shown.item})
 
     def _take_over(self, members: Sequence[LabelingSession]) -> None:
         """Something else was in view, or nothing yet: go on with what the log says was shown last."""
         log, main = self.project.log, self.session
         main.view, self._chooser = self, None
         for member in members:
-            self.project.lease(member.id, ())
             if member.strategy != main.strategy:
                 member.use_strategy(main.strategy)
         shown = [record for member in members if (record := log.last_selection(member.id))]
@@ -228,9 +230,8 @@ class ClassSession:
         if last is None:
             return
         self._last = last.concept_id
-        is_free = last.item not in self.project.leased(but_for=self.id)
-        if not is_of_many(last) and is_free and not log.is_answered(last.id):
-            chooser = self.member(last.concept_id)
+        chooser = self.member(last.concept_id)
+        if not is_of_many(last) and chooser.may_show(last, beside=[member.id for member in members]):
             chooser.shown = last
             self._put_in_view(chooser)
 
@@ -263,7 +264,7 @@ class ClassSession:
                 self._take_over(members)
             if self._chooser not in members:
                 self._chooser = None
-            if self.shown is None:
+            if self.shown is None or not self.project.leases.has(self.id, self.shown.item):
                 self._choose()
             for member in members:
                 member.concept.watch(self.project.pool)
@@ -271,8 +272,6 @@ class ClassSession:
         if ahead is not None:
             ahead.wait(AHEAD_SECONDS)
         with self._alone() as members:
-            if ahead is not None and ahead is self.ahead:
-                self.project.lease(self.id, {ahead.shown.item, *ahead.items})
             return self._painted(members, acked, refused)
 
     def _painted(

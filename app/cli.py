@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import platformdirs
 
 from app.bench import bench
+from app.compare import compare
+from app.exchange.command import COMMANDS
 from app.sentences import sentences
 from core.errors import InputError
+
+if TYPE_CHECKING:
+    from app.people import Roles
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="marginalia")
 def main() -> None:
     """Label a million images at the margin: every answer retrains an SVM and picks the next image."""
+
+
+def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
+    """Before anything else loads: libraries keep the stderr that they find."""
+    if chosen == "json":
+        from app import events
+        from app.openid import secret_files
+
+        events.begin(events.Redaction(events.known_secrets(os.environ, secret_files())))
 
 
 def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,10 +46,37 @@ def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1, 65535),
             help="Port to listen on.",
         ),
+        click.option(
+            "--allow-host",
+            "allow_hosts",
+            multiple=True,
+            metavar="NAME",
+            help="Name by which browsers may ask for it, where a proxy stands before it.",
+        ),
         click.option("--headless", is_flag=True, help="Do not open a browser."),
+        click.option(
+            "--log-format",
+            default="text",
+            show_default=True,
+            type=click.Choice(["text", "json"]),
+            help="Errors as text, or everything that happens as one JSON object a line, on stderr.",
+            callback=_begin_events,
+            is_eager=True,
+            expose_value=False,
+        ),
     ):
         function = option(function)
     return function
+
+
+_OF_NEW = (
+    "Database of a PostgreSQL server for the labels of new projects: postgresql://user@host/database; the "
+    "password in PGPASSWORD or ~/.pgpass.  [default: a file in the project]"
+)
+
+
+def _database_option(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option("--database", metavar="URL", help=words)
 
 
 @main.command()
@@ -52,35 +94,84 @@ def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default="the user's data folder",
     help="Folder of the projects.",
 )
+@_database_option(_OF_NEW)
 @_serving_options
 @sentences
-def demo(items: int, data: Path, host: str, port: int, headless: bool) -> None:
+def demo(
+    items: int,
+    data: Path,
+    database: str | None,
+    host: str,
+    port: int,
+    allow_hosts: tuple[str, ...],
+    headless: bool,
+) -> None:
     """Label handwritten digits, up to a million of them, drawn on demand: nothing is downloaded."""
+    from app.openid import sign_in
+    from app.people import Roles
     from app.server import require_free_port, serve
     from app.workspace import Workspace
 
     require_free_port(host, port)
-    with Workspace(data) as workspace:
+    way_in = sign_in(port)
+    with Workspace(data, roles=Roles(must_sign_in=way_in is not None), database=database) as workspace:
         key = workspace.demo(items)
-        serve(workspace, host=host, port=port, headless=headless, path=f"?project={key}")
+        serve(
+            workspace,
+            host=host,
+            port=port,
+            headless=headless,
+            path=f"?project={key}",
+            allow_hosts=allow_hosts,
+            sign_in=way_in,
+        )
 
 
 @main.command("serve")
 @click.argument("project", type=click.Path(path_type=Path))
+@click.option(
+    "--owner", "owners", multiple=True, help="Who may change what concerns everybody.  [default: everybody]"
+)
+@click.option(
+    "--annotator", "annotators", multiple=True, help="Who else may enter, or @DOMAIN.  [default: everybody]"
+)
+@_database_option(_OF_NEW)
 @_serving_options
 @sentences
-def serve_project(project: Path, host: str, port: int, headless: bool) -> None:
+def serve_project(
+    project: Path,
+    owners: tuple[str, ...],
+    annotators: tuple[str, ...],
+    database: str | None,
+    host: str,
+    port: int,
+    allow_hosts: tuple[str, ...],
+    headless: bool,
+) -> None:
     """Serve PROJECT, one project's folder or a folder of projects."""
+    from app.openid import sign_in
+    from app.people import Roles
+    from app.project_file import checked_database, require_database
     from app.server import require_free_port, serve
     from app.workspace import Workspace, is_project
     from core.manifest import MANIFEST
 
     require_free_port(host, port)
+    way_in = sign_in(port)
+    roles = Roles.of(owners, annotators, must_sign_in=way_in is not None)
     if is_project(project):
-        with Workspace(project.resolve().parent, only=project.resolve().name) as workspace:
-            workspace.project(project.resolve().name)
+        folder = project.resolve()
+        require_database(folder, checked_database(database))
+        with Workspace(folder.parent, folder.name, roles) as workspace:
+            _tell_of_owners(workspace.project(folder.name).roles)
             serve(
-                workspace, host=host, port=port, headless=headless, path=f"?project={project.resolve().name}"
+                workspace,
+                host=host,
+                port=port,
+                headless=headless,
+                path=f"?project={folder.name}",
+                allow_hosts=allow_hosts,
+                sign_in=way_in,
             )
     else:
         if (project / MANIFEST).is_file():
@@ -91,8 +182,21 @@ def serve_project(project: Path, host: str, port: int, headless: bool) -> None:
             raise InputError(
                 f"There is no project at {project}: name a project's folder, or a folder of projects"
             )
-        with Workspace(project) as workspace:
-            serve(workspace, host=host, port=port, headless=headless)
+        with Workspace(project, roles=roles, database=database) as workspace:
+            _tell_of_owners(roles)
+            serve(
+                workspace,
+                host=host,
+                port=port,
+                headless=headless,
+                allow_hosts=allow_hosts,
+                sign_in=way_in,
+            )
+
+
+def _tell_of_owners(roles: Roles) -> None:
+    if roles.must_sign_in and not roles.owners:
+        click.echo("Nobody is an owner here: name who is by --owner, as the provider knows them.", err=True)
 
 
 @main.command("new")
@@ -102,9 +206,16 @@ def serve_project(project: Path, host: str, port: int, headless: bool) -> None:
 @click.option("--guideline", default="", help="What annotators should know.")
 @click.option("--positive", help="The class that means yes.  [default: the one that the question names]")
 @click.option("--no-classes", is_flag=True, help="Class subfolders are no truth: nothing is held out.")
+@_database_option(_OF_NEW)
 @sentences
 def new_project(
-    project: Path, images: str, question: str, guideline: str, positive: str | None, no_classes: bool
+    project: Path,
+    images: str,
+    question: str,
+    guideline: str,
+    positive: str | None,
+    no_classes: bool,
+    database: str | None,
 ) -> None:
     """Make PROJECT, a folder with a question over some images; serve it to label."""
     from app.workspace import NewProject, Workspace
@@ -112,7 +223,7 @@ def new_project(
     if project.exists():
         raise InputError(f"{project} exists already: name a new folder")
     asked = NewProject(images, question, positive, guideline, use_classes=not no_classes)
-    with Workspace(project.resolve().parent) as workspace:
+    with Workspace(project.resolve().parent, database=database) as workspace:
         workspace.create(asked, key=project.resolve().name)
     click.echo(f"Made. Label with: marginalia serve {project}")
 
@@ -142,8 +253,13 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       digits[:N]              N handwritten digits drawn on demand (default 1,000,000)
       FOLDER                  a folder of images; class subfolders become the truth
       cifar10:PATH            CIFAR-10, official binary version (archive or folder)
+      tiny:[N:]PATH           the Tiny Images' binary file, or its first N images
+      newsgroups:PATH         20 Newsgroups by date (archive or folder)
+      texts:FOLDER            a folder of text files; class subfolders become the truth
+      texts:FILE[,TEXT,CLASS] a table of texts (.csv, .jsonl, .parquet), and its columns
       arrays:FEATURES,IMAGES  your embeddings (.npy or .parquet) and a folder or list of images
       enlarged:N:SOURCE       any image source, N times larger
+      edges:SOURCE            any image source, by edge histograms instead of GIST
     """  # noqa: D301 (click wants the backspace itself)
     from app.terminal import show_build
     from core.sources import source_from
@@ -164,27 +280,6 @@ def pool_info(pool: Path, check: bool) -> None:
 
 @main.command()
 @click.argument("project", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["csv", "jsonl"]),
-    default="csv",
-    show_default=True,
-    help="Kind of file.",
-)
-@click.option("--concept", help="Only this concept, by name.  [default: all]")
-@click.option("--log", is_flag=True, help="The whole log, answer by answer, instead of the current labels.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File.  [default: stdout]")
-@sentences
-def export(project: Path, form: str, concept: str | None, log: bool, out: Path | None) -> None:
-    """Write the labels of PROJECT."""
-    from app.exchange import export_labels
-
-    export_labels(project, form=form, concept=concept, log=log, out=out)
-
-
-@main.command()
-@click.argument("project", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @sentences
 def verify(project: Path, as_json: bool) -> None:
@@ -194,31 +289,10 @@ def verify(project: Path, as_json: bool) -> None:
     sys.exit(verify_project(project, as_json=as_json))
 
 
-@main.command()
-@click.argument("project", type=click.Path(path_type=Path))
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
-@sentences
-def backup(project: Path, file: Path, force: bool) -> None:
-    """Copy the label database of PROJECT to FILE, also while it is being served."""
-    from app.exchange import backup_labels
-
-    backup_labels(project, file, overwrite=force)
-
-
-@main.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("project", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace the labels that PROJECT has (they are backed up first).")
-@sentences
-def restore(file: Path, project: Path, force: bool) -> None:
-    """Put the labels of a backup FILE into PROJECT."""
-    from app.exchange import restore_labels
-
-    restore_labels(file, project, overwrite=force)
-
-
+for command in COMMANDS:
+    main.add_command(command)
 main.add_command(bench)
+main.add_command(compare)
 
 if __name__ == "__main__":
     main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +54,10 @@ class Judgement:
     items: NDArray[np.int64]
     scores: NDArray[np.float64]
     contradiction: NDArray[np.float64]
+
+    def about(self, items: NDArray[np.int64]) -> Judgement:
+        """The same, as if it doubted no other items than these."""
+        return replace(self, contradiction=np.where(np.isin(self.items, items), self.contradiction, 0.0))
 
     def contradicted(self) -> NDArray[np.int64]:
         """Items whose label is on the wrong side, the most contradicted first."""

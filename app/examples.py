@@ -12,6 +12,7 @@ from core.errors import InputError
 
 if TYPE_CHECKING:
     from app.project import Project
+    from core.pool import Pool
 
 LARGEST_UPLOAD = 20_000_000
 """Bytes of one uploaded image."""
@@ -20,23 +21,54 @@ KEPT_SIZE = 256
 """Longest side in pixels of an example as it is kept and shown."""
 
 
+def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
+    """Why images can't be compared with a pool's items, in one sentence about `what`; None where they can."""
+    if pool is None:
+        return None
+    if pool.is_sparse:
+        return f"{what} can't be used here: this pool holds texts"
+    try:
+        has_embeddings = pool.source.n_features is not None
+    except InputError as error:
+        return str(error)
+    if has_embeddings:
+        return f"{what} can't be used here: this pool has embeddings made elsewhere"
+    return None
+
+
 def read_example(raw: bytes, project: Project) -> tuple[bytes, NDArray[np.float32]]:
-    """An uploaded image as a bounded PNG, and its features of shape (n_features,).
+    """An uploaded example as a bounded PNG, and its features of shape (n_features,).
 
     Raises
     ------
     InputError
-        If it is no image that can be read, or if the pool's features are embeddings of the user's own.
+        If it is no image that can be read, or if the pool holds texts, or embeddings of the user's own.
+    """
+    if problem := why_none(project.pool):
+        raise InputError(problem)
+    return read_upload(raw, "An example image", project.pool)
+
+
+def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
+    """An uploaded image as a bounded PNG, and its features of shape (n_features,), as the pool's are made.
+
+    Raises
+    ------
+    InputError
+        If it is empty, too large, or no image that can be read; the sentence is about `what`.
     """
     from core.features import of_image
     from core.sources.images import read_image
 
-    pool = project.pool
-    if pool is not None and pool.source.n_features is not None:
-        raise InputError("Example images can't be used here: this pool has embeddings made elsewhere")
+    if not raw:
+        raise InputError(f"{what} can't be used: the file is empty")
     if len(raw) > LARGEST_UPLOAD:
-        raise InputError(f"An example image may have {LARGEST_UPLOAD:,} bytes, this one has {len(raw):,}")
-    image = read_image(io.BytesIO(raw), KEPT_SIZE)
+        raise InputError(f"{what} may have {LARGEST_UPLOAD:,} bytes, this one has {len(raw):,}")
+    try:
+        image = read_image(io.BytesIO(raw), KEPT_SIZE)
+    except InputError as error:
+        raise InputError(f"{what} can't be used: {error}") from error
     kept = io.BytesIO()
     image.save(kept, "PNG")
-    return kept.getvalue(), of_image(image)
+    extractor = "gist" if pool is None else pool.source.extractor
+    return kept.getvalue(), of_image(image, extractor)

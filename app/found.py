@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.grid import Batch, BatchSession
-from app.selecting import Chosen, take_found
+from app.selecting import Chosen, Occasion, leasing, take_found
 from app.training import SEARCH
 from core.errors import InputError
 from core.pool import Pool
@@ -126,17 +126,15 @@ class FoundSession(BatchSession):
         session = self.session
         occasion, standing = session.occasion(pool), session.concept.standing()
         page = found.items[self.first : self.first + PAGE]
-        free = np.flatnonzero(~np.isin(page, occasion.taken(standing)))
-        if not len(free):
-            return None
-        return take_found(
-            occasion,
-            session.concept.train(pool, standing),
-            page[free],
-            (self.first + free).tolist(),
-            text=self.text,
-            seconds=found.seconds,
-        )
+        trained = session.concept.train(pool, standing)
+
+        def attempt(occasion: Occasion) -> Chosen:
+            free = np.flatnonzero(~np.isin(page, occasion.taken(standing)))
+            own = [{SEARCH: {"text": self.text, "place": place}} for place in (self.first + free).tolist()]
+            return take_found(occasion, trained, page[free], own, why="search", seconds=found.seconds)
+
+        chosen = leasing(occasion, attempt)
+        return chosen if chosen.records else None
 
     def _take_up(self, batch: Batch) -> None:
         search = batch[0].parameters[SEARCH]
@@ -179,7 +177,7 @@ class FoundSession(BatchSession):
 
     def _taken(self, pool: Pool, items: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Those of the items that can't be answered here, and how they stand."""
-        leased = set(self.session.project.leased(but_for=self.session.id))
+        leased = set(self.session.project.leases.held(but_for={self.session.id}))
         concept = self.session.concept
         with concept.lock:
             state = concept.catch_up()

@@ -1,7 +1,8 @@
 """The grid: many items at once, answered in one go. Each submission is a round: one retrain, one query.
 
 The items are those nearest to the hyperplane, but not too alike. Who marks only some of them leaves the
-others open: they are not answered, and may come again. The grid before can be corrected, in one go too.
+others open: they are not answered, and may come again. The grid before can be corrected, in one go too. Where
+a round is overlap's, all its items are drawn for a further person.
 """
 
 from __future__ import annotations
@@ -80,10 +81,11 @@ class BatchSession(ABC):
         log = self.session.project.log
         with self.session.lock:
             parsed = parse_answers(answers, session=self.session)
+            self.session.hold_undone(parsed.records)
             result = log.append_answers(parsed.records, shown=list(parsed.following.values()))
             if _are_about(self.shown, [*result.accepted, *result.known]):
                 self.last, self.shown = self.shown, ()
-            elif _are_about(self.last, result.accepted):
+            elif _are_about(self.last, result.accepted) or any(a.undoes for a in result.accepted):
                 self.shown = ()
             return self._card(result.acknowledged, [*parsed.refused, *result.refused])
 
@@ -119,13 +121,13 @@ class BatchSession(ABC):
         try:
             chosen = self._select(pool)
             if chosen is None:
-                session.project.lease(session.id, ())
+                session.project.leases.keep(session.id, ())
             else:
                 self.shown = tuple(session.project.log.record_selections(chosen.records))
                 session.begin_round(self.shown, chosen)
         except PoolExhausted:
             session.exhausted = True
-            session.project.lease(session.id, ())
+            session.project.leases.keep(session.id, ())
         except StorageError as error:
             session.trouble = str(error)
 
@@ -139,9 +141,8 @@ class BatchSession(ABC):
         self._take_up(newest)
         if self._was_answered(newest):
             self.last = newest
-        else:
+        elif self.session.may_show(*newest):
             self.shown = newest
-            self.session.project.lease(self.session.id, {record.item for record in newest})
             self.last = before if self._is_own(before) and self._was_answered(before) else ()
 
     def _is_own(self, batch: Batch) -> bool:
@@ -210,9 +211,10 @@ class GridSession(BatchSession):
                 self._size, self.shown = size, ()
 
     def _select(self, pool: Pool) -> Chosen:
-        standing = self.session.concept.standing()
+        occasion = self.session.occasion(pool)
+        standing = self.session.concept.standing(self.session.annotator, occasion.persons)
         trained = self.session.concept.train(pool, standing)
-        return select_items(self.session.occasion(pool), trained, standing, n=self._size, diversity=DIVERSITY)
+        return select_items(occasion, trained, standing, n=self._size, diversity=DIVERSITY)
 
     def _take_up(self, batch: Batch) -> None:
         self._size = batch[0].parameters[BATCH]["n"]

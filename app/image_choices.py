@@ -1,4 +1,4 @@
-"""The kinds of images that the start page offers, and the SOURCE words that they stand for."""
+"""The kinds of images and texts that the start page offers, and the SOURCE words that they stand for."""
 
 from __future__ import annotations
 
@@ -89,6 +89,25 @@ CHOICES = {
                 f"{_HERE} A folder, or a list of files in the rows' order.",
             ),
         ),
+    ),
+    "texts": ImageChoice(
+        "Texts, a folder or a table",
+        "texts:{path}",
+        (
+            Field(
+                "path",
+                "Folder or table",
+                "/data/letters",
+                f"{_HERE} A folder of .txt files, or a .csv, .jsonl or .parquet file with a column “text”.",
+            ),
+        ),
+        question="Is it a complaint?",
+    ),
+    "newsgroups": ImageChoice(
+        "20 Newsgroups, by date",
+        "newsgroups:{path}",
+        (Field("path", "Archive or folder", "/data/20news-bydate.tar.gz", f"{_HERE} Headers are kept."),),
+        question="Is it about space?",
     ),
     "pool": ImageChoice(
         "A pool that is there",

@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from app.strategies import label_of
 from core.errors import InputError
 from core.geometry import Hyperplane
@@ -178,7 +180,7 @@ class Indexes:
             return
         self._pool = pool
         with self._lock:
-            wanted = sorted(self._indexes.items())
+            wanted = list(self._indexes.items())
         for name, index in wanted:
             if self._closed:
                 return
@@ -247,7 +249,8 @@ class Indexes:
         if len(pool) < GROWTH * measured_at and not (pool.complete and len(pool) > measured_at):
             return
         strategy = make_strategy("exhaustive").fit(pool)
-        seconds = [strategy.select(Hyperplane(pool.rows([0])[0], 0.0)).seconds for _ in range(3)]
+        plane = Hyperplane(np.full(pool.n_features, pool.n_features**-0.5), 0.0)
+        seconds = [strategy.select(plane).seconds for _ in range(3)]
         self._full_scan_ms = (len(pool), 1000 * sorted(seconds)[1])
 
 

@@ -1,4 +1,6 @@
-"""Item images as the browser receives them: data URLs, small ones lossless, big ones as bounded JPEG."""
+"""Items as the browser receives them: images as data URLs, small ones lossless, big ones as bounded JPEG;
+texts as parts to be set, with pictures of their first lines.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from PIL import Image
+
+from app.typesetting import Part, typeset
+from core.sources.texts import Texts
 
 if TYPE_CHECKING:
     from core.sources.base import Source
@@ -23,6 +28,10 @@ THUMBNAIL_SIZE = 88
 
 LOSSLESS_UP_TO = 128
 """Images no larger than this are sent as PNG, pixel for pixel; larger ones as JPEG."""
+
+
+CARDS = 256
+"""Pictures of cards remembered: of 20 people's items in view and ahead there are a hundred."""
 
 
 def encode(image: Image.Image) -> tuple[bytes, str]:
@@ -52,12 +61,17 @@ class Pictures:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.card = lru_cache(maxsize=64)(self._card)
+        self.card = lru_cache(maxsize=CARDS)(self._card)
+        self.text = lru_cache(maxsize=CARDS)(self._text)
         self.tile = lru_cache(maxsize=512)(self._tile)
         self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
 
     def _card(self, item: int) -> str:
-        return data_url(self._source.image(item, CARD_SIZE))
+        is_text = isinstance(self._source, Texts)  # whose picture is for the strip
+        return data_url(self._source.image(item, THUMBNAIL_SIZE if is_text else CARD_SIZE))
+
+    def _text(self, item: int) -> list[Part] | None:
+        return typeset(self._source.text(item)) if isinstance(self._source, Texts) else None
 
     def _tile(self, item: int) -> str:
         return data_url(self._source.image(item, TILE_SIZE))

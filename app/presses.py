@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from app.answers import MOST_AT_ONCE, answered_already, in_its_audit, is_second, malformed, read_answer
+from app.answers import (
+    MOST_AT_ONCE,
+    UNREADABLE,
+    answered_already,
+    in_its_audit,
+    is_second,
+    item_in,
+    malformed,
+    read_answer,
+)
 from storage import AnswerRecord, AppendResult, Refusal
 
 if TYPE_CHECKING:
@@ -69,7 +78,7 @@ def read_presses(
             press = _Reading(answer, session, batch).press()
         except _Refused as verdict:
             refused.append(Refusal(str(answer["id"]), verdict.kind, str(verdict)))
-        except (KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             refused.append(malformed(answer, error))
         else:
             presses.append(press)
@@ -105,7 +114,7 @@ class _Reading:
 
     def press(self) -> Press:
         """Its answers, checked against what the log would refuse of one and take of another."""
-        name, item = str(uuid.UUID(self.answer["id"])), int(self.answer["item"])
+        name, item = str(uuid.UUID(self.answer["id"])), item_in(self.answer)
         words = self._words()
         undone, corrected = (self._referred(word, item) for word in ("undoes", "corrects"))
         if undone:

@@ -6,25 +6,34 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.builder import Builder
 from app.classes import ClassSession
+from app.decisions import Decisions
 from app.found import FoundSession
 from app.grid import GridSession
 from app.indexes import Indexes
+from app.leases import Leases
+from app.live.blind import BlindComparison
 from app.memories import Memories
+from app.people import OPERATOR, SOMEBODY, Person, Roles
 from app.pictures import Pictures
-from app.project_file import INDEX_FOLDER, LABELS_FILE, ProjectFile, lock_project
+from app.project_file import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
 from app.search import NameSearch
-from app.service import LabelingSession, LiveConcept
+from app.service import BLIND, LabelingSession, LiveConcept
+from app.similar.methods import Similar
+from app.similar.session import SimilarSession
 from app.strategies import label_of
+from core.audit import is_overlap_turn
 from core.build import Progress
 from core.errors import InputError
 from core.pool import Pool
@@ -32,6 +41,7 @@ from core.selection import strategy_names
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
 from core.warmup import load_training
 from storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
+from storage.imports import IMPORT
 
 
 class Project:
@@ -41,6 +51,8 @@ class Project:
     ----------
     folder : Path
         The project's folder.
+    roles : Roles
+        Who may do what here, beside those whom the project's file names.
 
     Raises
     ------
@@ -50,14 +62,17 @@ class Project:
         If the database can't be used.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, roles: Roles | None = None) -> None:
         self.folder = folder
         self.key = folder.name
         self.file = ProjectFile.read(folder)
+        self.roles = (roles or Roles()).joined(self.file.owners, self.file.annotators)
         with ExitStack() as opened:
             lock = lock_project(folder)
             opened.callback(lock.release)
-            self.database = opened.enter_context(Database.open(folder / LABELS_FILE))
+            self.database = opened.enter_context(
+                Database.open(self.file.labels(folder), alone=True, copies_in=folder)
+            )
             self.log = LabelLog(self.database)
             self.concept_store = Concepts(self.database)
             self.archive = Archive(self.database)
@@ -69,39 +84,31 @@ class Project:
             opened.callback(self.indexes.close)
             self.memories = Memories()
             opened.callback(self.memories.close)
+            self.similar = Similar(self)
+            opened.callback(self.similar.close)
             self.executor = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="ahead")
             opened.callback(self.executor.shutdown, cancel_futures=True)
             self.background = ThreadPoolExecutor(1, thread_name_prefix="background")
             opened.callback(self.background.shutdown, cancel_futures=True)
             self.background.submit(load_training)
             self._opened = opened.pop_all()
-        self._leases: dict[str, frozenset[int]] = {}
+        self.leases = Leases(self.file.lease_seconds)
+        self._take_up_leases()
         self._names = NameSearch()
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
         self._sessions: dict[str, LabelingSession] = {}
         self._grids: dict[str, GridSession] = {}
         self._founds: dict[str, FoundSession] = {}
+        self._similars: dict[str, SimilarSession] = {}
+        self._blinds: dict[str, BlindComparison] = {}
         self._classes: dict[str, ClassSession] = {}
+        self._decisions: dict[str, Decisions] = {}
         self._lock = threading.RLock()
 
     def close(self) -> None:
         """Stop what runs in the background and let another process have the project."""
         self._opened.close()
-
-    def lease(self, session_id: str, items: Iterable[int]) -> None:
-        """Say what a session has in view, and what was sent ahead to it: nobody else is shown that."""
-        self._leases[session_id] = frozenset(items)
-
-    def leased(self, *, but_for: str) -> tuple[int, ...]:
-        """The items that all other sessions have, ascending; who was not at it for long holds none."""
-        leases = list(self._leases.items())
-        others = (items for session, items in leases if session != but_for and self._is_attended(session))
-        return tuple(sorted(frozenset().union(*others)))
-
-    def _is_attended(self, session_id: str) -> bool:
-        opened = self._sessions.get(session_id)
-        return opened is None or opened.is_attended()
 
     @property
     def pool_path(self) -> Path:
@@ -124,7 +131,21 @@ class Project:
 
     def problem(self) -> str | None:
         """What hinders the pool, in one sentence; None while all is well."""
-        return (self.builder.problem() if self.builder else None) or self.indexes.problem
+        built = self.builder.problem() if self.builder else None
+        return built or self.indexes.problem or self._what_is_gone()
+
+    def _what_is_gone(self) -> str | None:
+        """Where the pool's images or texts were, if they are there no longer: labeling needs to see them."""
+        if self.pool is None:
+            return None
+        try:
+            source = self.pool.source
+        except InputError as error:
+            return str(error)
+        path = getattr(getattr(source, "source", source), "path", None)
+        if not isinstance(path, Path) or path.exists():
+            return None
+        return f"There is no {path} any more: bring back what the pool was made from, or a link to it"
 
     def build_progress(self) -> Progress | None:
         """The pool's growth, or None when it is complete."""
@@ -154,9 +175,22 @@ class Project:
         return self.concept_store.all() if put_away else self.archive.offered()
 
     def add_concept(
-        self, question: str, *, name: str = "", guideline: str = "", positive_class: str | None = None
+        self,
+        question: str,
+        *,
+        name: str = "",
+        guideline: str = "",
+        positive_class: str | None = None,
+        by: Person = OPERATOR,
     ) -> ConceptRecord:
-        """A new yes/no question over the same pool."""
+        """A new yes/no question over the same pool.
+
+        Raises
+        ------
+        InputError
+            If whoever asks for it is no owner.
+        """
+        by.require_owner("add questions")
         classes = self.pool.classes if self.pool else ()
         positive = positive_class or guess_class(question, classes)
         return create_concept(self.concept_store, question, name, guideline, positive)
@@ -172,6 +206,25 @@ class Project:
             class_weight=concept.class_weight,
         )
 
+    def persons(self, round_number: int, seed: int) -> int:
+        """How many people an item is for in this round of a session: 1, unless it is overlap's."""
+        persons, share = self.file.overlap, self.file.overlap_share
+        return persons if persons > 1 and is_overlap_turn(round_number, share, seed=seed) else 1
+
+    def set_overlap(self, persons: int, share: float, *, by: Person = OPERATOR) -> None:
+        """Let each item be for so many people, and this share of the rounds ask for the further ones.
+
+        Raises
+        ------
+        InputError
+            If it can't be, or whoever asks for it is no owner.
+        """
+        by.require_owner("set how many people an item is for")
+        check_overlap(persons, share)
+        with self._lock:
+            self.file = replace(self.file, overlap=persons, overlap_share=share)
+            self.file.write(self.folder)
+
     def live_concept(self, concept_id: int) -> LiveConcept:
         """The concept's state in this process, shared by its sessions."""
         with self._lock:
@@ -180,12 +233,22 @@ class Project:
                 self._live_concepts[concept_id] = LiveConcept(self, record)
             return self._live_concepts[concept_id]
 
+    def session_of(
+        self, person: Person, session_id: str | None = None, concept_id: int | None = None
+    ) -> LabelingSession:
+        """The session of this id where it is the person's; else one of their own, as `session` finds it."""
+        with self._lock:
+            annotator = self._annotator_of(session_id) if session_id else None
+            is_theirs = annotator is None or person.owns(annotator)
+            return self.session(session_id if is_theirs else None, concept_id, person.name)
+
     def session(
-        self, session_id: str | None = None, concept_id: int | None = None, annotator: str = "annotator"
+        self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
     ) -> LabelingSession:
         """The session of this id; without one, the annotator's last that nobody is at; else a new one.
 
-        A session goes on where its log ends; a new one has the parameters of the concept's newest.
+        Whose it is, is not asked: see `session_of`. A session goes on where its log ends; a new one has the
+        parameters of the concept's newest.
         """
         with self._lock:
             if session_id in self._sessions:
@@ -193,13 +256,13 @@ class Project:
             wanted = concept_id if concept_id is not None else self.concepts()[0].id
             record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
             if record is None or (concept_id is not None and record.concept_id != concept_id):
-                before = self.log.sessions(wanted)
+                before = self.sittings(wanted)
                 record = self.log.start_session(
                     wanted,
                     annotator,
                     LabelingSession.DEFAULT,
                     seed=secrets.randbelow(2**31),
-                    parameters=before[-1].parameters if before else {},
+                    parameters=_inherited(before[-1]) if before else {},
                 )
             if record.id not in self._sessions:
                 self._sessions[record.id] = LabelingSession(self, record)
@@ -226,19 +289,59 @@ class Project:
                 self._founds[session.id] = FoundSession(session)
             return self._founds[session.id]
 
+    def similar_to(self, session: LabelingSession) -> SimilarSession:
+        """The session, with items that are like something."""
+        with self._lock:
+            if session.id not in self._similars:
+                self._similars[session.id] = SimilarSession(session)
+            return self._similars[session.id]
+
+    def decisions(self, session: LabelingSession) -> Decisions:
+        """What an owner has to decide about the session's concept."""
+        with self._lock:
+            if session.id not in self._decisions:
+                self._decisions[session.id] = Decisions(session)
+            return self._decisions[session.id]
+
+    def blind(self, leader_id: str) -> BlindComparison:
+        """The blind comparison that a session leads."""
+        with self._lock:
+            if leader_id not in self._blinds:
+                self._blinds[leader_id] = BlindComparison(self, self.session(leader_id))
+            return self._blinds[leader_id]
+
+    def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
+        """Sessions, of one concept or all, oldest first, without those that hold a file's labels."""
+        return [record for record in self.log.sessions(concept_id) if IMPORT not in record.parameters]
+
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
         """The annotator's newest session at the concept, unless somebody is at it."""
-        own = [record for record in self.log.sessions(concept_id) if record.annotator == annotator]
+        own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
         if not own:
             return None
         opened = self._sessions.get(own[-1].id)
         return own[-1] if opened is None or not opened.is_attended() else None
 
-    def known_session(self, session_id: str) -> LabelingSession | None:
-        """The session of this id; None where it belongs to another database."""
+    def known_session(self, session_id: str, person: Person) -> LabelingSession | None:
+        """The session of this id; None where it is another person's, or of another database."""
         with self._lock:
-            known = session_id in self._sessions or self.log.session(session_id) is not None
-            return self.session(session_id) if known else None
+            annotator = self._annotator_of(session_id)
+            is_theirs = annotator is not None and person.owns(annotator)
+            return self.session(session_id) if is_theirs else None
+
+    def _annotator_of(self, session_id: str) -> str | None:
+        if session_id in self._sessions:
+            return self._sessions[session_id].annotator
+        record = self.log.session(session_id)
+        return record.annotator if record else None
+
+    def _take_up_leases(self) -> None:
+        """Browsers show what they were sent before this process began; now they can be heard of again."""
+        last = self.log.last_shown()
+        if last is None:
+            return
+        for record in self.log.in_hand(last.created - int(1000 * self.file.lease_seconds)):
+            self.leases.add(record.session_id, {record.item})
 
     def _make_builder(self) -> Builder | None:
         if not self.file.source:
@@ -262,6 +365,11 @@ class Project:
             return None
         pool = Pool.open(self.pool_path)
         return pool if len(pool) else None
+
+
+def _inherited(before: SessionRecord) -> dict[str, Any]:
+    """What a new session of a concept has from the one before: not that it is a side of a comparison."""
+    return {name: value for name, value in before.parameters.items() if name != BLIND}
 
 
 def create_concept(

@@ -16,17 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.agreement import pairs_of
 from app.doubts import Judge, Judgement
 from app.finding import find
+from app.people import Person
 from app.strategies import label_of
-from core.agreement import cohen_kappa
 from core.errors import InputError
 from storage import Standing, StorageError
 from storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
@@ -146,15 +146,19 @@ class Review:
     ----------
     session : LabelingSession
         Whose annotator reviews.
+    person : Person or None
+        Who that is: an owner sees everybody's answers, others see their own. None stands for an owner.
     """
 
-    def __init__(self, session: LabelingSession) -> None:
+    def __init__(self, session: LabelingSession, person: Person | None = None) -> None:
         self.session = session
+        self.person = person or Person(session.annotator, is_owner=True)
         self.project = session.project
         self._shared = ReviewedConcept.of(session)
         self._listing: tuple[tuple[str, str, int], NDArray[np.int64]] | None = None
         self._notes: tuple[Answers, dict[str, Any]] | None = None
         self._sent: Asked | None = None
+        self._own: tuple[Answers, Answers] | None = None
 
     def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Store what the browser has in its queue; returns `acked`, `refused` and a `message`.
@@ -164,7 +168,9 @@ class Review:
         settled: dict[str, Any] = {"acked": [], "refused": [], "message": None}
         try:
             for name in {str(answer.get("session")) for answer in answers}:
-                session = self.session if name == self.session.id else self.project.known_session(name)
+                session = (
+                    self.session if name == self.session.id else self.project.known_session(name, self.person)
+                )
                 if session is None:
                     continue
                 given = [answer for answer in answers if str(answer.get("session")) == name]
@@ -187,11 +193,13 @@ class Review:
         StorageError
             If the log can't be read.
         """
-        answers, standing = self._shared.answers(), self.session.concept.standing()
+        answers, standing = self._visible(), self.session.concept.standing()
         pool = self.project.pool
         judgement, is_current = None, True
         if pool is not None:
             judgement, is_current = self._shared.judge.judge(pool, standing.labels)
+        if judgement is not None and not self.person.is_owner:
+            judgement = judgement.about(answers.item)
         listed = self._listed(asked, answers, judgement, zone, keep=is_current)
         first = min(asked.first, max(0, (len(listed) - 1) // PAGE * PAGE))
         rows = self._rows(listed[first : first + PAGE], answers, judgement, with_pictures=asked != self._sent)
@@ -212,6 +220,15 @@ class Review:
             "problem": self.project.problem(),
         }
 
+    def _visible(self) -> Answers:
+        """What the person may see; the same object as before while nothing has changed."""
+        everything = self._shared.answers()
+        if self.person.is_owner:
+            return everything
+        if self._own is None or self._own[0] is not everything:
+            self._own = (everything, everything.by(self.person.name))
+        return self._own[1]
+
     def _stale(self, given: Sequence[Mapping[str, Any]], session: LabelingSession) -> dict[str, str]:
         """Answers that no longer fit, by id, and why: they were given without sight of what stands now."""
         stale: dict[str, str] = {}
@@ -224,8 +241,10 @@ class Review:
                     continue
                 if item not in stands:
                     stands[item] = table.standing(item, session.annotator)
-                if word == "undo":
-                    stands[item] = replaced.get(answer.get("undoes"), ANYTHING)
+                if not (self.person.is_owner or stands[item] or answer.get("selection")):
+                    stale[name] = f"Item {item} has no answer of yours: an owner decides about others'"
+                elif word == "undo":
+                    stands[item] = replaced.get(str(answer.get("undoes")), ANYTHING)
                 elif answer.get("selection") or stands[item] in (ANYTHING, answer.get("corrects")):
                     replaced[name], stands[item] = stands[item], name
                 else:
@@ -289,7 +308,7 @@ class Review:
                 {
                     "corrected": len(corrected),
                     "corrected_last": int(corrected[-1]) if len(corrected) else None,
-                    "agreement": _agreement(answers),
+                    "agreement": next(iter(pairs_of(answers)), None),
                     "pace_ms": float(np.median(timed)) if len(timed) else None,
                     "paces_ms": timed.tolist(),
                 },
@@ -314,7 +333,7 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
     taken = int(answers.taken[row])
     return {
         "id": answers.ids[row],
-        "annotator": answers.annotators[answers.annotator[row]],
+        "annotator": _voice(answers, row),
         "answer": WORDS[int(answers.word[row])],
         "time": int(answers.time[row]),
         "taken_ms": None if taken == UNKNOWN else taken,
@@ -324,6 +343,12 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
         "round": detail.round,
         "chosen_by": None if detail.strategy is None else label_of(detail.strategy),
     }
+
+
+def _voice(answers: Answers, row: int) -> str:
+    """Whose word it is; a decision is no vote, not even of who decides."""
+    name = answers.annotators[answers.annotator[row]]
+    return f"{name}, deciding" if answers.is_decision[row] else name
 
 
 def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:
@@ -350,21 +375,3 @@ def _counts(answers: Answers, judgement: Judgement | None) -> dict[str, int]:
         "contested": int(np.count_nonzero(items.is_contested)),
         "all": len(items.item),
     }
-
-
-def _agreement(answers: Answers) -> dict[str, Any] | None:
-    """Cohen's κ of the two annotators who answered most items in common, yes or no; None without any."""
-    says = answers.in_force & np.isin(answers.word, (CODES["yes"], CODES["no"]))
-    own = [np.flatnonzero(says & (answers.annotator == number)) for number in range(len(answers.annotators))]
-    most: tuple[int, dict[str, Any]] | None = None
-    for one, other in combinations(range(len(own)), 2):
-        shared, left, right = np.intersect1d(
-            answers.item[own[one]], answers.item[own[other]], assume_unique=True, return_indices=True
-        )
-        if len(shared) > (most[0] if most else 0):
-            yes = [
-                answers.word[own[who]][rows] == CODES["yes"] for who, rows in ((one, left), (other, right))
-            ]
-            names = [answers.annotators[one], answers.annotators[other]]
-            most = len(shared), {"names": names, "items": len(shared), "kappa": cohen_kappa(*yes)}
-    return most[1] if most else None

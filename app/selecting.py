@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from app.training import (
     AUDIT,
     BATCH,
+    OVERLAP,
     PART,
     PASSED,
     REMEMBERED,
-    SEARCH,
     SKIPPED_TOO,
     SUPPOSED,
     Trained,
     accuracy,
     choose,
+    draw_wanted,
     excluded_from_draw,
     excluded_from_search,
     excluded_items,
@@ -34,6 +35,7 @@ from storage import ConceptRecord, SelectionRecord, Standing, new_id
 
 if TYPE_CHECKING:
     from app.audits import Audit, Framed
+    from app.leases import Others
     from app.memories import Remembered
     from storage.records import Why
 
@@ -55,8 +57,8 @@ class Occasion:
     pool : Pool
     strategy : QueryStrategy
         Fitted to the pool.
-    leased : tuple of int
-        Items that other sessions have in view, ascending.
+    others : Others
+        What other sessions have in view or ahead, as of before the labels were read.
     include_skipped : bool
         Whether skipped items may be chosen again.
     session_seed : int
@@ -70,13 +72,15 @@ class Occasion:
         How many of the rounds are the audit's, 0 … 1.
     passed : tuple of int
         Audited items that selections came to before, ascending.
+    persons : int
+        How many people an item is for, where the round is overlap's; else 1.
     """
 
     session_id: str
     concept: ConceptRecord
     pool: Pool
     strategy: QueryStrategy
-    leased: tuple[int, ...]
+    others: Others
     include_skipped: bool
     session_seed: int
     round: int
@@ -84,13 +88,19 @@ class Occasion:
     audit: Audit
     audit_share: float
     passed: tuple[int, ...]
+    persons: int
+
+    @property
+    def leased(self) -> tuple[int, ...]:
+        """Items that other sessions have, ascending."""
+        return self.others.items
 
     def excluded(self, standing: Standing) -> NDArray[np.int64]:
         """Items that may not be selected, ascending."""
         return excluded_items(standing, self.leased, include_skipped=self.include_skipped, passed=self.passed)
 
     def taken(self, standing: Standing) -> NDArray[np.int64]:
-        """Items that can't be answered where they are found by name, ascending."""
+        """Items that can't be answered where they are searched for, ascending."""
         return excluded_from_search(standing, self.leased, include_skipped=self.include_skipped)
 
     def frame(self) -> Framed | None:
@@ -150,7 +160,8 @@ def select_items(
 ) -> Chosen:
     """Select `n` items, or as many as are left, by what was `trained` on the labels of `standing`.
 
-    `diversity` says how far apart they must be. `supposed` says which answer these labels suppose, see
+    They are leased to the session in the same moment: no two sessions are given the same. `diversity` says
+    how far apart they must be. `supposed` says which answer these labels suppose, see
     `app.training.SUPPOSED`.
 
     Raises
@@ -159,32 +170,54 @@ def select_items(
         If there is no item left to choose.
     """
     framed = occasion.frame() if n == 1 and trained.hyperplane is not None else None
-    found = _draw(occasion, framed, trained, standing) if framed is not None else None
-    if found is None:
-        found = _select(occasion, trained, standing, n=n, diversity=diversity)
-    if supposed:
-        found = replace(found, parameters=found.parameters | {SUPPOSED: dict(supposed)})
-    selection = found.selection
-    own = [_of_place(place, selection, n, diversity) for place in range(len(selection.ids))]
-    return _chosen(occasion, trained, found, own, skipped=standing.skipped)
+
+    def attempt(occasion: Occasion) -> Chosen:
+        found = _draw(occasion, framed, trained, standing) if framed is not None else None
+        if found is None:
+            found = _draw_wanted(occasion, trained, standing, n)
+        if found is None:
+            found = _select(occasion, trained, standing, n=n, diversity=diversity)
+        if supposed:
+            found = replace(found, parameters=found.parameters | {SUPPOSED: dict(supposed)})
+        selection = found.selection
+        own = [_of_place(place, selection, n, diversity) for place in range(len(selection.ids))]
+        return _chosen(occasion, trained, found, own, skipped=standing.skipped)
+
+    return leasing(occasion, attempt)
+
+
+def leasing(occasion: Occasion, attempt: Callable[[Occasion], Chosen]) -> Chosen:
+    """What `attempt` chooses, leased to the session; another choice where another session was faster."""
+    while True:
+        chosen = attempt(occasion)
+        lost = occasion.others.take([record.item for record in chosen.records])
+        if not lost:
+            return chosen
+        occasion = replace(occasion, others=occasion.others.again(lost))
 
 
 def take_found(
     occasion: Occasion,
     trained: Trained,
     ids: NDArray[np.int64],
-    places: Sequence[int],
+    own: Sequence[Mapping[str, Any]],
     *,
-    text: str,
+    why: Why,
     seconds: float,
+    scored: int = 0,
+    items: int | None = None,
 ) -> Chosen:
-    """The items `ids`, found by name at these places, as selections; to find them took so many `seconds`."""
+    """The items `ids`, found by a search, as selections; `own` are the parameters that set each apart.
+
+    To find them took so many `seconds`, `scored` of `items` being looked at; all of the pool's, if None.
+    """
     pool, plane = occasion.pool, trained.hyperplane
-    margins = np.full(len(ids), np.nan) if plane is None else np.abs(plane.scores(pool.rows_of(ids)))
-    selection = Selection(ids, margins, seconds, scored=0, items=len(pool))
+    margins = np.full(len(ids), np.nan)
+    if plane is not None and len(ids):
+        margins = np.abs(plane.scores(pool.rows_of(ids)))
+    selection = Selection(ids, margins, seconds, scored=scored, items=len(pool) if items is None else items)
     parameters: dict[str, Any] = {SKIPPED_TOO: True} if occasion.include_skipped else {}
-    found = _Found(selection, "search", SEARCH, parameters, 0.0)
-    return _chosen(occasion, trained, found, [{SEARCH: {"text": text, "place": place}} for place in places])
+    return _chosen(occasion, trained, _Found(selection, why, why, parameters, 0.0), own)
 
 
 def _chosen(
@@ -300,6 +333,21 @@ def _draw(occasion: Occasion, framed: Framed, trained: Trained, standing: Standi
         {AUDIT: framed.params()},
         time.thread_time() - started,
     )
+
+
+def _draw_wanted(occasion: Occasion, trained: Trained, standing: Standing, n: int) -> _Found | None:
+    """For a further person; None where no item wants one, or the round is not overlap's."""
+    started = time.perf_counter()
+    drawn = draw_wanted(standing, occasion.leased, seed=occasion.seed, n=n)
+    if drawn is None:
+        return None
+    (ids, probability), pool = drawn, occasion.pool
+    plane, margins = trained.hyperplane, np.full(len(ids), np.nan)
+    if plane is not None:
+        margins = np.abs(plane.scores(pool.rows_of(ids)))
+    seconds = time.perf_counter() - started
+    selection = Selection(ids, margins, seconds, scored=0, items=len(pool), probability=probability)
+    return _Found(selection, "overlap", OVERLAP, {OVERLAP: {"persons": occasion.persons}}, 0.0)
 
 
 def _of_place(place: int, selection: Selection, n: int, diversity: float) -> dict[str, Any]:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
+import logging
+import re
 import signal
 import socket
 import webbrowser
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import click
 
+from app import events
+from app.cautions import cautions, is_own_machine
+from app.guard import OWN_NAMES, Guard
+from app.health import Health
+from app.live.race import find_race
+from app.openid import SignIn, secret_files
 from app.theme import CONFIG
 from core.errors import InputError
 
@@ -30,12 +38,22 @@ MAIN = Path(__file__).parent / "pages" / "main.py"
 
 LARGEST_UPLOAD_MB = 20
 
+LARGEST_MESSAGE_MB = 25
+"""What a browser may send at once; tens of thousands of answers that waited are less."""
+
 _landing: str | None = None
+_health: Health | None = None
+_sign_in: SignIn | None = None
 
 
 def landing() -> str | None:
     """Key of the project that an address without a project means; None for the list of projects."""
     return _landing
+
+
+def how_to_sign_in() -> SignIn | None:
+    """How people sign in at this server; None where nobody has to."""
+    return _sign_in
 
 
 def require_free_port(host: str, port: int) -> None:
@@ -58,7 +76,16 @@ def require_free_port(host: str, port: int) -> None:
             raise InputError(_port_problem(host, port, error)) from None
 
 
-def serve(workspace: Workspace, *, host: str, port: int, headless: bool, path: str = "") -> None:
+def serve(
+    workspace: Workspace,
+    *,
+    host: str,
+    port: int,
+    headless: bool,
+    path: str = "",
+    allow_hosts: Sequence[str] = (),
+    sign_in: SignIn | None = None,
+) -> None:
     """Serve the pages of `workspace` until the process is told to stop.
 
     Parameters
@@ -73,33 +100,66 @@ def serve(workspace: Workspace, *, host: str, port: int, headless: bool, path: s
         Open no browser.
     path : str
         What stands behind the address; ``?project=KEY`` makes that project the first page.
+    allow_hosts : sequence of str
+        Names by which browsers may ask for it, where a proxy stands before it.
+    sign_in : SignIn or None
+        How people sign in; None where nobody has to.
     """
-    global _landing
+    global _landing, _health, _sign_in
     signal.signal(signal.SIGTERM, _leave)
+    _health = Health(workspace)
     _landing = next(iter(parse_qs(path.partition("?")[2]).get("project", ())), None)
-    url = address(host, port) + path
+    _sign_in = sign_in
+    url = (f"{sign_in.origin}/" if sign_in else address(host, port)) + path
+    for caution in cautions(workspace, host):
+        if events.is_on():
+            events.tell("caution", logging.WARNING, message=caution)
+        else:
+            click.echo(f"Warning: {caution}", err=True)
 
     @contextlib.asynccontextmanager
     async def announce(_: st.App) -> AsyncIterator[None]:
-        click.echo(f"Marginalia serves {workspace.folder} at {url}")
-        click.echo("Stop with Ctrl+C.")
+        if events.is_on():
+            events.tell("serving", version=version("marginalia"), address=url)
+        else:
+            click.echo(f"Marginalia serves {workspace.folder} at {url}")
+            if sign_in:
+                click.echo(f"People sign in there; it listens at {address(host, port)}")
+            click.echo("Stop with Ctrl+C.")
         if not headless:
             webbrowser.open(url)
         yield
 
-    build_app(announce).run(config=server_config(host, port))
+    sites = [*allow_hosts, *([sign_in.name] if sign_in else [])]
+    names = {host, *OWN_NAMES} if allow_hosts or is_own_machine(host) else None
+    build_app(announce, names, sites).run(config=server_config(host, port, sites))
 
 
-def build_app(lifespan: Any = None) -> st.App:
-    """The ASGI application: the pages, and ``/healthz`` for whoever watches the server."""
+def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
+    """The ASGI application: the pages, what is new in a race, and ``/healthz`` for whoever watches.
+
+    It answers to `names` and `sites` only, see `Guard`.
+    """
     import streamlit as st
+    from starlette.middleware import Middleware
     from starlette.routing import Route
 
-    return st.App(MAIN, lifespan=lifespan, routes=[Route("/healthz", _healthz)])
+    from app.pages.said import on_script_error
+
+    routes = [Route("/healthz", _healthz), Route("/race", _race)]
+    middleware = [Middleware(Guard, names=names, sites=sites)]
+    if events.is_on():
+        middleware.insert(0, Middleware(events.Requests))
+    return st.App(
+        MAIN, lifespan=lifespan, routes=routes, middleware=middleware, on_script_error=on_script_error
+    )
 
 
-def server_config(host: str, port: int) -> Mapping[str, Any]:
-    """Streamlit's options for serving on `host` and `port`; they outrank files and environment."""
+def server_config(host: str, port: int, sites: Iterable[str] = ()) -> Mapping[str, Any]:
+    """Streamlit's options for serving on `host` and `port`; they outrank files and environment.
+
+    `sites` are the names of proxies before it.
+    """
     return {
         **CONFIG,
         "server.address": host,
@@ -107,11 +167,23 @@ def server_config(host: str, port: int) -> Mapping[str, Any]:
         "server.headless": True,
         "server.fileWatcherType": "none",
         "server.maxUploadSize": LARGEST_UPLOAD_MB,
+        "server.maxWidgetStateSize": LARGEST_MESSAGE_MB,
+        "server.enableCORS": True,
+        "server.corsAllowedOrigins": [f"{scheme}://{site}" for site in sites for scheme in ("https", "http")],
+        "server.enableXsrfProtection": True,
+        "server.enableStaticServing": False,
+        "server.enableAgentApi": False,
+        "server.trustedUserHeaders": "{}",
+        "client.allowedOrigins": [],
+        "secrets.files": [str(path) for path in secret_files()],
         "browser.gatherUsageStats": False,
         "client.showErrorDetails": "type",
         "client.showErrorLinks": False,
         "logger.hideWelcomeMessage": True,
         "runner.magicEnabled": False,
+        # After each answer, Python's memory would be searched for garbage from end to end; Python does that
+        # now and then by itself.
+        "runner.postScriptGC": False,
     }
 
 
@@ -127,9 +199,26 @@ def _leave(*_: object) -> None:
 
 
 async def _healthz(_: Request) -> Response:
-    from starlette.responses import Response
+    """Whether labels can be stored, for whoever watches: 200, or 503 and of what kind the trouble is."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
 
-    return Response(json.dumps({"status": "ok"}), media_type="application/json")
+    found = await run_in_threadpool(_health.look) if _health else {"status": "starting"}
+    status = 200 if found["status"] == "ok" else 503
+    return JSONResponse(found, status, headers={"Cache-Control": "no-store"})
+
+
+async def _race(request: Request) -> Response:
+    """What is new in a race since the browser asked last: a race has more rounds than a page has runs."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
+
+    asked = request.query_params
+    race, since = find_race(asked.get("race", "")), asked.get("since", "")
+    if race is None or not re.fullmatch(r"[0-9]{1,9}", since):
+        return JSONResponse({"problem": "There is no such race here"}, status_code=404)
+    new = await run_in_threadpool(race.since, int(since), pictures="pictures" in asked)
+    return JSONResponse(new, headers={"Cache-Control": "no-store"})
 
 
 def _port_problem(host: str, port: int, error: OSError) -> str:

@@ -6,10 +6,11 @@ answers and shows the card that it returns.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,8 +19,9 @@ from app.answers import parse_answers
 from app.audits import Audit
 from app.card import card, example_urls
 from app.milestones import Milestones
+from app.people import OPERATOR, Person
 from app.selecting import Chosen, Occasion, select_items
-from app.training import AUDIT, PASSED, Trained, is_of_many, train_concept
+from app.training import AUDIT, OVERLAP, PASSED, Trained, is_of_many, train_concept
 from core.errors import InputError
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
@@ -54,8 +56,31 @@ AHEAD_SECONDS = 0.25
 AUDIT_SHARE = "audit_share"
 """Names, among a session's parameters, how many of its rounds are the audit's, 0 … 1."""
 
+BLIND = "blind"
+"""Describes, among a session's parameters, the comparison that it is a side of; see `app.live.blind`."""
+
 MODELS = 8
 """Of a concept's last models, so many are kept: the one in use, and those looked ahead to."""
+
+
+SLOW_MS = 500.0
+"""A round whose retraining and selection took longer is told to whoever follows the server's events."""
+
+_events = logging.getLogger("marginalia.selection")
+
+
+def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
+    taken = (record.retrain_ms or 0.0) + (record.selection_ms or 0.0)
+    if taken > SLOW_MS:
+        told = {
+            "session": session_id,
+            "strategy": record.strategy,
+            "labels": record.n_labels,
+            "scored": record.items_scored,
+            "retrain_ms": record.retrain_ms,
+            "selection_ms": record.selection_ms,
+        }
+        _events.warning("slow selection", extra={"told": told})
 
 
 class LiveConcept:
@@ -105,15 +130,17 @@ class LiveConcept:
         with self.lock:
             return self.catch_up().is_audited(item)
 
-    def standing(self) -> Standing:
-        """The labels, with everything that is in the log by now."""
+    def standing(self, annotator: str = "", persons: int = 1) -> Standing:
+        """The labels, with everything that is in the log by now; see `LabelState.standing`."""
         with self.lock:
-            return self.catch_up().standing()
+            return self.catch_up().standing(annotator, persons)
 
-    def supposing(self, item: int, annotator: str, answer: AnswerWord, *, trains: bool) -> Standing:
+    def supposing(
+        self, item: int, annotator: str, answer: AnswerWord, *, trains: bool, persons: int
+    ) -> Standing:
         """The labels, if this were the annotator's next answer."""
         with self.lock:
-            return self.catch_up().supposing(item, annotator, answer, trains=trains)
+            return self.catch_up().supposing(item, annotator, answer, trains=trains, persons=persons)
 
     def watch(self, pool: Pool | None) -> None:
         """Look, in the background, how far it is, where there are enough labels for another look."""
@@ -169,7 +196,8 @@ class LabelingSession:
         self.project = project
         self.concept = project.live_concept(record.concept_id)
         self.include_skipped = False
-        self.audit_share = float(record.parameters.get(AUDIT_SHARE, 0))
+        self.parameters = dict(record.parameters)
+        self.audit_share = float(self.parameters.get(AUDIT_SHARE, 0))
         self.seed = record.seed
         self.lock = threading.RLock()
         self.history: deque[SelectionRecord] = deque(
@@ -195,17 +223,47 @@ class LabelingSession:
         dict
             The card; `acked` names the answers that are on the disk, `refused` those that never will be.
         """
+        acked, refused = self.store(answers)
+        return self._card(acked=acked, refused=refused)
+
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], Sequence[Refusal]]:
+        """As `submit`, without a card: the ids that are on the disk, and what never will be."""
         with self.lock:
             parsed = parse_answers(answers, session=self)
+            self.hold_undone(parsed.records)
             result = self.project.log.append_answers(parsed.records, shown=list(parsed.following.values()))
-            for answer in result.accepted:
+            for answer in (*result.accepted, *filter(self._is_in_view, result.known)):
                 self._take(answer, parsed.following.get(answer.id))
-        refused = [*parsed.refused, *result.refused]
-        return self._card(acked=result.acknowledged, refused=refused)
+        return result.acknowledged, [*parsed.refused, *result.refused]
+
+    def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
+        """What is undone comes back into view: nobody else is to be faster."""
+        self.project.leases.add(self.id, {answer.item for answer in answers if answer.answer == "undo"})
+
+    def take_over(self, answers: Sequence[AnswerRecord]) -> None:
+        """Store answers about items that it did not show, and choose anew what is in view."""
+        with self.lock:
+            self.project.log.append_answers(answers)
+            self._choose_next()
+
+    def in_view(self) -> SelectionRecord | None:
+        """What is in view; chosen now where there was nothing, or somebody else has it after a long absence.
+
+        None where nothing can be.
+        """
+        with self.lock:
+            self.touch()
+            self.view = self
+            if self.shown is not None and not self.project.leases.has(self.id, self.shown.item):
+                self.shown = None
+            if self.shown is None and self.project.pool is not None:
+                self._choose_next()
+            return self.shown
 
     def touch(self) -> None:
         """Somebody is at it."""
         self._touched = time.monotonic()
+        self.project.leases.renew(self.id)
 
     def is_attended(self) -> bool:
         """Whether somebody was at it within the last minutes."""
@@ -235,23 +293,35 @@ class LabelingSession:
         self.strategy = name
         self.project.log.update_session(self.id, strategy=name)
 
-    def set_audit_share(self, share: float) -> None:
+    def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
         """How many of the rounds from now on draw an item for the audit.
 
         Raises
         ------
         InputError
-            If it is no share.
+            If it is no share, or whoever sets it is no owner.
         """
+        by.require_owner("set the audit's share")
         if not 0 <= share <= 1:
             raise InputError(f"The audit's share must be from 0 to 1, got {share}")
         with self.lock:
             if share == self.audit_share:
                 return
             self.audit_share = share
-            self.project.log.update_session(self.id, parameters={AUDIT_SHARE: share})
+            self.set_parameters({AUDIT_SHARE: share})
         if share and self.project.pool is not None:
             self.project.background.submit(self.concept.audit.frame, self.project.pool)
+
+    def set_parameters(self, changes: Mapping[str, Any]) -> None:
+        """Keep parameters of the session in the database; the others stay as they are."""
+        with self.lock:
+            self.parameters |= changes
+            self.project.log.update_session(self.id, parameters=self.parameters)
+
+    @property
+    def side_by_side(self) -> frozenset[str]:
+        """The sessions that may have the same item in view: its own, and the sides of a blind comparison."""
+        return frozenset({self.id, *self.parameters.get(BLIND, {}).get("sides", ())})
 
     def revisit_skipped(self, include: bool = True) -> None:
         """Whether skipped items may come again."""
@@ -260,15 +330,18 @@ class LabelingSession:
             if self.shown is None:
                 self.exhausted = False
 
-    def add_examples(self, images: Sequence[bytes], *, positive: bool = True) -> None:
+    def add_examples(self, images: Sequence[bytes], *, positive: bool = True, by: Person = OPERATOR) -> None:
         """Images that show what is meant; they train the SVM like labels.
 
         Raises
         ------
         InputError
-            If one of them is no image, or if the pool has embeddings of the user's own.
+            If one of them is no image, if the pool has embeddings of the user's own, or if whoever adds them
+            is no owner.
         """
         from app.examples import read_example
+
+        by.require_owner("add examples")
 
         with self.lock:
             prepared = [read_example(raw, self.project) for raw in images]
@@ -281,10 +354,25 @@ class LabelingSession:
         """Show what was shown last, if it was not answered."""
         self.project.indexes.want(self.strategy)
         last = self.project.log.last_selection(self.id)
-        if last is None or is_of_many(last):
-            return
-        if not self.project.log.is_answered(last.id):
-            self._show(last)
+        if last is not None and not is_of_many(last) and self.may_show(last):
+            self.shown = last
+
+    def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
+        """Whether what was shown may be shown again: unanswered, and nobody else's; then it is leased."""
+        log, leases = self.project.log, self.project.leases
+        others = leases.others(self.id, beside={*self.side_by_side, *beside})
+        if any(log.is_answered(record.id) or self._has_been_said(record) for record in records):
+            return False
+        return not others.take([record.item for record in records])
+
+    def _has_been_said(self, record: SelectionRecord) -> bool:
+        """Whether others answered meanwhile, since the session was not heard of for long."""
+        with self.concept.lock:
+            state = self.concept.catch_up()
+            status, votes = state.status(record.item), state.votes(record.item)
+        if OVERLAP in record.parameters:
+            return self.annotator in votes or len(votes) >= record.parameters[OVERLAP]["persons"]
+        return status not in (None, "skip")
 
     def _take(self, answer: AnswerRecord, following: str | None) -> None:
         """One more answer is in the log: what follows it is in view already, or has to be chosen."""
@@ -296,6 +384,10 @@ class LabelingSession:
             self.shown is None or answer.selection_id == self.shown.id
         ):
             self._choose_next()
+
+    def _is_in_view(self, answer: AnswerRecord) -> bool:
+        """Whether it answers what is in view: so where a server was lost after it had stored the answer."""
+        return self.shown is not None and answer.answer != "undo" and answer.selection_id == self.shown.id
 
     def _go_on_to(self, selection_id: str) -> bool:
         """Show what the browser shows since the answer; False where it is none of this session's."""
@@ -329,25 +421,26 @@ class LabelingSession:
         pool = self.project.pool
         if pool is None:
             return
-        standing = self.concept.standing()
+        occasion = self.occasion(pool)
+        standing = self.concept.standing(self.annotator, occasion.persons)
         try:
-            chosen = select_items(self.occasion(pool), self.concept.train(pool, standing), standing)
+            chosen = select_items(occasion, self.concept.train(pool, standing), standing)
             self.begin_round([self.project.log.record_selection(chosen.record)], chosen)
         except PoolExhausted:
             self.exhausted = True
-            self.project.lease(self.id, ())
+            self.project.leases.keep(self.id, ())
         except StorageError as error:
             self.trouble = str(error)
 
     def occasion(self, pool: Pool) -> Occasion:
-        """What the next selection depends on beside the labels."""
+        """What the next selection depends on beside the labels; to be asked before them."""
         strategy = self._strategy(pool)
         return Occasion(
             session_id=self.id,
             concept=self.concept.record,
             pool=pool,
             strategy=strategy,
-            leased=self.project.leased(but_for=self.id),
+            others=self.project.leases.others(self.id, beside=self.side_by_side),
             include_skipped=self.include_skipped,
             session_seed=self.seed,
             round=self._next_round,
@@ -355,6 +448,7 @@ class LabelingSession:
             audit=self.concept.audit,
             audit_share=self.audit_share,
             passed=self.concept.audit.passed(),
+            persons=self.project.persons(self._next_round, self.seed),
         )
 
     @property
@@ -364,9 +458,10 @@ class LabelingSession:
     def begin_round(self, records: Sequence[SelectionRecord], chosen: Chosen | None) -> None:
         """A round begins, with one item in view, or with the several of a grid."""
         self.history.append(records[0])
+        _tell_if_slow(self.id, records[0])
         self.shown = None if is_of_many(records[0]) else records[0]
         self.exhausted, self.trouble = False, None
-        self.project.lease(self.id, {record.item for record in records})
+        self.project.leases.keep(self.id, {record.item for record in records})
         self.concept.audit.pass_over(records[0].parameters.get(PASSED, ()))
         if chosen is not None and chosen.trained.hyperplane is not None:
             hyperplane, seconds = chosen.trained.hyperplane, chosen.computed_seconds
@@ -386,7 +481,7 @@ class LabelingSession:
 
     def _show(self, selection: SelectionRecord) -> None:
         self.shown, self.exhausted = selection, False
-        self.project.lease(self.id, {selection.item})
+        self.project.leases.keep(self.id, {selection.item})
 
     def _look_ahead(self) -> Lookahead | None:
         """See to it that what would follow each answer is being computed."""
@@ -403,15 +498,10 @@ class LabelingSession:
 
     def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
         with self.lock:
-            self.touch()
-            self.view = self
-            if self.shown is None and self.project.pool is not None:
-                self._choose_next()
+            self.in_view()
             self.concept.watch(self.project.pool)
             ahead = self._look_ahead()
         if ahead is not None:
             ahead.wait(AHEAD_SECONDS)
         with self.lock:
-            if ahead is not None and ahead is self.ahead:
-                self.project.lease(self.id, {ahead.shown.item, *ahead.items})
             return card(self, acked=acked, refused=refused)

@@ -24,6 +24,8 @@ LABELS = {
     "example": "Like the examples",
     "audit": "Audit",
     "search": "Found by name",
+    "similar": "Find similar",
+    "overlap": "Overlap",
 }
 """Strategies as the page names them."""
 

@@ -37,7 +37,7 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
     with click.progressbar(length=expected.items, show_pos=True, item_show_func=lambda line: line) as bar:
 
         def show(progress: Progress) -> None:
-            rate = f"{progress.per_second:,.0f} images/s" if progress.per_second else ""
+            rate = f"{progress.per_second:,.0f} items/s" if progress.per_second else ""
             bar.update(max(0, progress.done - bar.pos), rate)
 
         pool = build(source, out, threads=threads, stop=stop, progress=show)
@@ -58,7 +58,7 @@ def show_pool(path: Path, *, check: bool) -> None:
     click.echo(f"{pool.title}")
     click.echo(f"  items      {len(pool):,} ({state})")
     click.echo(f"  held out   {len(pool.held_out.ids):,}")
-    click.echo(f"  features   {pool.n_features}, {bytes_in_words(len(pool) * pool.n_features * 4)}")
+    click.echo(f"  features   {pool.n_features:,}, {bytes_in_words(pool.feature_bytes)}")
     if pool.classes:
         names = ", ".join(pool.classes[:12]) + (", …" if len(pool.classes) > 12 else "")
         click.echo(f"  classes    {len(pool.classes)}: {names}")

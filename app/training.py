@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from core import learner
 from core.geometry import Hyperplane
 from core.pool import Pool
+from core.randomness import seed_for, uniform
+from core.rows import Rows
 from core.selection import QueryStrategy, Selection
 from storage import ConceptRecord, ExampleRecord, Labels, LabelState, SelectionRecord, Standing
 from storage.records import Why
@@ -52,7 +54,20 @@ Those who are shown it again after an undo answer for the audit, too.
 PASSED = "passed"
 """Names, among a selection's parameters, the audited items that selections came to and passed over so far."""
 
-OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED)
+OVERLAP = "overlap"
+"""Says, among a selection's parameters, that its item was drawn for a further person, alike from all such.
+
+Each item is for so many `persons`.
+"""
+
+SIMILAR = "similar"
+"""Says, among a selection's parameters, what its item was found to be like, and at which `place` (from 0).
+
+`like` is the word of what was looked for (`app.similar.query`), `method` and `params` are what found it, and
+`metric` says what was learned, null for the angle between the features as they are.
+"""
+
+OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED, OVERLAP, SIMILAR)
 """Parameters of a selection that are none of its strategy's."""
 
 
@@ -70,7 +85,7 @@ class Trained:
         Labels it was trained on, examples included.
     through : int
         The last answer's place in the log.
-    likes : array of shape (n_positive_examples, n_features)
+    likes : array of shape (n_positive_examples, n_features), or csr_array
         Features of the images that were given as examples of a yes.
     examples_through : int
         The place up to which the log of examples was read.
@@ -80,7 +95,7 @@ class Trained:
     retrain_ms: float | None
     n_labels: int
     through: int
-    likes: NDArray[np.float32]
+    likes: Rows
     examples_through: int
 
 
@@ -141,15 +156,33 @@ def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.
 def excluded_from_search(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool
 ) -> NDArray[np.int64]:
-    """Items that can't be answered where they are found by name, ascending: all answered or leased ones."""
+    """Items that can't be answered where they are searched for, ascending: all answered or leased ones."""
     return excluded_items(
         standing, leased, include_skipped=include_skipped, passed=tuple(standing.audited.tolist())
     )
 
 
+def draw_wanted(
+    standing: Standing, leased: Sequence[int], *, seed: int, n: int = 1
+) -> tuple[NDArray[np.int64], float] | None:
+    """Items that a further person is to answer, `n` or as many as there are, and how probable each was.
+
+    All that others don't have are equally likely; None where there is none.
+    """
+    wanted = np.setdiff1d(standing.wanted, np.array(leased, dtype=np.int64))
+    if not len(wanted):
+        return None
+    n = min(n, len(wanted))
+    draws = uniform(seed_for(OVERLAP, seed), np.arange(n), 1)[:, 0]
+    for place, draw in enumerate(draws):  # the first places of a shuffle (Fisher and Yates, 1938)
+        other = place + int((len(wanted) - place) * draw)
+        wanted[[place, other]] = wanted[[other, place]]
+    return wanted[:n], n / len(wanted)
+
+
 def is_of_many(record: SelectionRecord) -> bool:
     """Whether its item was shown with others; what an undo brings back is shown alone."""
-    return record.why != "undo" and (BATCH in record.parameters or SEARCH in record.parameters)
+    return record.why != "undo" and not {BATCH, SEARCH, SIMILAR}.isdisjoint(record.parameters)
 
 
 def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
@@ -164,17 +197,19 @@ def standing_then(state: LabelState, record: SelectionRecord, annotator: str) ->
     annotator : str
         Of its session.
     """
-    supposed = record.parameters.get(SUPPOSED)
+    supposed, persons = record.parameters.get(SUPPOSED), record.parameters.get(OVERLAP, {}).get("persons", 1)
     if supposed is None:
-        return state.standing()
-    return state.supposing(supposed["item"], annotator, supposed["answer"], trains=supposed["trains"])
+        return state.standing(annotator, persons)
+    return state.supposing(
+        supposed["item"], annotator, supposed["answer"], trains=supposed["trains"], persons=persons
+    )
 
 
 def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int64]:
     """Items that could not be selected when `record` was, ascending; `standing` as of then."""
     if record.why == "audit":
         return excluded_from_draw(standing, record.leased)
-    if record.why == "search":
+    if record.why in ("search", "similar"):
         include_skipped = bool(record.parameters.get(SKIPPED_TOO))
         return excluded_from_search(standing, record.leased, include_skipped=include_skipped)
     return excluded_items(
@@ -205,7 +240,7 @@ def why_chosen(trained: Trained) -> Why:
     """What the next item is chosen by, as the log says it."""
     if trained.hyperplane is not None:
         return "strategy"
-    return "example" if len(trained.likes) else "random-start"
+    return "example" if trained.likes.shape[0] else "random-start"
 
 
 def choose(

@@ -13,17 +13,21 @@ import click
 import numpy as np
 
 from app.audits import FrameThen, Place, frames_then, place_of_frame
-from app.project_file import LABELS_FILE, ProjectFile
+from app.project_file import ProjectFile
+from app.similar.replay import search_again
 from app.strategies import label_of
 from app.training import (
     AUDIT,
     BATCH,
     OF_THE_QUERY,
+    OVERLAP,
     PART,
     REMEMBERED,
     SEARCH,
+    SIMILAR,
     Trained,
     choose,
+    draw_wanted,
     excluded_then,
     is_of_many,
     standing_then,
@@ -44,9 +48,12 @@ from storage import (
     LabelLog,
     LabelState,
     SelectionRecord,
+    SessionRecord,
+    Standing,
 )
+from storage.imports import IMPORT, answer_id
 
-REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search")
+REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
 """Selections that were computed; an undo only shows an earlier one again."""
 
 SAID_AT_MOST = 20
@@ -63,6 +70,8 @@ class Findings:
     ----------
     answers, selections : int
         Rows of the log.
+    imported : int
+        Answers of them that came from files.
     digests, choices : int
         Hyperplanes trained again and selections made again.
     ranks : dict
@@ -73,6 +82,7 @@ class Findings:
     """
 
     answers: int = 0
+    imported: int = 0
     selections: int = 0
     digests: int = 0
     choices: int = 0
@@ -85,10 +95,10 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
     file = ProjectFile.read(project)
     pool = Pool.open(file.pool_path(project))
     findings = Findings()
-    with Database.open(project / LABELS_FILE, read_only=True) as database:
+    with Database.open(file.labels(project), read_only=True) as database:
         concepts = Concepts(database)
         for concept in concepts.all():
-            _verify_concept(LabelLog(database), concepts, concept, pool, findings)
+            _verify_concept(project, LabelLog(database), concepts, concept, pool, findings)
     if as_json:
         click.echo(json.dumps(_summary(findings)))
     else:
@@ -103,6 +113,7 @@ class Replay:
     records: tuple[SelectionRecord, ...]
     trained: Trained
     exclude: np.ndarray
+    standing: Standing
     remembered: Hyperplane | None
 
     @property
@@ -112,7 +123,7 @@ class Replay:
 
 
 def _verify_concept(
-    log: LabelLog, concepts: Concepts, concept: ConceptRecord, pool: Pool, findings: Findings
+    project: Path, log: LabelLog, concepts: Concepts, concept: ConceptRecord, pool: Pool, findings: Findings
 ) -> None:
     answers = list(log.answers_after(concept.id))
     selections = list(log.selections(concept.id))
@@ -127,18 +138,54 @@ def _verify_concept(
             findings.problems.append(
                 f"Answer {answer.id} is about item {answer.item}, its selection showed item {selection.item}"
             )
-    annotators = {session.id: session.annotator for session in log.sessions(concept.id)}
+    sessions = log.sessions(concept.id)
+    findings.imported += _check_imported(answers, sessions, findings)
+    annotators = {session.id: session.annotator for session in sessions}
     replays = sorted(_replays(concepts, concept, answers, by_id, annotators, pool, findings), key=_index_of)
-    drawn = [selection for selection in selections if selection.why == "audit"]
+    drawn = [selection for selection in selections if selection.why == "audit" and _has_frame(selection)]
     frames = frames_then(pool, concepts, concept, answers, drawn)
     fitted: dict[str, QueryStrategy] = {}
     for index, group in groupby(replays, key=_index_of):
         if index[1] == AUDIT:
-            _redraw(list(group), pool.prefix(index[0]), frames, findings)
+            own = list(group)
+            findings.problems += [
+                f"Round {replay.record.round}: the audit's selection does not say what it was drawn from"
+                for replay in own
+                if not _has_frame(replay.record)
+            ]
+            framed = [replay for replay in own if _has_frame(replay.record)]
+            _redraw(framed, pool.prefix(index[0]), frames, findings)
         elif index[1] == SEARCH:
             _search_again(list(group), pool.prefix(index[0]), findings)
+        elif index[1] == SIMILAR:
+            findings.choices += len(group_of := list(group))
+            findings.problems += search_again(group_of, pool, log, concept, project)
+            for replay in group_of:
+                if replay.trained.hyperplane is not None:
+                    _margins(replay, pool, findings)
+        elif index[1] == OVERLAP:
+            _ask_again(list(group), pool.prefix(index[0]), findings)
         else:
             _reselect(list(group), index, pool, fitted, findings)
+
+
+def _check_imported(
+    answers: Sequence[AnswerRecord], sessions: Sequence[SessionRecord], findings: Findings
+) -> int:
+    """Compare what came from files with what their ids were made of; returns how many there are."""
+    digests = {its.id: its.parameters[IMPORT]["digest"] for its in sessions if IMPORT in its.parameters}
+    number = 0
+    for answer in answers:
+        digest = digests.get(answer.session_id)
+        if digest is None and answer.purpose == "import":
+            findings.problems.append(f"Answer {answer.id} is imported, but its session names no file")
+        elif digest is not None and answer.corrects is None and answer.undoes is None:
+            number += 1
+            if answer.id != answer_id(digest, answer):
+                findings.problems.append(
+                    f"Answer {answer.id} about item {answer.item} is not what its file said: {answer.answer}"
+                )
+    return number
 
 
 def _replays(
@@ -181,7 +228,8 @@ def _replays(
             findings.problems.append(
                 f"Round {record.round}: hyperplane {remembered} was remembered, which no labels gave before"
             )
-        yield Replay(records, trained, excluded_then(standing, record), known.get(remembered))
+        excluded = excluded_then(standing, record)
+        yield Replay(records, trained, excluded, standing, known.get(remembered))
 
 
 def _occasion_of(record: SelectionRecord) -> tuple[str, int | str]:
@@ -191,7 +239,7 @@ def _occasion_of(record: SelectionRecord) -> tuple[str, int | str]:
 
 def _place_of(record: SelectionRecord) -> int:
     """Which of the items that were selected at once it is, from 0."""
-    batch = record.parameters.get(BATCH) or record.parameters.get(SEARCH)
+    batch = next(filter(None, (record.parameters.get(name) for name in (BATCH, SEARCH, SIMILAR))), None)
     return int(batch["place"]) if batch else 0
 
 
@@ -239,6 +287,11 @@ def _reselect(
             )
         if replay.trained.hyperplane is not None:
             findings.ranks.setdefault(record.strategy, []).extend(_ranks(replay, then, findings))
+
+
+def _has_frame(record: SelectionRecord) -> bool:
+    """Whether it says all that is needed to draw again."""
+    return {"through", "examples_through", "digest", "seed"} <= record.parameters.get(AUDIT, {}).keys()
 
 
 def _redraw(
@@ -294,6 +347,25 @@ def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> 
                     f"Round {record.round}: item {record.item} was found by name, but had an answer or was "
                     f"in another session's view"
                 )
+        if replay.trained.hyperplane is not None:
+            _margins(replay, then, findings)
+
+
+def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
+    """Draw the items again that a further person was asked about."""
+    for replay in replays:
+        record = replay.record
+        n = record.parameters.get(BATCH, {"n": 1})["n"]
+        drawn = draw_wanted(replay.standing, record.leased, seed=record.seed, n=n)
+        found, probability = (drawn[0].tolist(), drawn[1]) if drawn else ([], None)
+        logged = [other.item for other in replay.records]
+        findings.choices += 1
+        if found != logged or any(other.probability != probability for other in replay.records):
+            findings.problems.append(
+                f"Round {record.round}: of the items that a further person is to answer, "
+                f"{_named('item', found)} is drawn with probability {probability}, "
+                f"the log has {_named('item', logged)} and {record.probability}"
+            )
         if replay.trained.hyperplane is not None:
             _margins(replay, then, findings)
 
@@ -384,6 +456,8 @@ def _summary(findings: Findings) -> dict[str, Any]:
 
 def _print(findings: Findings) -> None:
     click.echo(f"{findings.answers:,} answers and {findings.selections:,} selections in the log.")
+    if findings.imported:
+        click.echo(f"{findings.imported:,} of the answers came from files.")
     click.echo(f"{findings.digests:,} hyperplanes trained again, {findings.choices:,} selections made again.")
     for strategy, rank in _summary(findings)["ranks"].items():
         click.echo(

@@ -60,6 +60,17 @@ def put_away(n_labels: int) -> str:
     return f"{n_labels:,} {labels} in the log, where review, export and verify find them."
 
 
+def ordinal(n: int) -> str:
+    """A place in an order: "1st", "2nd", "13th", "1,155th"."""
+    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n:,}{ending}"
+
+
+def many_times(ratio: float) -> str:
+    """A ratio, no finer than it is measured: "72 times", "1.4 times", "3,917 times"."""
+    return f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
+
+
 def duration(seconds: float) -> str:
     """A time that is left, no finer than anyone can know: "1 h 5 min", "1 min 18 s", "4 s"."""
     whole = max(1, round(seconds))

@@ -7,24 +7,36 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from app.people import OPERATOR, Person, Roles
 from app.project import Project, create_concept, guess_class
-from app.project_file import LABELS_FILE, POOL_FOLDER, ProjectFile, is_project
+from app.project_file import (
+    LABELS_FILE,
+    POOL_FOLDER,
+    ProjectFile,
+    checked_database,
+    is_project,
+    require_database,
+)
 from core.build import Progress
 from core.errors import InputError
 from core.pool import Pool
 from core.sources import source_from
-from storage import Concepts, Database
+from storage import Concepts, Database, restore
+from storage.address import with_schema
 from storage.errors import StorageError
 
 DEMO = "digits"
 """Key of the demo's project."""
 
 THUMBNAILS = 5
+
+EVERYBODY = Roles()
+"""Everybody may do everything: nobody is named, and nobody has to sign in."""
 
 _current: Workspace | None = None
 
@@ -96,11 +108,24 @@ class Workspace:
         The folder of the projects; made if it is not there.
     only : str or None
         Serve this project alone and make no others.
+    roles : Roles
+        Who may do what in all of them; each project's file may name more people.
+    database : str or None
+        The address of a database in PostgreSQL for the labels of new projects, each in a schema of its own.
     """
 
-    def __init__(self, folder: Path, only: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        only: str | None = None,
+        roles: Roles = EVERYBODY,
+        *,
+        database: str | None = None,
+    ) -> None:
         self.folder = folder.resolve()
+        self.roles = roles
         self._only = only
+        self._database = checked_database(database)
         self._open: dict[str, Project] = {}
         self._lock = threading.RLock()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -118,15 +143,41 @@ class Workspace:
         for project in self._open.values():
             project.close()
 
+    def opened(self) -> list[Project]:
+        """The projects that are open by now; nobody waits for one that is being opened."""
+        return list(self._open.values())
+
     @property
     def can_create(self) -> bool:
         """Whether the start page may make projects."""
         return self._only is None
 
-    def projects(self) -> list[ProjectSummary]:
-        """All projects, by name; one that can't be used says why."""
-        names = sorted(child.name for child in self.folder.iterdir() if is_project(child))
-        return [self._summary(name) for name in names if self._only in (None, name)]
+    @property
+    def labels_go_to_a_server(self) -> bool:
+        """Whether the labels of new projects are not files."""
+        return self._database is not None
+
+    def served_keys(self) -> list[str]:
+        """The keys of the projects that are served, in their order."""
+        found = sorted(child.name for child in self.folder.iterdir() if is_project(child))
+        return [key for key in found if self._only in (None, key)]
+
+    def projects(self, name: str | None = None) -> list[ProjectSummary]:
+        """All projects, by key, or those that `name` may enter; one that can't be used says why."""
+        return [
+            self._summary(key) for key in self.served_keys() if name is None or self._is_open_to(key, name)
+        ]
+
+    def _is_open_to(self, key: str, name: str) -> bool:
+        try:
+            project = self.project(key)
+        except (InputError, StorageError):
+            return True  # the summary says what is wrong with it
+        try:
+            project.roles.person(name)
+        except InputError:
+            return False
+        return True
 
     def project(self, key: str) -> Project:
         """The project of this key, opened once a process.
@@ -139,13 +190,12 @@ class Workspace:
         with self._lock:
             if key not in self._open:
                 folder = self.folder / key
-                allowed = self._only in (None, key) and folder.parent == self.folder and is_project(folder)
-                if not allowed:
+                if not (self._only in (None, key) and key in self.served_keys()):
                     raise InputError(f"There is no project {key!r} here")
-                self._open[key] = Project(folder)
+                self._open[key] = Project(folder, self.roles)
             return self._open[key]
 
-    def create(self, new: NewProject, *, key: str | None = None) -> str:
+    def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
         """Make a project and start to build its pool; returns its key.
 
         Nothing is left behind where it fails.
@@ -153,8 +203,10 @@ class Workspace:
         Raises
         ------
         InputError
-            If the images can't be found, the question is empty, or an example is no image.
+            If the images can't be found, the question is empty, or an example is no image; or if whoever
+            asks for it is no owner.
         """
+        by.require_owner("make projects")
         if not self.can_create:
             raise InputError(
                 "This server serves one project only: start marginalia serve with a folder of projects"
@@ -180,6 +232,8 @@ class Workspace:
                     create_concept(Concepts(database), question, "", new.guideline, positive)
                 if new.examples:
                     _check_examples(new.examples)
+                if self._database:
+                    _move_labels(half, with_schema(self._database, key))
                 half.rename(self.folder / key)
             except BaseException:
                 shutil.rmtree(half, ignore_errors=True)
@@ -199,6 +253,7 @@ class Workspace:
         """
         folder = self.folder / DEMO
         if is_project(folder):
+            require_database(folder, self._database)
             file = ProjectFile.read(folder)
             there = int(file.source.partition(":")[2] or 0)
             if there > items:
@@ -207,7 +262,7 @@ class Workspace:
                     "leave --items out, or name another folder with --data"
                 )
             if there < items:
-                ProjectFile(file.pool, f"digits:{items}", file.relative_to).write(folder)
+                replace(file, source=f"digits:{items}").write(folder)
         else:
             question = NewProject(
                 f"digits:{items}", "Is this a 7?", "7", "Any way of writing a seven, with or without a bar."
@@ -254,6 +309,19 @@ class Workspace:
             has_labels=counts.answered > 0,
             problem=project.problem(),
         )
+
+
+def _move_labels(folder: Path, address: str) -> None:
+    """Put the labels of the project in `folder`, which nobody serves yet, to an address where none are."""
+    try:
+        restore(folder / LABELS_FILE, address)
+    except StorageError as error:
+        if error.kind == "exists":
+            raise InputError(f"There are labels of a project at {address} already") from None
+        raise
+    for moved in folder.glob(f"{LABELS_FILE}*"):  # with what SQLite keeps beside it
+        moved.unlink()
+    replace(ProjectFile.read(folder), database=address).write(folder)
 
 
 def _contents(pool: Pool) -> str:

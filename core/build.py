@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 from core.continuation import plain_spec, require_continuation
 from core.durable import disk_trouble
 from core.errors import InputError
-from core.features import compute, n_features
-from core.manifest import MANIFEST, Manifest
+from core.features import bytes_an_item, compute, n_features
+from core.manifest import DENSE, MANIFEST, SPARSE, Manifest
 from core.pool import Pool
 from core.progress import Progress, Reporter, lock_for_building, read_progress
 from core.publish import Content, Publisher, require_own_folder
+from core.rows import Rows, joined, no_rows
 from core.sources import Problem, Source
 
 __all__ = ["BuildEstimate", "Progress", "build", "estimate", "read_progress"]
@@ -70,9 +71,9 @@ class BuildEstimate:
 
 def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
     """How much disk a pool of `source` will take."""
-    d = n_features(source)
     beside = np.dtype(np.int64).itemsize + np.dtype(np.int16).itemsize
-    return BuildEstimate(len(source), d, len(source) * (d * np.dtype(dtype).itemsize + beside))
+    each = bytes_an_item(source, dtype) + beside
+    return BuildEstimate(len(source), n_features(source), round(len(source) * each))
 
 
 def build(
@@ -148,6 +149,8 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
         require_own_folder(pool)
         if not len(source):
             raise InputError(f"{source.title} has no items: a pool needs at least one")
+        if source.is_sparse and dtype == "float16":
+            raise InputError(f"{source.title} gives sparse features, which are float32, got dtype float16")
         publisher = Publisher(pool, _manifest_for(source, dtype or "float32", n_features(source)))
         _require_room(source, pool, publisher.manifest)
         publisher.begin(source)
@@ -186,6 +189,7 @@ def _manifest_for(source: Source, dtype: str, n_features: int) -> Manifest:
         n_held_out=len(source.held_out()),
         n_features=n_features,
         dtype=dtype,
+        layout=SPARSE if source.is_sparse else DENSE,
     )
 
 
@@ -208,7 +212,7 @@ def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
     tasks = [_Task(held_out, 0)] if manifest.held_out is None and len(held_out) else []
     ids = np.arange(manifest.next_item, len(source), dtype=np.int64)
     ids = ids[~np.isin(ids, held_out)]
-    most = max(1, SEGMENT_BYTES // (manifest.n_features * np.dtype(manifest.dtype).itemsize))
+    most = max(1, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype)))
     first = min(most, SEGMENT_ROWS if manifest.segments else FIRST_SEGMENT_ROWS)
     cuts = [0, *range(first, len(ids), min(most, SEGMENT_ROWS)), len(ids)]
     for start, end in pairwise(cuts):
@@ -227,7 +231,7 @@ def _fill(
 ) -> None:
     """Compute and publish what is left."""
     tasks = _tasks(source, publisher.manifest)
-    width, dtype = publisher.manifest.n_features, np.dtype(publisher.manifest.dtype)
+    dtype = np.dtype(publisher.manifest.dtype)
 
     reporter = Reporter(pool, publisher.manifest, progress)
     message = ""
@@ -236,7 +240,7 @@ def _fill(
         chunks = (chunk for task in tasks for chunk in task.chunks())
         results = _in_order(executor, lambda ids: _content(source, ids, dtype), chunks, ahead=2 * threads + 2)
         for task in tasks:
-            gathered = _Gathered(task, width, dtype)
+            gathered = _Gathered(task, publisher.manifest)
             for chunk in task.chunks():
                 if stop.is_set():
                     return
@@ -266,27 +270,33 @@ def _publish(source: Source, publisher: Publisher, gathered: _Gathered) -> None:
 
 
 class _Gathered:
-    """The results of one task, in one array, as they come in."""
+    """The results of one task, as they come in; dense ones in one array."""
 
-    def __init__(self, task: _Task, width: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, task: _Task, manifest: Manifest) -> None:
         self.task = task
-        self._X = np.empty((len(task.ids), width), dtype=dtype)
+        self._sparse: list[Rows] | None = None
+        if manifest.layout == SPARSE:
+            self._sparse = [no_rows(manifest.n_features, sparse=True)]
+        else:
+            self._X = np.empty((len(task.ids), manifest.n_features), dtype=manifest.dtype)
         self._rows = 0
         self._ids: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
         self._truth: list[NDArray[np.int16]] = [np.empty(0, np.int16)]
         self._problems: list[Problem] = []
 
     def add(self, content: Content) -> None:
-        self._X[self._rows : self._rows + len(content.X)] = content.X
-        self._rows += len(content.X)
+        if self._sparse is not None:
+            self._sparse.append(content.X)
+        else:
+            self._X[self._rows : self._rows + len(content.ids)] = content.X
+        self._rows += len(content.ids)
         self._ids.append(content.ids)
         self._truth.append(content.truth)
         self._problems += content.problems
 
     def content(self) -> Content:
-        return Content(
-            self._X[: self._rows], np.concatenate(self._ids), np.concatenate(self._truth), self._problems
-        )
+        X = self._X[: self._rows] if self._sparse is None else joined(self._sparse)
+        return Content(X, np.concatenate(self._ids), np.concatenate(self._truth), self._problems)
 
 
 def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Content:

@@ -61,7 +61,9 @@ def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
         if not np.array_equal(kept, some):
             lost = int(np.setdiff1d(some, kept)[0])
             return f"item {lost}, {source.name(lost)}, can no longer be read"
-        apart = np.flatnonzero(np.abs(X - before).max(axis=1) > TOLERANCE[manifest.dtype])
+        differences = abs(X - before).max(axis=1)
+        largest = differences.toarray() if source.is_sparse else differences
+        apart = np.flatnonzero(largest > TOLERANCE[manifest.dtype])
         if apart.size or not np.array_equal(source.truth(some), pool.truth(some)):
             other = int(some[apart[0]]) if apart.size else int(some[0])
             return f"item {other} is now another, {source.name(other)}"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.rows import Rows, as_sparse, is_sparse, product, sparse_rows, squared_norms
 
 Floats = NDArray[np.floating]
 
@@ -40,8 +41,10 @@ class Hyperplane:
         object.__setattr__(self, "normal", normal)
         object.__setattr__(self, "bias", float(self.bias))
 
-    def scores(self, X: ArrayLike) -> NDArray[np.float64]:
+    def scores(self, X: Rows) -> NDArray[np.float64]:
         """The signed margins wᵀx + b in float64, of shape (n_samples,)."""
+        if is_sparse(X):
+            return product(as_sparse(X), self.normal) + self.bias
         return np.asarray(X, dtype=np.float64) @ self.normal + self.bias
 
     @cached_property
@@ -56,24 +59,27 @@ class Hyperplane:
         return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
-def unit_rows(X: ArrayLike) -> NDArray[np.float32]:
-    """The rows of X, of shape (n_samples, n_features), scaled to unit Euclidean norm.
+def unit_rows(X: Rows) -> Rows:
+    """The rows of X, of shape (n_samples, n_features), scaled to unit Euclidean norm; sparse ones stay so.
 
     Raises
     ------
     InputError
         If a row is zero or not finite: it has no direction.
     """
-    X = np.asarray(X, dtype=np.float32)
-    norms = np.linalg.norm(X.astype(np.float64, copy=False), axis=1)
+    X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
+    norms = np.sqrt(squared_norms(X)) if is_sparse(X) else np.linalg.norm(X.astype(np.float64), axis=1)
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if bad.size:
         what = "zero" if norms[bad[0]] == 0 else "not finite"
         raise InputError(
-            f"row {bad[0]} is {what}: every row needs a direction ({bad.size} of {len(X)} have none)"
+            f"row {bad[0]} is {what}: every row needs a direction ({bad.size} of {X.shape[0]} have none)"
         )
-    scaled: NDArray[np.float32] = X / norms[:, None].astype(np.float32)
-    return scaled
+    narrow = norms.astype(np.float32)
+    if is_sparse(X):
+        values = X.data / np.repeat(narrow, np.diff(X.indptr))
+        return sparse_rows(values, X.indices, X.indptr, X.shape[1])
+    return X / narrow[:, None]
 
 
 def settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

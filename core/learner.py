@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.geometry import Hyperplane
 from core.pool import Pool
+from core.rows import Rows, as_sparse, is_sparse, joined, product
 from core.selection import QueryStrategy, Selection, make_strategy
 from core.selection.examples import most_similar
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, train
@@ -30,14 +31,14 @@ class Labels:
     ----------
     ids : array of shape (n,), int64
         Distinct. Pool items have their item ids; examples, which are no items of the pool, negative ones.
-    X : array of shape (n, n_features), float32
+    X : array of shape (n, n_features), float32, or csr_array
         Their features.
     y : array of shape (n,), bool
         True for yes.
     """
 
     ids: NDArray[np.int64]
-    X: NDArray[np.float32]
+    X: Rows
     y: NDArray[np.bool_]
 
     @classmethod
@@ -52,7 +53,7 @@ class Labels:
     def __add__(self, other: Labels) -> Labels:
         return Labels(
             np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.X, other.X]),
+            joined([part.X for part in (self, other) if len(part)] or [self.X]),
             np.concatenate([self.y, other.y]),
         )
 
@@ -98,7 +99,7 @@ def select_next(
     hyperplane: Hyperplane | None,
     n: int = 1,
     *,
-    examples: NDArray[np.float32] | None = None,
+    examples: Rows | None = None,
     exclude: Iterable[int] = (),
     seed: int = 0,
     memory: object = None,
@@ -116,7 +117,7 @@ def select_next(
         The classifier, if there is one.
     n : int
         How many items.
-    examples : array of shape (n_examples, n_features), float32, or None
+    examples : array of shape (n_examples, n_features), float32, or csr_array, or None
         Features of images known to be a yes.
     exclude : iterable of int
         Ids that must not be selected.
@@ -135,7 +136,7 @@ def select_next(
     """
     if hyperplane is not None or not strategy.needs_hyperplane:
         return strategy.select(hyperplane, n, exclude=exclude, seed=seed, memory=memory, diversity=diversity)
-    if examples is not None and len(examples):
+    if examples is not None and examples.shape[0]:
         return most_similar(pool, examples, n, exclude=exclude)
     return make_strategy("random").fit(pool).select(None, n, exclude=exclude, seed=seed, diversity=diversity)
 
@@ -165,14 +166,14 @@ def is_positive(truth: ArrayLike, positive: int) -> NDArray[np.bool_]:
     return np.asarray(np.equal(truth, positive))
 
 
-def accuracy(hyperplane: Hyperplane, X: ArrayLike, truth: ArrayLike, positive: int) -> float | None:
+def accuracy(hyperplane: Hyperplane, X: Rows, truth: ArrayLike, positive: int) -> float | None:
     """The share of items on their true side, 0 … 1, for one class against the rest.
 
     Parameters
     ----------
     hyperplane : Hyperplane
         The classifier.
-    X : array of shape (n, n_features)
+    X : array of shape (n, n_features), or csr_array
         Items that it has not seen.
     truth : array of shape (n,), int
         Index of each item's class; items of unknown truth (−1) do not count.
@@ -188,6 +189,7 @@ def accuracy(hyperplane: Hyperplane, X: ArrayLike, truth: ArrayLike, positive: i
     known = truth >= 0
     if not known.any():
         return None
-    X = np.asarray(X, dtype=np.float32)
-    side = X @ hyperplane.normal.astype(np.float32) + np.float32(hyperplane.bias) > 0
+    normal = hyperplane.normal.astype(np.float32)
+    products = product(as_sparse(X), normal) if is_sparse(X) else np.asarray(X, dtype=np.float32) @ normal
+    side = products + np.float32(hyperplane.bias) > 0
     return float(np.mean((side == is_positive(truth, positive))[known]))

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.geometry import Hyperplane
+from core.rotation import rotated
+from core.rows import Rows, is_sparse
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, Solution, box, solve
 
 _RIDGE = 1e-10
@@ -48,7 +50,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(
-    X: NDArray[np.float32],
+    X: Rows,
     y: NDArray[np.bool_],
     *,
     C: float = DEFAULT_C,
@@ -58,7 +60,7 @@ def leave_one_out(
 
     Parameters
     ----------
-    X : array of shape (n_labels, n_features), float32
+    X : array of shape (n_labels, n_features), float32, or csr_array
         One row a label.
     y : array of shape (n_labels,), bool
         True for yes.
@@ -73,7 +75,7 @@ def leave_one_out(
     solution = solve(X, y, C=C, class_weight=class_weight)
     hyperplane = Hyperplane(solution.weights[:-1], float(solution.weights[-1]))
     sign = np.where(y, 1.0, -1.0)
-    loss = solution.alpha * _spans(X, sign, solution, box(y, C, class_weight))
+    loss = solution.alpha * _spans(rotated(X) if is_sparse(X) else X, sign, solution, box(y, C, class_weight))
     for kind in (y, ~y):
         if np.count_nonzero(kind) == 1:
             loss[kind] = 0.0
@@ -81,7 +83,7 @@ def leave_one_out(
 
 
 def _spans(
-    X: NDArray[np.float32], sign: NDArray[np.float64], solution: Solution, upper: NDArray[np.float64]
+    X: NDArray[np.floating], sign: NDArray[np.float64], solution: Solution, upper: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Sᵢ² of every label with αᵢ > 0, else 0."""
     spans = np.zeros(len(X))
@@ -100,7 +102,7 @@ def _spans(
     return np.maximum(spans, 0.0)
 
 
-def _extended(X: NDArray[np.float32], sign: NDArray[np.float64]) -> NDArray[np.float64]:
+def _extended(X: NDArray[np.floating], sign: NDArray[np.float64]) -> NDArray[np.float64]:
     """The rows yᵢ[xᵢ, 1]."""
     rows = np.ones((len(X), X.shape[1] + 1))
     rows[:, :-1] = X

@@ -16,11 +16,15 @@ from core.durable import Stamp, replace_file
 from core.errors import InputError
 
 MANIFEST = "pool.json"
-FORMAT = 1
-"""Raised whenever an older Marginalia could misread what this one writes."""
+FORMAT = 2
+"""Raised whenever an older Marginalia could misread what this one writes: what is new in 2 is the layout.
+
+A dense pool is still written as of format 1, for older ones to read.
+"""
 
 CURE = "restore it from a backup, or build the pool again in a new folder"
 
+DENSE, SPARSE = "dense", "sparse"
 FEATURES, IDS, TRUTH, PROBLEMS = "features.npy", "ids.npy", "truth.npy", "problems.jsonl"
 
 
@@ -65,6 +69,8 @@ class Manifest:
     n_features : int
     dtype : str
         Of the features: "float32" or "float16".
+    layout : str
+        Of the features: "dense" or "sparse" (see `core.layout`).
     complete : bool
         Whether every item has been through.
     held_out : Part or None
@@ -80,6 +86,7 @@ class Manifest:
     n_held_out: int
     n_features: int
     dtype: str
+    layout: str = DENSE
     complete: bool = False
     held_out: Part | None = None
     segments: tuple[Part, ...] = field(default=())
@@ -163,8 +170,11 @@ def _part(plain: dict[str, Any]) -> Part:
 
 
 def _plain(manifest: Manifest) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps({"format": FORMAT, **asdict(manifest)}))
-    return plain
+    body = asdict(manifest)
+    if manifest.layout == DENSE:
+        del body["layout"]
+    written: dict[str, Any] = json.loads(json.dumps({"format": 2 if "layout" in body else 1, **body}))
+    return written
 
 
 def _checksum(body: dict[str, Any]) -> str:

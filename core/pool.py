@@ -1,10 +1,10 @@
 """A pool on disk: the unlabeled items' features, their ids and truth, and how to show them.
 
-A pool is a folder. Its features are immutable segments of raw (not centred) unit-norm rows, mapped into
-memory, so that any number of processes share one copy in the page cache and a pool costs next to no memory of
-its own. What belongs to it says the manifest (`core.manifest`), which the builder (`core.build`) replaces
-whenever another segment is on the disk. A `Pool` is a snapshot of that: it never changes, however the folder
-grows, and the rows of an earlier snapshot are always the first rows of a later one.
+A pool is a folder. Its features are immutable segments of raw (not centred) unit-norm rows, dense or sparse,
+mapped into memory, so that any number of processes share one copy in the page cache and a pool costs next to
+no memory of its own. What belongs to it says the manifest (`core.manifest`), which the builder (`core.build`)
+replaces whenever another segment is on the disk. A `Pool` is a snapshot of that: it never changes, however
+the folder grows, and the rows of an earlier snapshot are always the first rows of a later one.
 
 A *row* is a position 0 … N − 1 in the features; an *item id* is a place in the source's order. Held-out and
 unreadable items have ids and no rows. `Pool.ids` maps rows to ids and ascends.
@@ -24,7 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.geometry import Hyperplane
-from core.manifest import CURE, FEATURES, IDS, MANIFEST, PROBLEMS, Manifest
+from core.layout import LAYOUTS
+from core.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
+from core.rows import Rows, cut, gathered, no_rows
 from core.scoring import score_blocks
 from core.segments import Segment, check_part, load_part
 from core.sources import Problem, Source, open_source
@@ -33,7 +35,6 @@ COPIED_ROWS = 8192
 """Rows that `Pool.blocks` hands out at a time where it must copy them."""
 
 Ids = NDArray[np.int64]
-Rows = NDArray[np.float32]
 Identity = tuple[int, int, int]
 
 
@@ -44,7 +45,7 @@ class HeldOut:
     Parameters
     ----------
     ids : array of shape (n,), int64, ascending
-    X : array of shape (n, n_features), float32
+    X : array or csr_array of shape (n, n_features), float32
     truth : array of shape (n,), int16
         Index into the pool's classes, −1 where unknown.
     """
@@ -74,6 +75,8 @@ class Pool:
         What a person calls the source.
     dtype : numpy dtype
         Of the features on disk, float32 or float16. All methods give float32.
+    is_sparse : bool
+        Whether features are `csr_array`s instead of arrays, as those of texts are.
     complete : bool
         Whether these are all rows that the pool will have, unless its source grows.
     n_unreadable : int
@@ -91,13 +94,15 @@ class Pool:
         self.classes = manifest.classes
         self.title = manifest.title
         self.dtype = np.dtype(manifest.dtype)
+        self.is_sparse = manifest.layout == SPARSE
+        self._layout = LAYOUTS[manifest.layout]
         self.complete = manifest.complete
         self._manifest = manifest
         self._identity = identity
         self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
         self.ids.flags.writeable = False
         self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
-        self._filled = tuple(segment for segment in self._segments if len(segment.X))
+        self._filled = tuple(segment for segment in self._segments if len(segment))
         self._starts = np.array([segment.first_row for segment in self._filled], dtype=np.int64)
         self._gapless = not len(self.ids) or int(self.ids[-1]) == len(self.ids) - 1
         self.n_unreadable = sum(part.unreadable for part in manifest.segments)
@@ -142,10 +147,12 @@ class Pool:
             return self
         segments = []
         for segment in self._segments:
-            n = min(n_rows - segment.first_row, len(segment.X))
+            n = min(n_rows - segment.first_row, len(segment))
             if n <= 0:
                 break
-            segments.append(replace(segment, X=segment.X[:n], ids=segment.ids[:n], truth=segment.truth[:n]))
+            segments.append(
+                replace(segment, X=cut(segment.X, 0, n), ids=segment.ids[:n], truth=segment.truth[:n])
+            )
         kept = replace(self._manifest, complete=False, segments=self._manifest.segments[: len(segments)])
         return Pool(self.path, kept, segments, None)
 
@@ -193,14 +200,14 @@ class Pool:
         if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
             bad = wanted[(wanted < 0) | (wanted >= len(self))][0]
             raise InputError(f"rows must be from 0 to {len(self) - 1} in the pool {self.path}, got {bad}")
-        out = np.empty((len(wanted), self.n_features), dtype=np.float32)
         order = np.argsort(wanted, kind="stable")
         ends = [*np.searchsorted(wanted[order], self._starts).tolist(), len(wanted)]
+        found = [(order[:0], no_rows(self.n_features, sparse=self.is_sparse))]
         for segment, start, end in zip(self._filled, ends[:-1], ends[1:], strict=True):
             if start < end:
                 there = order[start:end]
-                out[there] = segment.X[wanted[there] - segment.first_row]
-        return out
+                found.append((there, segment.X[wanted[there] - segment.first_row]))
+        return gathered(found)
 
     def rows_of(self, ids: ArrayLike) -> Rows:
         """The features of the items `ids`, of shape (n, n_features), in their order; errors as `row_of`."""
@@ -243,24 +250,22 @@ class Pool:
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
         """The rows from `start_row` on as (number of the first, features of shape (m, n_features)).
 
-        float32 pools give their mapped segments as they are, read-only; float16 ones give copies of
-        8,192 rows or fewer.
+        float32 pools, sparse ones too, give their mapped segments as they are, read-only; float16 ones
+        give copies of 8,192 rows or fewer.
         """
         for segment in self._filled:
             skip = max(0, start_row - segment.first_row)
-            step = COPIED_ROWS if self.dtype != np.float32 else max(1, len(segment.X))
-            for first in range(skip, len(segment.X), step):
-                yield (
-                    segment.first_row + first,
-                    segment.X[first : first + step].astype(np.float32, copy=False),
-                )
+            step = COPIED_ROWS if self.dtype != np.float32 else max(1, len(segment))
+            for first in range(skip, len(segment), step):
+                X = cut(segment.X, first, first + step)
+                yield segment.first_row + first, X.astype(np.float32, copy=False)
 
     @cached_property
     def held_out(self) -> HeldOut:
         """The held-out items; none while the builder has not come to them."""
         part = self._manifest.held_out
         if part is None:
-            nothing = np.empty((0, self.n_features), np.float32)
+            nothing = no_rows(self.n_features, sparse=self.is_sparse)
             return HeldOut(np.empty(0, np.int64), nothing, np.empty(0, np.int16))
         segment = load_part(self.path, part, 0, self._manifest)
         return HeldOut(segment.ids, segment.X.astype(np.float32, copy=False), segment.truth)
@@ -306,13 +311,19 @@ class Pool:
         for part in self._manifest.parts:
             check_part(self.path, part, deep=deep)
 
+    @property
+    def feature_bytes(self) -> int:
+        """What the features of the pool's whole segments take on the disk."""
+        names = self._layout.files
+        return sum(part.files[name].bytes for part in self._manifest.segments for name in names)
+
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that name exactly these rows; the same for equal prefixes of a pool."""
         digest = hashlib.blake2b(digest_size=8)
         for part, segment in zip(self._manifest.segments, self._segments, strict=True):
-            stamps = [part.files[name].checksum for name in (FEATURES, IDS)]
-            digest.update(f"{stamps} {len(segment.X)}\n".encode())
+            stamps = [part.files[name].checksum for name in (*self._layout.files, IDS)]
+            digest.update(f"{stamps} {len(segment)}\n".encode())
         return digest.hexdigest()
 
     def _continued_by(self, manifest: Manifest) -> list[Segment]:
@@ -321,7 +332,7 @@ class Pool:
         if parts != manifest.segments[: len(parts)]:
             raise InputError(f"the pool {self.path} was replaced by another one: open it again")
         both = zip(parts, self._segments, strict=True)
-        return [segment for part, segment in both if len(segment.X) == part.rows]
+        return [segment for part, segment in both if len(segment) == part.rows]
 
     @cached_property
     def _truth(self) -> NDArray[np.int16]:
@@ -341,7 +352,7 @@ class Pool:
 
 def _with_ids_of(ids: Ids, segment: Segment) -> Segment:
     """The segment with its part of the pool's `ids` instead of a copy."""
-    return replace(segment, ids=ids[segment.first_row : segment.first_row + len(segment.X)])
+    return replace(segment, ids=ids[segment.first_row : segment.first_row + len(segment)])
 
 
 def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
@@ -355,7 +366,7 @@ def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
         if version < len(manifest.segments):
             manifest = replace(manifest, complete=False, segments=manifest.segments[:version])
     segments = earlier._continued_by(manifest) if earlier else []
-    first_row = sum(len(segment.X) for segment in segments)
+    first_row = sum(map(len, segments))
     for part in manifest.segments[len(segments) :]:
         segments.append(load_part(path, part, first_row, manifest))
         first_row += part.rows

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from core.durable import (
     TEMPORARY,
@@ -26,7 +27,8 @@ from core.durable import (
     write_bytes,
 )
 from core.errors import InputError
-from core.manifest import FEATURES, IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
+from core.layout import LAYOUTS, Layout
+from core.manifest import IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
 from core.progress import LOCK, PROGRESS
 from core.sources import Problem, Source
 
@@ -38,7 +40,7 @@ _OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, S
 class Content:
     """What a part of a pool is to hold: features as stored, their ids and truth, and what is missing."""
 
-    X: NDArray[np.floating[Any]]
+    X: NDArray[np.floating[Any]] | csr_array
     ids: NDArray[np.int64]
     truth: NDArray[np.int16]
     problems: Sequence[Problem]
@@ -109,7 +111,7 @@ class Publisher:
             try:
                 temporary.mkdir()
                 path.parent.mkdir(exist_ok=True)
-                files = _write_content(temporary, content)
+                files = _write_content(temporary, content, LAYOUTS[self.manifest.layout])
                 publish_folder(temporary, path)
             except OSError:
                 shutil.rmtree(temporary, ignore_errors=True)  # give a full disk its room back
@@ -159,10 +161,10 @@ def _growth(manifest: Manifest) -> int:
     return int(manifest.source_folder.rpartition("/")[2]) + 1 if manifest.source_folder else 0
 
 
-def _write_content(folder: Path, content: Content) -> dict[str, Stamp]:
+def _write_content(folder: Path, content: Content, layout: Layout) -> dict[str, Stamp]:
     lines = "".join(json.dumps(asdict(problem)) + "\n" for problem in content.problems)
     return {
-        FEATURES: write_array(folder / FEATURES, content.X),
+        **layout.write(folder, content.X),
         IDS: write_array(folder / IDS, content.ids),
         TRUTH: write_array(folder / TRUTH, content.truth),
         PROBLEMS: write_bytes(folder / PROBLEMS, lines.encode()),

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from core.geometry import Hyperplane
 from core.kernels import kernel
+from core.rows import cut, is_sparse, product, products
 
 Floats32 = NDArray[np.float32]
 
@@ -29,13 +31,13 @@ _CACHED_ROWS = 512
 
 
 def score_blocks(
-    segments: Iterable[tuple[int, NDArray[Any]]], hyperplanes: Sequence[Hyperplane]
+    segments: Iterable[tuple[int, NDArray[Any] | csr_array]], hyperplanes: Sequence[Hyperplane]
 ) -> Iterator[tuple[int, Floats32]]:
     """The scores of all rows under each of k hyperplanes, block by block, whatever the number of rows.
 
     Parameters
     ----------
-    segments : iterable of (int, array of shape (n, n_features), float32 or float16)
+    segments : iterable of (int, array of shape (n, n_features), float32 or float16, or csr_array)
         Rows that follow each other, and which is the first of them.
     hyperplanes : sequence of Hyperplane
         k of them.
@@ -52,10 +54,18 @@ def score_blocks(
     biases = np.array([[hyperplane.bias] for hyperplane in hyperplanes], dtype=np.float32)
     step = max(_SCORES // len(normals), _CACHED_ROWS)
     for first_row, X in segments:
-        for first in range(0, len(X), step):
-            scores = _products(X[first : first + step], normals)
+        for first in range(0, X.shape[0], step):
+            rows = cut(X, first, first + step)
+            scores = _sparse_products(rows, normals) if is_sparse(rows) else _products(rows, normals)
             scores += biases
             yield first_row + first, scores
+
+
+def _sparse_products(X: csr_array, normals: Floats32) -> Floats32:
+    """wᵀx for each of the k normals, of shape (k, n), for sparse rows."""
+    if len(normals) == 1:
+        return product(X, normals[0])[None]
+    return np.ascontiguousarray(products(X, np.ascontiguousarray(normals.T)).T)
 
 
 def _products(X: NDArray[Any], normals: Floats32) -> Floats32:

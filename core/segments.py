@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from core.durable import stamp_of
 from core.errors import InputError
-from core.manifest import CURE, FEATURES, IDS, TRUTH, Manifest, Part
+from core.layout import LAYOUTS, array
+from core.manifest import CURE, IDS, TRUTH, Manifest, Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,16 +24,19 @@ class Segment:
     ----------
     first_row : int
         Where they begin in the pool.
-    X : array of shape (n, n_features)
-        Mapped from the file, in the pool's dtype; read-only.
+    X : array of shape (n, n_features), or csr_array
+        Mapped from the files, in the pool's dtype; read-only.
     ids : array of shape (n,), int64, ascending
     truth : array of shape (n,), int16
     """
 
     first_row: int
-    X: NDArray[np.floating[Any]]
+    X: NDArray[np.floating[Any]] | csr_array
     ids: NDArray[np.int64]
     truth: NDArray[np.int16]
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 def load_part(pool: Path, part: Part, first_row: int, manifest: Manifest) -> Segment:
@@ -45,9 +50,9 @@ def load_part(pool: Path, part: Part, first_row: int, manifest: Manifest) -> Seg
     check_part(pool, part)
     return Segment(
         first_row,
-        _array(pool, part, FEATURES, (part.rows, manifest.n_features), np.dtype(manifest.dtype), mapped=True),
-        _array(pool, part, IDS, (part.rows,), np.dtype(np.int64)),
-        _array(pool, part, TRUTH, (part.rows,), np.dtype(np.int16)),
+        LAYOUTS[manifest.layout].load(pool, part, manifest),
+        array(pool, part, IDS, (part.rows,), np.dtype(np.int64)),
+        array(pool, part, TRUTH, (part.rows,), np.dtype(np.int16)),
     )
 
 
@@ -71,24 +76,3 @@ def check_part(pool: Path, part: Part, *, deep: bool = False) -> None:
             raise InputError(f"{path} is missing: {CURE}") from None
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _array(
-    pool: Path, part: Part, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], mapped: bool = False
-) -> NDArray[Any]:
-    """The array at the end of a .npy file; its shape is known, so a damaged header can do no harm."""
-    path = pool / part.folder / name
-    length = dtype.itemsize
-    for n in shape:
-        length *= n
-    offset = part.files[name].bytes - length
-    if offset < 0:
-        raise InputError(f"{path} is damaged: too short for {shape[0]} rows; {CURE}")
-    if not length:
-        return np.empty(shape, dtype=dtype)
-    try:
-        if mapped:
-            return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape))
-        return np.fromfile(path, dtype=dtype, offset=offset).reshape(shape)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error

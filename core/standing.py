@@ -16,6 +16,7 @@ from core.errors import InputError
 from core.geometry import Hyperplane
 from core.learner import Labels, learn
 from core.randomness import hashed, seed_for
+from core.rows import Rows
 from core.selection import PoolRows
 from core.selection.exclusion import rows_among
 from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight
@@ -130,7 +131,7 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
     return within
 
 
-def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> NDArray[np.float32]:
+def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
     """Features of up to n items drawn at random, to compare predictions by; see `core.stopping`.
 
     Answered items may be among them.

@@ -20,6 +20,10 @@ it hard: nearly all of them are support vectors. It is solved in three steps:
    steps 1 and 2 to the sides. (Where several sides are optimal, as with one image labeled under two ids,
    the last bits may depend on the kind of machine.)
 
+Sparse rows are rotated first (`core.rotation`): the dual depends on inner products alone, so n labels are a
+dense problem of n features with the same α, and w = Σαᵢyᵢxᵢ over the vocabulary. Here all is float64, so that
+the labels meet their conditions as exactly.
+
 The kernels run on one thread with the GIL released.
 """
 
@@ -33,6 +37,8 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.kernels import fast_kernel, strict_kernel
+from core.rotation import combination, rotated
+from core.rows import Rows, as_sparse, is_sparse
 
 ClassWeight = Literal["balanced"] | None
 Float32s = NDArray[np.float32]
@@ -80,7 +86,7 @@ class Solution(NamedTuple):
 
 
 def train(
-    X: ArrayLike,
+    X: Rows,
     y: ArrayLike,
     ids: ArrayLike,
     *,
@@ -94,7 +100,7 @@ def train(
 
     Parameters
     ----------
-    X : array of shape (n_labels, n_features), float32
+    X : array of shape (n_labels, n_features), float32, or csr_array
         One row a label.
     y : array of shape (n_labels,), bool
         True for yes.
@@ -111,10 +117,10 @@ def train(
         If shapes disagree, an id comes twice, a value is not finite, C is not positive, class_weight is
         unknown, or the labels are all yes or all no.
     """
-    X = np.asarray(X, dtype=np.float32)
+    X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
     y = np.asarray(y, dtype=np.bool_)
     ids = np.asarray(ids, dtype=np.int64)
-    if X.ndim != 2 or y.shape != (len(X),) or ids.shape != (len(X),):
+    if X.ndim != 2 or y.shape != X.shape[:1] or ids.shape != X.shape[:1]:
         raise InputError(
             f"X, y and ids must have shapes (n, d), (n,) and (n,), got {X.shape}, {y.shape} and {ids.shape}"
         )
@@ -142,7 +148,7 @@ def box(y: NDArray[np.bool_], C: float, class_weight: ClassWeight) -> Float64s:
 
 
 def solve(
-    X: Float32s,
+    X: Rows,
     y: NDArray[np.bool_],
     *,
     C: float = DEFAULT_C,
@@ -150,22 +156,34 @@ def solve(
 ) -> Solution:
     """Both optima, for labels in the order given; arguments and errors as in `train`."""
     upper = box(y, C, class_weight)
+    if is_sparse(X):
+        weights, alpha, exact = _optimum(rotated(X), y, C, upper)
+        normal = combination(np.where(y, exact, -exact), X)
+        return Solution(np.append(normal, weights[-1]), alpha)
+    return Solution(*_optimum(X, y, C, upper)[:2])
+
+
+def _optimum(
+    X: Float32s | Float64s, y: NDArray[np.bool_], C: float, upper: Float64s
+) -> tuple[Float64s, Float64s, Float64s]:
+    """The weights, α with exact sides, and α that is exact but may lie outside the box by its rounding."""
     n, d = X.shape
-    A = np.zeros((n, -(-(d + 1) // _LANES) * _LANES), dtype=np.float32)
+    A = np.zeros((n, -(-(d + 1) // _LANES) * _LANES), dtype=X.dtype)
     A[:, :d] = X
     A[:, d] = 1
-    A[~y] *= np.float32(-1)
+    A[~y] *= X.dtype.type(-1)
     squares = np.einsum("ij,ij->i", A, A, dtype=np.float64)
     if not np.isfinite(squares).all():
         raise InputError(f"row {np.flatnonzero(~np.isfinite(squares))[0]} of X is not finite")
     alpha = np.zeros(n)
-    _sides(A, squares, upper, alpha, _PASSES, _PASS_TOLERANCE)
+    _sides(A.astype(np.float32, copy=False), squares, upper, alpha, _PASSES, _PASS_TOLERANCE)
     _thin_out(alpha, upper, A.shape[1])
     tolerance = max(TOLERANCE, 5e-15 * float(upper @ squares))
     steps = _STEPS_A_LABEL * (n + 100)
     if not _pivots(A, squares, upper, alpha, tolerance, steps):
         raise InputError(f"C = {C} is too large for {n} labels: no hyperplane was found in {steps:,} steps")
-    return Solution(_numbers(A, upper, alpha)[: d + 1], alpha)
+    weights, exact = _numbers(A, upper, alpha)
+    return weights[: d + 1], alpha, exact
 
 
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
@@ -358,10 +376,13 @@ def _pivots(
 
 
 @strict_kernel
-def _numbers(A: Float32s, upper: Float64s, alpha: Float64s) -> Float64s:
-    """The weights, from the sides alone: Cᵢaᵢ for labels at their upper bound, margins of 1 on the face."""
+def _numbers(A: Float32s, upper: Float64s, alpha: Float64s) -> tuple[Float64s, Float64s]:
+    """The weights and αᵢ, from the sides alone: Cᵢaᵢ for labels at their upper bound, margins of 1 on the
+    face.
+    """
     p = A.shape[1]
-    w = _combine(A, np.where(alpha >= upper, upper, 0.0))
+    exact = np.where(alpha >= upper, upper, 0.0)
+    w = _combine(A, exact)
     face = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     f = face.shape[0]
     columns = np.empty((p, f))
@@ -390,8 +411,9 @@ def _numbers(A: Float32s, upper: Float64s, alpha: Float64s) -> Float64s:
             _add(-w[j], columns[j], residual)
         worst = np.abs(residual).max() if f else 0.0
         if not worst < before / 2:
-            return w
+            return w, exact
         before = worst
         _solve(L, f, residual)
         for k in range(f):
             _add(residual[k], A[face[k]], w)
+            exact[face[k]] += residual[k]

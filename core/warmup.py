@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import numpy as np
 
 from core.build import build
-from core.learner import Labels, is_positive, learn
+from core.hashing import MetricLSH, RandomHyperplaneLSH, SimilarityHasher
+from core.learner import Labels, accuracy, is_positive, learn
+from core.metric import ITML, Constraints
+from core.metric.itml import Form
 from core.pool import Pool
 from core.search import STRUCTURES
 from core.selection import STRATEGIES, QueryStrategy, make_strategy
 from core.selection.hashed import HashedSearch
+from core.similar import ExactSearch, HashedSimilarity, nearness_of
+from core.similar.index import StructureName
 from core.sources import source_from
 
 ITEMS = 400
@@ -34,6 +40,44 @@ def warm_up() -> None:
             _play(pool, labels, strategy, Path(folder) / strategy.name)
         halves = build(source_from(f"digits:{ITEMS}"), Path(folder) / "halves", dtype="float16")
         make_strategy("exhaustive").fit(halves).select(learn(labels).hyperplane)
+        _of_texts(Path(folder))
+        _similar(pool, labels, Path(folder) / "similar")
+
+
+def _of_texts(folder: Path) -> None:
+    """The same on texts, of which hashing takes all features, too."""
+    words = np.random.default_rng(0).integers(0, 2 * ITEMS, (ITEMS, 20))
+    for number, row in enumerate(words.tolist()):
+        file = folder / "documents" / f"class{number % 2}" / f"{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(" ".join(f"word{word}" for word in row))
+    pool = build(source_from(f"texts:{folder / 'documents'}"), folder / "texts")
+    labels = Labels.of(pool, pool.ids[:60], is_positive(pool.truth(pool.ids[:60]), 1))
+    everything = [make_strategy(name, n_directions=None) for name in ("h-hash", "eh-hash")]
+    for strategy in [*map(make_strategy, STRATEGIES), *everything]:
+        _play(pool, labels, strategy, folder / f"texts-{strategy.name}")
+    hyperplane = learn(labels).hyperplane
+    assert hyperplane is not None
+    accuracy(hyperplane, pool.held_out.X, pool.held_out.truth, 1)
+    list(pool.score_blocks([hyperplane] * 2))
+    _similar(pool, labels, folder / "texts-similar")
+
+
+def _similar(pool: Pool, labels: Labels, folder: Path) -> None:
+    """Look for similar items by every structure, under the original metric and a learned one."""
+    X = pool.rows(np.arange(ITEMS // 2))
+    constraints = Constraints.from_labels(labels.X, labels.y.astype(np.int64))
+    forms: tuple[Form, ...] = ("implicit",) if pool.is_sparse else get_args(Form)
+    metrics = [ITML(form=form, max_passes=1).fit(labels.X, constraints).metric_ for form in forms]
+    families: list[SimilarityHasher] = [RandomHyperplaneLSH(n_functions=30).fit(X)]
+    families += [MetricLSH(metric=metric, n_functions=30).fit(X) for metric in metrics]
+    for family in families:
+        for structure in get_args(StructureName):
+            built = HashedSimilarity.built(pool, family, structure=structure)
+            built.save(folder)
+            for search in (built, HashedSimilarity.load(folder, pool)):
+                search.neighbours(X[:1])
+        ExactSearch(nearness_of(pool, family)).neighbours(X[:1])
 
 
 def load_training() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +14,14 @@ from typing import Self
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from storage import copies, migrate, sqlite
-from storage.errors import StorageError
+from storage import copies, migrate
+from storage.errors import Kind, StorageError
+from storage.place import LabelFile, Server, Where, place_of
+
+_events = logging.getLogger("marginalia.storage")
+
+_TROUBLES: frozenset[Kind] = frozenset({"locked", "unreachable", "full", "read-only", "corrupt", "other"})
+"""What is the database's fault, not that of what was asked or stored."""
 
 
 class Database:
@@ -23,91 +29,92 @@ class Database:
 
     Any thread may read and write at any time. `write` lets one transaction of this process in at a time,
     and the database one of all processes: transactions commit in the order of `seq`, so whoever has read a
-    log up to some `seq` never misses an earlier row. (An engine that lets writers overlap has to take a
-    lock here to keep that promise.)
+    log up to some `seq` never misses an earlier row. (SQLite has one lock for that; PostgreSQL lets writers
+    overlap, so they take an advisory lock of the schema's first.)
     """
 
-    def __init__(self, path: Path, *, read_only: bool, busy_timeout: float) -> None:
-        self.path = path
+    def __init__(
+        self, place: LabelFile | Server, *, read_only: bool, busy_timeout: float, alone: bool = False
+    ) -> None:
+        self.place = place
         self.read_only = read_only
         self.backup_made: Path | None = None
         self._busy_timeout = busy_timeout
-        self._engine = sqlite.engine(path, read_only=read_only, busy_timeout=busy_timeout)
+        self._engine = place.engine(read_only=read_only, busy_timeout=busy_timeout, alone=alone)
         self._writing = threading.Lock()
+        self._trouble: StorageError | None = None
 
     @classmethod
     def open(
         cls,
-        path: str | Path,
+        where: Where,
         *,
         create: bool = False,
         read_only: bool = False,
+        alone: bool = False,
         backup_before_migration: bool = True,
+        copies_in: Path | None = None,
         busy_timeout: float = 5.0,
     ) -> Database:
-        """Open the database at `path`, bringing an older one to the newest schema.
+        """Open the database at `where`, bringing an older one to the newest schema.
 
         Parameters
         ----------
-        path : str or Path
-            The file.
+        where : str or Path
+            A file, or an address in PostgreSQL: ``postgresql://user@host/database?schema=name``.
         create : bool
             Make it where there is none; an interrupted creation leaves none.
         read_only : bool
-            Only read: nothing is created, migrated or written, and a server may have the file open meanwhile.
+            Only read: nothing is created, migrated or written, and a server may have it open meanwhile.
+        alone : bool
+            On a server, refuse (`locked`) as long as another program has it open for writing.
         backup_before_migration : bool
-            Copy an older database beside itself before it is changed; `backup_made` then says where.
+            Copy an older database to a file before it is changed; `backup_made` then says where.
+        copies_in : Path or None
+            The folder for that copy; beside the database, if it is a file, where None.
         busy_timeout : float
             Seconds to wait for another writer before giving up.
 
         Raises
         ------
         StorageError
-            `missing`, `not-a-database`, `corrupt`, `newer`, `older` (only with `read_only`), `read-only`,
-            `locked` or `full`. The file is as it was before.
+            `missing`, `not-a-database`, `corrupt`, `newer`, `older` (with `read_only`, or on a server without
+            a folder for the copy), `read-only`, `locked`, `unreachable` or `full`. The database is as it was
+            before.
         """
-        path = Path(path)
-        if not path.exists():
-            if not create or read_only or not path.parent.is_dir():
-                raise sqlite.unopenable(path)
-            cls._create(path, busy_timeout)
-        sqlite.check_owner(path)
+        place = place_of(where)
+        if not place.exists():
+            if not create or read_only:
+                raise place.unopenable()
+            cls._create(place, busy_timeout)
+        place.check_owner()
         # Even opening for writing changes a file, so first make sure whose it is.
-        database = cls(path, read_only=True, busy_timeout=busy_timeout)
+        database = cls(place, read_only=True, busy_timeout=busy_timeout)
         with _closing_on_error(database):
             database._check_version(database.schema_version, may_migrate=not read_only)
         if read_only:
             return database
         database.close()
-        sqlite.check_writable(path)
-        database = cls(path, read_only=False, busy_timeout=busy_timeout)
+        place.check_writable()
+        database = cls(place, read_only=False, busy_timeout=busy_timeout, alone=alone)
         with _closing_on_error(database):
             if database.schema_version != migrate.SCHEMA_VERSION:
-                database._migrate(keep_copy=backup_before_migration)
-            with database.write():  # says now, not at the first answer, that the file is read-only or locked
+                database._migrate(keep_copy=backup_before_migration, copies_in=copies_in)
+            with database.write():  # says now, not at the first answer, that it is read-only or locked
                 pass
         return database
 
     @classmethod
-    def _create(cls, path: Path, busy_timeout: float) -> None:
-        """Make the database under another name first, so that `path` is whole from its first moment on."""
-        sqlite.check_writable(path)
-        partial = copies.partial_name(path)
-        try:
-            with cls(partial, read_only=False, busy_timeout=busy_timeout) as database:
-                database._migrate(keep_copy=False)
-                with database._explained(), database._engine.connect() as connection:
-                    sqlite.fold_journal(connection)
-            copies.publish(partial, path, overwrite=False)
-        except StorageError as error:
-            if error.kind != "exists":  # somebody else was faster
-                raise
-        finally:
-            for left in (partial, *sqlite.companions(partial)):
-                left.unlink(missing_ok=True)
+    def _create(cls, place: LabelFile | Server, busy_timeout: float) -> None:
+        place.check_makable()
+        with (
+            place.being_made() as half,
+            cls(half, read_only=False, busy_timeout=busy_timeout) as database,
+        ):
+            database._migrate(keep_copy=False)
 
     def close(self) -> None:
-        """Close every connection; the last one to close folds the write-ahead log into the file."""
+        """Close every connection; SQLite's last one to close folds the write-ahead log into the file."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -144,69 +151,100 @@ class Database:
         ------
         StorageError
             `locked` after the busy timeout, `full`, `read-only`, or whatever the engine reports; nothing of
-            the block was written then.
+            the block was written then. `unreachable` where a server was lost: whether the block was written
+            is unknown if that happened at its end, so it must be safe to repeat.
         """
         if self.read_only:
-            raise StorageError(f"{self.path} was opened for reading only", "read-only")
+            raise StorageError(f"{self.place} was opened for reading only", "read-only")
         if not self._writing.acquire(timeout=self._busy_timeout):
             raise StorageError(
-                f"{self.path} is busy with another write for {self._busy_timeout:g} s", "locked"
+                f"{self.place} is busy with another write for {self._busy_timeout:g} s", "locked"
             )
         try:
             with self._explained(), self._engine.connect() as connection:
-                connection.execution_options(**{sqlite.WRITE: True})
+                connection.execution_options(**self.place.writing)
                 with connection.begin():
                     yield connection
+            self._trouble = None
+        except StorageError as error:
+            if error.kind in _TROUBLES:
+                self._trouble = error
+            raise
         finally:
             self._writing.release()
+
+    def check(self) -> None:
+        """Find out whether answers can be stored now, for whoever watches over the server.
+
+        Raises
+        ------
+        StorageError
+            What hinders it. Of a full disk it is known by the last attempt to write: asking takes no room.
+        """
+        with self.read() as connection:
+            connection.execute(text("SELECT 1"))
+        if self._trouble is not None and self._trouble.kind != "full":
+            with self.write():
+                pass
+        if self._trouble is not None:
+            raise self._trouble
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except DBAPIError as error:
-            raise sqlite.explain(error.orig or error, self.path, self._busy_timeout) from error
-        except sqlite3.Error as error:
-            raise sqlite.explain(error, self.path, self._busy_timeout) from error
+            raise self._told(error.orig or error) from error
+        except (self.place.errors, UnicodeDecodeError) as error:
+            raise self._told(error) from error
+        except UnicodeEncodeError as error:
+            half = f"half a character in {error.object!r:.80}"
+            raise StorageError(f"{self.place} refuses {half}", "invalid") from error
+
+    def _told(self, error: BaseException) -> StorageError:
+        """What the engine's error means; whoever follows the server's events hears of it."""
+        explained = self.place.explain(error, self._busy_timeout)
+        if explained.kind in _TROUBLES:
+            _events.warning("storage", extra={"told": {"kind": explained.kind, "message": str(explained)}})
+        return explained
 
     def _check_version(self, version: str | None, *, may_migrate: bool) -> None:
         newest = migrate.SCHEMA_VERSION
         if version is None:
-            raise StorageError(f"{self.path} is empty: it holds no label database", "not-a-database")
+            raise StorageError(f"{self.place} is empty: it holds no label database", "not-a-database")
         if version == "":
-            raise StorageError(f"{self.path} is the database of another program", "not-a-database")
+            raise StorageError(f"{self.place} is the database of another program", "not-a-database")
         if version > newest:
             raise StorageError(
-                f"{self.path} was written by a newer version of marginalia (schema {version}, this one knows "
-                f"{newest}); update marginalia to open it",
+                f"{self.place} was written by a newer version of marginalia (schema {version}, this one "
+                f"knows {newest}); update marginalia to open it",
                 "newer",
             )
         if version < newest and not may_migrate:
             raise StorageError(
-                f"{self.path} was written by an older version of marginalia (schema {version}, this one "
+                f"{self.place} was written by an older version of marginalia (schema {version}, this one "
                 f"needs {newest}); open it once for labeling to bring it up to date",
                 "older",
             )
 
-    def _migrate(self, *, keep_copy: bool) -> None:
+    def _migrate(self, *, keep_copy: bool, copies_in: Path | None = None) -> None:
         with self._explained(), self._engine.connect() as connection:
-            connection.execution_options(**{sqlite.WRITE: True})
-            sqlite.before_migration(connection)
+            connection.execution_options(**self.place.writing)
+            self.place.before_migration(connection)
             with connection.begin():
                 # Another process may have been first; from here on it waits for us.
                 version = migrate.version_of(connection)
                 if version != migrate.SCHEMA_VERSION:
                     if keep_copy:
-                        self.backup_made = copies.backup(self.path, self._name_of_copy(version or ""))
+                        self.backup_made = copies.backup(self.place, self._name_of_copy(version, copies_in))
+                    self.place.make(connection)
                     migrate.upgrade(connection)
-                    sqlite.after_migration(connection, self.path)
-            connection.invalidate()  # its foreign keys are off
+                    self.place.after_migration(connection)
+            connection.invalidate()  # SQLite's foreign keys are off
 
-    def _name_of_copy(self, version: str) -> Path:
+    def _name_of_copy(self, version: str | None, folder: Path | None) -> Path:
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        return self.path.with_name(
-            f"{self.path.stem}.{version}-before-{migrate.SCHEMA_VERSION}.{moment}.backup"
-        )
+        return self.place.copy_name(folder, f"{version}-before-{migrate.SCHEMA_VERSION}.{moment}.backup")
 
     def count_rows(self) -> dict[str, int]:
         """How many rows each table has, by table name."""

@@ -13,6 +13,7 @@ Kind = Literal[
     "older",  # needs a migration that a read-only opening may not do
     "read-only",  # the file, its folder or its file system cannot be written
     "locked",  # another program holds it for longer than the busy timeout
+    "unreachable",  # the server of the database does not answer
     "full",  # no room on the disk
     "invalid",  # a value that the schema does not allow
     "other",  # anything else the database engine reports
@@ -36,4 +37,4 @@ class StorageError(Exception):
     @property
     def passes(self) -> bool:
         """Whether trying again later may succeed without anybody changing the input."""
-        return self.kind in ("locked", "full")
+        return self.kind in ("locked", "unreachable", "full")

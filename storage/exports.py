@@ -2,34 +2,87 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TextIO, get_args
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any, Literal, get_args
 
 from sqlalchemy import text
 
 from storage.database import Database
 from storage.errors import StorageError
+from storage.label_studio import DataOf, Vote, write_tasks
 from storage.log import LabelLog
 from storage.records import LogRow
+from storage.tabular import BATCH_ROWS, Column, Row, batched, write_table
 
-Format = Literal["csv", "jsonl"]
+Format = Literal["csv", "jsonl", "parquet", "label-studio"]
+NamesOf = Callable[[Sequence[int]], list[str]]
 
-# A spreadsheet takes a cell that begins like this for a formula, full-width signs included, and runs it.
-_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LABELS = (
+    Column("concept"),
+    Column("item", "whole"),
+    Column("label"),
+    Column("status"),
+    Column("yes", "whole"),
+    Column("no", "whole"),
+    Column("unsure", "whole"),
+    Column("skip", "whole"),
+    Column("last_answered", "time"),
+)
+"""The columns of the current labels, one row an item and concept."""
+
+_SELECTION = (
+    Column("round", "whole"),
+    Column("why"),
+    Column("strategy"),
+    Column("parameters", "json"),
+    Column("probability", "number"),
+    Column("margin", "number"),
+    Column("selection_ms", "number"),
+    Column("items_scored", "whole"),
+    Column("items_total", "whole"),
+    Column("retrain_ms", "number"),
+    Column("n_labels", "whole"),
+    Column("hyperplane_digest"),
+    Column("trained_through", "whole"),
+    Column("examples_through", "whole"),
+    Column("c", "number"),
+    Column("class_weight"),
+    Column("leased", "json"),
+    Column("pool_version", "whole"),
+    Column("seed", "whole"),
+    Column("accuracy", "number"),
+)
+LOG = (
+    Column("seq", "whole"),
+    Column("id"),
+    Column("concept"),
+    Column("item", "whole"),
+    Column("answer"),
+    Column("undoes"),
+    Column("corrects"),
+    Column("undone_by"),
+    Column("purpose"),
+    Column("annotator"),
+    Column("session_id"),
+    Column("browser_time", "time"),
+    Column("server_time", "time"),
+    Column("time_taken_ms", "whole"),
+    Column("selection_id"),
+    *_SELECTION,
+    Column("selected_time", "time"),
+)
+"""The columns of the log, one row an answer."""
 
 
 def export(
     database: Database,
-    out: TextIO,
+    out: IO[Any],
     *,
     concept_id: int | None = None,
     format: Format = "csv",  # noqa: A002 (the command line's word)
     log: bool = False,
-    name_of: Callable[[int], str] | None = None,
+    names_of: NamesOf | None = None,
+    data_of: DataOf | None = None,
 ) -> int:
     """Write labels, one line an item and concept, or with `log` every answer; return the number of lines.
 
@@ -37,147 +90,103 @@ def export(
     ----------
     database : Database
         What to read; labeling may go on meanwhile.
-    out : text file
-        Opened with newline="" for CSV. Lines are written as they are read.
+    out : file
+        A text file, opened with newline="" for CSV; a binary one for Parquet. Lines are written as they are
+        read.
     concept_id : int, optional
         Only this concept's.
-    format : {"csv", "jsonl"}
-        Text cells of a CSV that a spreadsheet would run as a formula begin with an apostrophe; `unguarded`
-        takes it off. JSON Lines carry everything unchanged.
+    format : {"csv", "jsonl", "parquet", "label-studio"}
+        See `write_table`, and `storage.label_studio` for its tasks, one an item, with everybody's answers.
     log : bool
         Every answer with why its item was shown, instead of the current labels.
-    name_of : callable, optional
-        Gives an item's name, for a column of its own.
+    names_of : callable, optional
+        Gives the names of some items, for a column of its own.
+    data_of : callable, optional
+        Gives what Label Studio's tasks show of some items.
 
     Raises
     ------
     StorageError
-        `invalid` for an unknown format; what `Database.read` raises.
+        `invalid` for an unknown format, and for a log for Label Studio; what `Database.read` raises.
     """
     if format not in get_args(Format):
         raise StorageError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}", "invalid")
-    lines = _log_lines(database, concept_id) if log else _label_lines(database, concept_id)
-    if name_of is not None:
-        lines = _named(lines, name_of)
-    return _write_csv(lines, out) if format == "csv" else _write_jsonl(lines, out)
+    if format == "label-studio":
+        if log:
+            raise StorageError("Label Studio takes no log: use csv, jsonl or parquet", "invalid")
+        return write_tasks(_votes(database, concept_id), out, data_of)
+    columns: tuple[Column, ...] = LOG if log else LABELS
+    rows = _log_rows(database, concept_id) if log else label_rows(database, concept_id)
+    if names_of is not None:
+        columns, rows = with_names(columns, rows, names_of)
+    return write_table(columns, rows, out, format)
 
 
-def guarded(cell: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula."""
-    return "'" + cell if cell.startswith((*_FORMULA, "'")) else cell
+def with_names(
+    columns: Sequence[Column], rows: Iterable[Row], names_of: NamesOf
+) -> tuple[tuple[Column, ...], Iterator[Row]]:
+    """A table with the items' names in a column of their own, behind the items."""
+    place = [column.name for column in columns].index("item") + 1
+
+    def named() -> Iterator[Row]:
+        for batch in batched(rows, BATCH_ROWS):
+            names = names_of([row[place - 1] for row in batch])
+            for row, name in zip(batch, names, strict=True):
+                yield (*row[:place], name, *row[place:])
+
+    return (*columns[:place], Column("name"), *columns[place:]), named()
 
 
-def unguarded(cell: str) -> str:
-    """The text that `guarded` was given."""
-    return cell.removeprefix("'")
-
-
-def _label_lines(database: Database, concept_id: int | None) -> Iterator[dict[str, Any]]:
+def label_rows(database: Database, concept_id: int | None = None, *, by_item: bool = False) -> Iterator[Row]:
+    """The current labels in the columns of `LABELS`, by concept and item, or by item and concept."""
     query = (
         "SELECT c.name, l.item, l.label, l.status, l.yes, l.no, l.unsure, l.skip, l.last_time "
         "FROM current_labels AS l JOIN concepts AS c ON c.id = l.concept_id "
         + ("" if concept_id is None else "WHERE l.concept_id = :concept_id ")
-        + "ORDER BY l.concept_id, l.item"
+        + ("ORDER BY l.item, l.concept_id" if by_item else "ORDER BY l.concept_id, l.item")
     )
-    names = ("concept", "item", "label", "status", "yes", "no", "unsure", "skip")
+    return _rows(database, query, concept_id)
+
+
+def _votes(database: Database, concept_id: int | None) -> Iterator[Vote]:
+    """What each annotator says, by item, annotator and concept, and what was decided after all of them."""
+    query = (
+        "SELECT a.item, c.name, a.annotator, a.answer, a.purpose "
+        "FROM current_answers AS a JOIN concepts AS c ON c.id = a.concept_id "
+        + ("" if concept_id is None else "WHERE a.concept_id = :concept_id ")
+        + "ORDER BY a.item, CASE WHEN a.purpose = 'decision' THEN 1 ELSE 0 END, a.annotator, a.concept_id"
+    )
+    return (Vote(*row) for row in _rows(database, query, concept_id))
+
+
+def _rows(database: Database, query: str, concept_id: int | None) -> Iterator[Row]:
     values = {} if concept_id is None else {"concept_id": concept_id}
     with database.read() as connection:
-        for row in connection.execution_options(yield_per=2_000).execute(text(query), values):
-            yield dict(zip(names, row[:-1], strict=True)) | {"last_answered": iso(row[-1])}
+        yield from connection.execution_options(yield_per=2_000).execute(text(query), values)
 
 
-def _log_lines(database: Database, concept_id: int | None) -> Iterator[dict[str, Any]]:
-    return map(_log_line, LabelLog(database).log_rows(concept_id))
+def _log_rows(database: Database, concept_id: int | None) -> Iterator[Row]:
+    return map(_log_row, LabelLog(database).log_rows(concept_id))
 
 
-def _log_line(row: LogRow) -> dict[str, Any]:
+def _log_row(row: LogRow) -> Row:
     given, chosen = row.answer, row.selection
-    return {
-        "seq": given.seq,
-        "id": given.id,
-        "concept": row.concept,
-        "item": given.item,
-        "answer": given.answer,
-        "undoes": given.undoes,
-        "corrects": given.corrects,
-        "undone_by": row.undone_by,
-        "purpose": given.purpose,
-        "annotator": given.annotator,
-        "session_id": given.session_id,
-        "browser_time": iso(given.browser_time),
-        "server_time": iso(given.server_time),
-        "time_taken_ms": given.time_taken_ms,
-        "selection_id": given.selection_id,
-        **(_NO_SELECTION if chosen is None else {name: getattr(chosen, name) for name in _SELECTION_COLUMNS}),
-        "selected_time": None if chosen is None else iso(chosen.created),
-    }
-
-
-_SELECTION_COLUMNS = (
-    "round",
-    "why",
-    "strategy",
-    "parameters",
-    "probability",
-    "margin",
-    "selection_ms",
-    "items_scored",
-    "items_total",
-    "retrain_ms",
-    "n_labels",
-    "hyperplane_digest",
-    "trained_through",
-    "examples_through",
-    "c",
-    "class_weight",
-    "leased",
-    "pool_version",
-    "seed",
-    "accuracy",
-)
-_NO_SELECTION = dict.fromkeys(_SELECTION_COLUMNS)
-
-
-def iso(milliseconds: int) -> str:
-    """A time as ISO 8601 in UTC, to the millisecond; what no calendar holds stays a number."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
-def _named(lines: Iterable[dict[str, Any]], name_of: Callable[[int], str]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        named: dict[str, Any] = {}
-        for key, value in line.items():
-            named[key] = value
-            if key == "item":
-                named["name"] = name_of(value)
-        yield named
-
-
-def _write_csv(lines: Iterator[dict[str, Any]], out: TextIO) -> int:
-    writer = csv.writer(out)  # its line ends, those of RFC 4180, also make it quote every line end in a cell
-    number = 0
-    for number, line in enumerate(lines, start=1):
-        if number == 1:
-            writer.writerow(line)
-        writer.writerow([_cell(value) for value in line.values()])
-    return number
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return guarded(value)
-    if isinstance(value, (dict, tuple)):
-        return json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return value
-
-
-def _write_jsonl(lines: Iterator[dict[str, Any]], out: TextIO) -> int:
-    number = 0
-    for line in lines:
-        out.write(json.dumps(line, ensure_ascii=False) + "\n")
-        number += 1
-    return number
+    return (
+        given.seq,
+        given.id,
+        row.concept,
+        given.item,
+        given.answer,
+        given.undoes,
+        given.corrects,
+        row.undone_by,
+        given.purpose,
+        given.annotator,
+        given.session_id,
+        given.browser_time,
+        given.server_time,
+        given.time_taken_ms,
+        given.selection_id,
+        *(None if chosen is None else getattr(chosen, column.name) for column in _SELECTION),
+        None if chosen is None else chosen.created,
+    )

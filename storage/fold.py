@@ -2,12 +2,13 @@
 
 An annotator's answer about an item is the last one that was not undone. An item's status is what its
 annotators say together: the majority of yes and no, `tied` where both are equally many, else `unsure` or
-`skip`. Only a yes or no trains, never a tie, and never an audit's answer.
+`skip`. A decision outranks them: it is given where they disagree, and the last one not undone holds. Only a
+yes or no trains, never a tie, and never an audit's answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -19,11 +20,15 @@ from storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts,
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
+VOTES: tuple[AnswerWord, ...] = tuple(word for word in ANSWERS if word != "undo")
+
+
 class _Vote(NamedTuple):
     id: str
     annotator: str
     answer: AnswerWord
     trains: bool
+    decides: bool = False
 
 
 class Standing(NamedTuple):
@@ -39,6 +44,8 @@ class Standing(NamedTuple):
     audited : array of shape (n_audited,), int64
         Those that belong to an audit, ascending.
     counts : Counts
+    wanted : array of shape (n_wanted,), int64
+        Those that a further person is to answer; see `LabelState.wanted`. Empty unless asked for.
     """
 
     labels: Labels
@@ -46,6 +53,7 @@ class Standing(NamedTuple):
     skipped: NDArray[np.int64]
     audited: NDArray[np.int64]
     counts: Counts
+    wanted: NDArray[np.int64]
 
 
 class LabelState:
@@ -96,7 +104,8 @@ class LabelState:
             item = self._take_back(answer)
         else:
             item = answer.item
-            vote = _Vote(answer.id, answer.annotator, answer.answer, answer.purpose == "train")
+            trains, decides = answer.purpose != "audit", answer.purpose == "decision"
+            vote = _Vote(answer.id, answer.annotator, answer.answer, trains, decides)
             self._votes.setdefault(item, []).append(vote)
             self._item_of[answer.id] = item
         self._settle(item)
@@ -145,8 +154,27 @@ class LabelState:
         return self._status.get(item)
 
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
-        """Each annotator's answer about the item."""
-        return {vote.annotator: vote.answer for vote in self._votes.get(item, ())}
+        """Each annotator's answer about the item, without decisions."""
+        return {vote.annotator: vote.answer for vote in self._votes.get(item, ()) if not vote.decides}
+
+    def decision(self, item: int) -> AnswerWord | None:
+        """What the annotators' disagreement about the item was decided to be; None without a decision."""
+        decision = _decision(self._votes.get(item, ()))
+        return decision.answer if decision else None
+
+    def wanted(self, persons: int, annotator: str) -> NDArray[np.int64]:
+        """Items that fewer than so many `persons` have answered, and not this annotator: ascending.
+
+        Without those that nobody has answered, or all have skipped, and those that are decided.
+        """
+        found = []
+        for item, votes in self._votes.items():
+            said = {vote.annotator: vote.answer for vote in votes}
+            labeled = sum(word != "skip" for word in said.values())
+            is_decided = any(vote.decides for vote in votes)
+            if annotator not in said and 0 < labeled < persons and not is_decided:
+                found.append(item)
+        return _frozen(np.array(sorted(found), dtype=np.int64))
 
     def is_audited(self, item: int) -> bool:
         """Whether an answer of an audit is in force about the item: then none about it may train."""
@@ -156,19 +184,26 @@ class LabelState:
         """Whether the answer is in the log and was not undone (a later one may have replaced it)."""
         return answer_id in self._item_of
 
-    def standing(self) -> Standing:
-        """All that a selection depends on, as of `seq`."""
+    def standing(self, annotator: str = "", persons: int = 1) -> Standing:
+        """All that a selection for the annotator depends on, where an item is for so many `persons`."""
         return Standing(
-            self.labels(), self.answered_items(), self.skipped_items(), self.audited_items(), self.counts
+            self.labels(),
+            self.answered_items(),
+            self.skipped_items(),
+            self.audited_items(),
+            self.counts,
+            self.wanted(persons, annotator) if persons > 1 else _NONE,
         )
 
-    def supposing(self, item: int, annotator: str, answer: AnswerWord, *, trains: bool = True) -> Standing:
+    def supposing(
+        self, item: int, annotator: str, answer: AnswerWord, *, trains: bool = True, persons: int = 1
+    ) -> Standing:
         """The same, if the annotator's next answer were this one, about this item."""
         votes, labels, answered = self._votes.get(item), self._labels, self._answered
         self._votes[item] = [*(votes or ()), _Vote("", annotator, answer, trains)]
         self._labels = None
         self._settle(item)
-        supposed = self.standing()
+        supposed = self.standing(annotator, persons)
         if votes is None:
             del self._votes[item]
         else:
@@ -200,7 +235,7 @@ class LabelState:
         if len(votes) == 1:
             status, label = _ALONE[votes[0].answer, votes[0].trains]
         else:
-            status, label = _tally({vote.annotator: vote for vote in votes}.values())
+            status, label = _together(votes)
         if any(not vote.trains for vote in votes):
             self._audited.add(item)
         else:
@@ -222,32 +257,48 @@ class LabelState:
             self._label[item] = label
 
 
+def _together(votes: Sequence[_Vote]) -> tuple[Status | None, bool | None]:
+    """As `_tally`, of all answers in force about an item, in the log's order."""
+    decision = _decision(votes)
+    if decision is None:
+        return _tally({vote.annotator: vote for vote in votes}.values())
+    last = {vote.annotator: vote for vote in votes if not vote.decides}
+    return _tally([decision._replace(trains=all(vote.trains for vote in last.values()))])
+
+
+def _decision(votes: Sequence[_Vote]) -> _Vote | None:
+    return next((vote for vote in reversed(votes) if vote.decides), None)
+
+
 def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
     """The status of an item and the label that trains, from one vote an annotator."""
-    balance = train_balance = 0
-    words: set[AnswerWord] = set()
+    said = dict.fromkeys(VOTES, 0)
+    balance = 0
     for vote in votes:
-        words.add(vote.answer)
-        step = _STEP.get(vote.answer, 0)
-        balance += step
-        train_balance += step if vote.trains else 0
-    label = None if train_balance == 0 else train_balance > 0
-    if balance:
-        return ("yes" if balance > 0 else "no"), label
-    if "yes" in words:
-        return "tied", label
-    if "unsure" in words:
-        return "unsure", label
-    return ("skip" if words else None), label
+        said[vote.answer] += 1
+        if vote.trains:
+            balance += (vote.answer == "yes") - (vote.answer == "no")
+    return status_of(**said), None if balance == 0 else balance > 0
 
 
-_STEP: dict[AnswerWord, int] = {"yes": 1, "no": -1}
+def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> Status | None:
+    """What so many annotators say of an item together; None where nobody says anything."""
+    if yes != no:
+        return "yes" if yes > no else "no"
+    if yes:
+        return "tied"
+    if unsure:
+        return "unsure"
+    return "skip" if skip else None
+
+
 # By far the most items have one vote.
-_ALONE = {
-    (word, trains): _tally([_Vote("", "", word, trains)]) for word in ANSWERS for trains in (False, True)
-}
+_ALONE = {(word, trains): _tally([_Vote("", "", word, trains)]) for word in VOTES for trains in (False, True)}
 
 
 def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
     array.flags.writeable = False
     return array
+
+
+_NONE = _frozen(np.empty(0, dtype=np.int64))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Select, and_, delete, func, insert, select, update
+from sqlalchemy import Select, and_, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import aliased
 
 from storage import rows
@@ -32,6 +35,11 @@ FORESEEN = 1_000
 
 A browser may show one long after it was sent: the answer before it waits for the server to be back.
 """
+
+AHEAD = 32
+"""Of a session's foreseen selections, those that may follow what is in view are among its last."""
+
+_events = logging.getLogger("marginalia.answers")
 
 _PAGE = 2_000  # rows a query: a log is read in short transactions, however long it is
 
@@ -202,15 +210,36 @@ class LabelLog:
         found = self._all(query.order_by(Selection.seq.desc()).limit(1))
         return float(found[0][0]) if found else None
 
+    def last_shown(self) -> SelectionRecord | None:
+        """The newest selection of all sessions, None if there is none."""
+        found = self._all(_selections().order_by(Selection.seq.desc()).limit(1))
+        return rows.selection(found[0]) if found else None
+
+    def in_hand(self, since: int) -> list[SelectionRecord]:
+        """What sessions that began a round since then had in view, unanswered, and ahead of that."""
+        last: Any = (
+            select(Selection.session_id, func.max(Selection.round))
+            .where(Selection.created >= since)
+            .group_by(Selection.session_id)
+        )
+        found: list[SelectionRecord] = []
+        for session, number in self._all(last):
+            own = _selections().where(Selection.session_id == session, Selection.round == number)
+            shown = [rows.selection(row) for row in self._all(own)]
+            names = {record.id for record in shown}
+            ahead = select(Foreseen.selection).where(Foreseen.session_id == session)
+            newest = self._all(ahead.order_by(Foreseen.seq.desc()).limit(AHEAD))
+            found += [record for record in shown if not self.is_answered(record.id)]
+            found += [
+                record
+                for record in (rows.foreseen(row[0]) for row in newest)
+                if record.parameters.get("supposed", {}).get("selection") in names
+            ]
+        return found
+
     def is_answered(self, selection_id: str) -> bool:
         """Whether an answer that was not undone refers to the selection."""
-        undo = aliased(Answer)
-        query = (
-            select(Answer.seq)
-            .outerjoin(undo, undo.undoes == Answer.id)
-            .where(Answer.selection_id == selection_id, Answer.answer != "undo", undo.seq.is_(None))
-        )
-        return bool(self._all(query.limit(1)))
+        return bool(self._all(_answers_to(), selection=selection_id))
 
     def selections(
         self,
@@ -255,8 +284,12 @@ class LabelLog:
         """
         if not answers and not shown:
             return AppendResult((), (), ())
+        began = time.perf_counter()
         with self.database.write() as connection:
-            return append(connection, answers, self._clock(), shown)
+            result = append(connection, answers, self._clock(), shown)
+        if _events.isEnabledFor(logging.INFO):
+            _tell_of(answers, result, round(1000 * (time.perf_counter() - began), 1))
+        return result
 
     def position(self) -> int:
         """The `seq` of the last answer of any concept, 0 if there is none."""
@@ -302,14 +335,7 @@ class LabelLog:
 
         A correction stands in the place of the answer that it corrects. Reads only the log's end.
         """
-        undo, replaced = aliased(Answer), aliased(Answer)
-        query = (
-            select(*rows.columns(Answer), replaced.seq)
-            .outerjoin(undo, undo.undoes == Answer.id)
-            .outerjoin(replaced, replaced.undoes == Answer.corrects)
-            .where(Answer.concept_id == concept_id, Answer.answer != "undo", undo.seq.is_(None))
-            .order_by(Answer.seq.desc())
-        )
+        query = _in_force().where(Answer.concept_id == concept_id)
         if session_id is not None:
             query = query.where(Answer.session_id == session_id)
         if annotator is not None:
@@ -368,10 +394,43 @@ class LabelLog:
                 return
             after = page[-1][0]
 
-    def _all(self, query: Select[Any]) -> Sequence[Sequence[Any]]:
+    def _all(self, query: Select[Any], **values: object) -> Sequence[Sequence[Any]]:
         with self.database.read() as connection:
-            return connection.execute(query).all()
+            return connection.execute(query, values).all()
 
 
+def _tell_of(answers: Sequence[AnswerRecord], result: AppendResult, milliseconds: float) -> None:
+    """How many answers were stored, for whoever follows the server's events; not what they say."""
+    told = {"sessions": sorted({str(answer.session_id)[:64] for answer in answers}), "ms": milliseconds}
+    stored = {"stored": len(result.accepted), "known": len(result.known)}
+    _events.info("answers", extra={"told": told | stored})
+
+
+@cache
 def _selections() -> Select[Any]:
     return select(*rows.columns(Selection))
+
+
+@cache
+def _answers_to() -> Select[Any]:
+    """One answer to a `selection` that was not undone. To make this anew takes longer than to ask it."""
+    undo = aliased(Answer)
+    return (
+        select(Answer.seq)
+        .outerjoin(undo, undo.undoes == Answer.id)
+        .where(Answer.selection_id == bindparam("selection"), Answer.answer != "undo", undo.seq.is_(None))
+        .limit(1)
+    )
+
+
+@cache
+def _in_force() -> Select[Any]:
+    """Answers that were not undone, newest first; beside each, where it corrects one, that one's undo."""
+    undo, replaced = aliased(Answer), aliased(Answer)
+    return (
+        select(*rows.columns(Answer), replaced.seq)
+        .outerjoin(undo, undo.undoes == Answer.id)
+        .outerjoin(replaced, replaced.undoes == Answer.corrects)
+        .where(Answer.answer != "undo", undo.seq.is_(None))
+        .order_by(Answer.seq.desc())
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 # The newest migration's number. Numbers only grow: a higher one was written by a newer program.
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 SCRIPTS = Path(__file__).parent / "migrations"
 
 # Alembic keeps the migration that is running in module globals.
@@ -28,8 +28,8 @@ def version_of(connection: Connection) -> str | None:
     return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none() or "")
 
 
-def upgrade(connection: Connection) -> None:
-    """Bring the database to the newest schema, inside the connection's open transaction."""
+def upgrade(connection: Connection, version: str = "head") -> None:
+    """Bring the database to the newest schema, or to `version`, inside the connection's open transaction."""
     from alembic import command
     from alembic.config import Config
 
@@ -37,4 +37,4 @@ def upgrade(connection: Connection) -> None:
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")
     with _alembic:
-        command.upgrade(config, "head")
+        command.upgrade(config, version)

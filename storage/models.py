@@ -67,7 +67,7 @@ class Concept(Base):
         CheckConstraint("class_weight IN ('balanced')", name="class_weight"),
     )
 
-    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    id: Mapped[int] = mapped_column(_Seq, primary_key=True)
     name: Mapped[str] = mapped_column(_Name, unique=True)
     question: Mapped[str] = mapped_column(String(MAX_QUESTION))
     guideline: Mapped[str] = mapped_column(Text)
@@ -182,6 +182,40 @@ class Foreseen(Base):
     id: Mapped[str] = mapped_column(_Id)
     session_id: Mapped[str] = mapped_column(ForeignKey("sessions.id"))
     selection: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class PredictionSet(Base):
+    """What another model says of items, for a concept: no labels, no log (a new file replaces it)."""
+
+    __tablename__ = "prediction_sets"
+    __table_args__ = (
+        CheckConstraint("length(model) > 0", name="model"),
+        UniqueConstraint("concept_id", "model"),
+    )
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"))
+    model: Mapped[str] = mapped_column(_Name)
+    file: Mapped[str] = mapped_column(Text)
+    digest: Mapped[str] = mapped_column(String(64))
+    created: Mapped[int] = mapped_column(BigInteger)
+
+
+class Prediction(Base):
+    """A model's score or class of an item."""
+
+    __tablename__ = "predictions"
+    __table_args__ = (
+        CheckConstraint("item >= 0", name="item"),
+        CheckConstraint("label IN ('yes', 'no')", name="label"),
+        CheckConstraint("score IS NOT NULL OR label IS NOT NULL", name="says"),
+        {"sqlite_with_rowid": False},
+    )
+
+    set_id: Mapped[int] = mapped_column(ForeignKey("prediction_sets.id"), primary_key=True)
+    item: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    score: Mapped[float | None] = mapped_column(Float)
+    label: Mapped[str | None] = mapped_column(String(10))
 
 
 class Answer(Base):

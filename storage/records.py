@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 AnswerWord = Literal["yes", "no", "unsure", "skip", "undo"]
-Why = Literal["strategy", "random-start", "example", "undo", "audit", "skipped-again", "search"]
-Purpose = Literal["train", "audit"]
+Why = Literal[
+    "strategy", "random-start", "example", "undo", "audit", "skipped-again", "search", "overlap", "similar"
+]
+Purpose = Literal["train", "audit", "decision", "import"]
 Status = Literal["yes", "no", "tied", "unsure", "skip"]
 ClassWeight = Literal["balanced"]
 RefusalKind = Literal[
@@ -125,7 +127,9 @@ class AnswerRecord:
     """One answer as the browser gave it; `id` was born there. `seq` and `server_time` are set by the log.
 
     An undo names in `undoes` the answer that it takes back, and repeats that answer's item. A correction
-    names in `corrects` the answer that it replaces. Answers with purpose "audit" never train.
+    names in `corrects` the answer that it replaces. Answers with purpose "audit" never train; one with
+    purpose "decision" settles what annotators disagree on, and is no vote; those with purpose "import" came
+    from a file, of another program perhaps, and train like others.
     """
 
     id: str

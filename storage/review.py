@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,12 @@ STATUS_CODES: dict[Status, int] = {status: code for code, status in enumerate(ST
 UNKNOWN = -1
 """Stands in the column `Answers.taken` where nobody knows how long the answer took."""
 
+DECIDED = -2
+"""Stands for the annotator of decisions: whoever decides last takes the place of who did before."""
+
 Column = NDArray[np.int64]
 
-_READ = (
+_READ: tuple[Any, ...] = (
     Answer.seq,
     Answer.id,
     Answer.item,
@@ -41,6 +44,7 @@ _READ = (
     Answer.annotator,
     Answer.browser_time,
     Answer.time_taken_ms,
+    Answer.purpose,
 )
 _PAGE = 10_000
 
@@ -56,7 +60,7 @@ class Items:
     status : array of shape (n_items,), int64
         By `STATUS_CODES`.
     is_contested : array of shape (n_items,), bool
-        Whether one annotator says yes and another one no.
+        Whether one annotator says yes and another one no, and nobody has decided.
     last : array of shape (n_items,), int64
         The `seq` of the newest answer in force.
     """
@@ -79,9 +83,9 @@ class Answers:
         Place in `annotators`.
     word : array of shape (n_answers,), int64
         The answer, by `CODES`.
-    is_correction, in_force : arrays of shape (n_answers,), bool
-        Whether the answer corrects another; whether it is what its annotator says of its item now: the last
-        answer that was not undone.
+    is_correction, is_decision, in_force : arrays of shape (n_answers,), bool
+        Whether the answer corrects another; whether it decides what annotators disagree on; whether it is
+        what its annotator says of its item now, or what is decided now: the last that was not undone.
     ids : sequence of str
         The answers' ids.
     annotators : sequence of str
@@ -95,6 +99,7 @@ class Answers:
     annotator: Column
     word: Column
     is_correction: NDArray[np.bool_]
+    is_decision: NDArray[np.bool_]
     in_force: NDArray[np.bool_]
     ids: list[str]
     annotators: list[str]
@@ -106,14 +111,27 @@ class Answers:
         """The rows about an item, oldest first."""
         return np.flatnonzero(self.item == item)
 
+    def by(self, annotator: str) -> Answers:
+        """The annotator's own, as if nobody else had answered, or decided."""
+        number = self.annotators.index(annotator) if annotator in self.annotators else -1
+        rows = np.flatnonzero((self.annotator == number) & ~self.is_decision)
+        own: dict[str, Any] = {"ids": [self.ids[row] for row in rows]}
+        for name, column in vars(self).items():
+            if isinstance(column, np.ndarray):
+                own[name] = column[rows]
+        return replace(self, **own)
+
     @cached_property
     def items(self) -> Items:
         """The answers in force, item by item."""
         rows = np.flatnonzero(self.in_force)
         item, place = np.unique(self.item[rows], return_inverse=True)
-        word = self.word[rows]
+        word, decides = self.word[rows], self.is_decision[rows]
+        is_decided = np.bincount(place[decides], minlength=len(item)) > 0
+        counts = ~is_decided[place] | decides
         yes, no, unsure = (
-            np.bincount(place[word == CODES[name]], minlength=len(item)) for name in ("yes", "no", "unsure")
+            np.bincount(place[counts & (word == CODES[name])], minlength=len(item))
+            for name in ("yes", "no", "unsure")
         )
         status = np.select(
             [yes > no, no > yes, yes > 0, unsure > 0],
@@ -138,6 +156,7 @@ class AnswerTable:
         self.seq = 0
         self._numbers = {name: array("q") for name in ("seq", "item", "time", "taken", "annotator", "word")}
         self._is_correction = bytearray()
+        self._is_decision = bytearray()
         self._in_force = bytearray()
         self._ids: list[str] = []
         self._annotators: dict[str, int] = {}
@@ -162,7 +181,16 @@ class AnswerTable:
             if a.seq > self.seq:
                 taken = a.time_taken_ms
                 self._append(
-                    a.seq, a.id, a.item, a.answer, a.undoes, a.corrects, a.annotator, a.browser_time, taken
+                    a.seq,
+                    a.id,
+                    a.item,
+                    a.answer,
+                    a.undoes,
+                    a.corrects,
+                    a.annotator,
+                    a.browser_time,
+                    taken,
+                    a.purpose,
                 )
         return self
 
@@ -172,6 +200,7 @@ class AnswerTable:
             self._answers = Answers(
                 **{name: np.frombuffer(bytes(column), np.int64) for name, column in self._numbers.items()},
                 is_correction=np.frombuffer(bytes(self._is_correction), np.bool_),
+                is_decision=np.frombuffer(bytes(self._is_decision), np.bool_),
                 in_force=np.frombuffer(bytes(self._in_force), np.bool_),
                 ids=self._ids[:],
                 annotators=list(self._annotators),
@@ -198,23 +227,27 @@ class AnswerTable:
         annotator: str,
         time: int,
         taken: int | None,
+        purpose: str,
     ) -> None:
         row, who = len(self._ids), self._annotators.setdefault(annotator, len(self._annotators))
         values = (seq, item, time, UNKNOWN if taken is None else taken, who, CODES[word])
         for column, value in zip(self._numbers.values(), values, strict=True):
             column.append(value)
         self._is_correction.append(corrects is not None)
+        undone = None if undoes is None else self._row_of[undoes]
+        decides = purpose == "decision" if undone is None else bool(self._is_decision[undone])
+        self._is_decision.append(decides)
         self._in_force.append(undoes is None)
         self._ids.append(answer_id)
         self._row_of[answer_id] = row
         self.seq, self._answers = seq, None
-        place = self._standing.setdefault((item, who), [])
+        place = self._standing.setdefault((item, DECIDED if decides else who), [])
         if place:
             self._in_force[place[-1]] = False
-        if undoes is None:
+        if undone is None:
             place.append(row)
         else:
-            place.remove(self._row_of[undoes])
+            place.remove(undone)
             if place:
                 self._in_force[place[-1]] = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,6 +28,11 @@ def columns(model: type[Base]) -> list[Column[Any]]:
 def now_ms() -> int:
     """Milliseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000_000
+
+
+def json_text(value: object) -> str:
+    """JSON as every database stores it: the same value, the same text."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 _ANSWER = [column.name for column in columns(Answer)]

@@ -5,7 +5,6 @@ Another database engine gets a room like this one; nothing else in `storage` nam
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from contextlib import closing
@@ -15,8 +14,12 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import QueuePool
 
+from storage import rows
 from storage.errors import StorageError
 
+Error = sqlite3.Error
+BROKEN = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a file may raise: what SQLite says of a damaged one need not be text."""
 APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: whose database this is
 WRITE = "marginalia_write"  # the execution option of a connection that is going to write
 
@@ -26,8 +29,9 @@ def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
     made = create_engine(
         "sqlite://",
         creator=lambda: connect(path, read_only=read_only, busy_timeout=busy_timeout),
-        json_serializer=_json,
+        json_serializer=rows.json_text,
         poolclass=QueuePool,
+        hide_parameters=True,  # what people said is in no error's text
         pool_size=8,
         max_overflow=24,
     )
@@ -52,10 +56,6 @@ def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
     return made
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def explain(error: BaseException, path: Path, busy_timeout: float = 0.0) -> StorageError:
     """Say in one sentence what an error of SQLite means for the database at `path`."""
     code = getattr(error, "sqlite_errorcode", None)
@@ -75,13 +75,18 @@ def explain(error: BaseException, path: Path, busy_timeout: float = 0.0) -> Stor
         return StorageError(f"{path} is read-only; labels need a database that can be written", "read-only")
     if primary == sqlite3.SQLITE_NOTADB:
         return StorageError(f"{path} is not a label database", "not-a-database")
-    if primary == sqlite3.SQLITE_CORRUPT:
-        return StorageError(f"{path} is damaged ({error}); restore it from a backup", "corrupt")
+    if primary == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeDecodeError):
+        return StorageError(f"{path} is damaged ({_said(error)}); restore it from a backup", "corrupt")
     if primary == sqlite3.SQLITE_CANTOPEN:
         return unopenable(path)
     if primary == sqlite3.SQLITE_CONSTRAINT:
-        return StorageError(f"{path} refuses the row: {error}", "invalid")
-    return StorageError(f"{path}: {error}", "other")
+        return StorageError(f"{path} refuses the row: {_said(error)}", "invalid")
+    return StorageError(f"{path}: {_said(error)}", "other")
+
+
+def _said(error: object) -> str:
+    """What SQLite says, on one line; it repeats whole statements."""
+    return " ".join(str(error).split())[:300]
 
 
 def unopenable(path: Path) -> StorageError:
@@ -122,7 +127,7 @@ def check_owner(path: Path) -> None:
         with closing(connect(path, read_only=True)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error as error:
+    except BROKEN as error:
         raise explain(error, path) from error
     if application not in (0, APPLICATION_ID):
         raise StorageError(f"{path} is the database of another program", "not-a-database")
@@ -175,7 +180,7 @@ def damage(path: Path, *, quick: bool = False) -> str | None:
     with closing(connect(path, read_only=True)) as connection:
         rows = connection.execute("PRAGMA quick_check" if quick else "PRAGMA integrity_check").fetchall()
         if rows != [("ok",)]:
-            return "; ".join(str(row[0]) for row in rows[:3])
+            return _said("; ".join(str(row[0]) for row in rows[:3]))
         orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
     return f"{len(orphans)} rows refer to rows that are missing" if orphans else None
 
@@ -197,19 +202,36 @@ def check_writable(path: Path) -> None:
         )
 
 
-def fold_journal(connection: Connection) -> None:
+def fold_journal(path: Path) -> None:
     """Move all of the write-ahead log into the file, so that it is complete by itself.
 
     Raises
     ------
-    sqlite3.Error
-        If the disk is full; the log is still there then.
+    StorageError
+        `full`, ...; the log is still there then.
     """
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy:
-        raise sqlite3.OperationalError("the write-ahead log is in use")
+    try:
+        with closing(connect(path, read_only=False)) as connection:
+            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise sqlite3.OperationalError("the write-ahead log is in use")
+    except BROKEN as error:
+        raise explain(error, path) from error
+
+
+def leave_journal(path: Path) -> None:
+    """Make it one file that is complete by itself, wherever it is carried.
+
+    Raises
+    ------
+    StorageError
+        `full`, ...
+    """
+    try:
+        with closing(connect(path, read_only=False)) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")
+    except BROKEN as error:
+        raise explain(error, path) from error
 
 
 def before_migration(connection: Connection) -> None:

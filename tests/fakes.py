@@ -12,6 +12,8 @@ from PIL import Image
 from core.errors import InputError
 from core.sources import KINDS
 from core.sources.base import Problem, Source
+from core.sources.texts import VOCABULARY_FILE, Texts, UnreadableTextError
+from core.sources.vocabulary import Vocabulary
 
 
 class FakeSource(Source):
@@ -163,3 +165,85 @@ def _uniform(counters: np.ndarray, key: np.uint64) -> np.ndarray:
         z = (z + key) * np.uint64(0xD6E8FEB86659FD93)
         z ^= z >> np.uint64(32)
     return (z >> np.uint64(11)).astype(np.float64) / 2**53
+
+
+class FakeTexts(Texts):
+    """A source of made-up texts, whose words depend on their class; item i is a function of i alone.
+
+    Parameters
+    ----------
+    n_items : int
+    held_out, unreadable, empty : sequences of ids
+    vocabulary : Vocabulary, optional
+        That of an earlier source.
+    """
+
+    kind: ClassVar[str] = "fake-texts"
+    title = "Made-up texts"
+    classes = ("no", "yes")
+
+    def __init__(
+        self,
+        n_items: int,
+        *,
+        held_out: Sequence[int] = (),
+        unreadable: Sequence[int] = (),
+        empty: Sequence[int] = (),
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        self.n_items = n_items
+        self._held_out = np.unique(np.asarray(held_out, dtype=np.int64))
+        self._unreadable = set(unreadable)
+        self._empty = set(empty)
+        self._saved = vocabulary
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "n_items": self.n_items,
+            "held_out": self._held_out.tolist(),
+            "unreadable": sorted(self._unreadable),
+            "empty": sorted(self._empty),
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None = None) -> FakeTexts:
+        words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)
+        arguments = {key: value for key, value in spec.items() if key != "kind"}
+        return cls(arguments.pop("n_items"), **arguments, vocabulary=words)
+
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
+        return self if folder is None else self._with(self.from_spec(spec, folder).vocabulary)
+
+    def read(self, item: int) -> str:
+        if item in self._unreadable:
+            raise UnreadableTextError("made unreadable by the test")
+        if item in self._empty:
+            return ""
+        rng = np.random.default_rng(item)
+        topic = [f"{self.classes[item % 2]}{number}" for number in rng.integers(0, 20, 6)]
+        return " ".join([*topic, *(f"word{number}" for number in rng.zipf(1.3, 40) % 1000)])
+
+    def truth(self, items: np.ndarray) -> np.ndarray:
+        return (self.check_items(items) % 2).astype(np.int16)
+
+    def held_out(self) -> np.ndarray:
+        return self._held_out
+
+    def name(self, item: int) -> str:
+        return f"text {item}"
+
+    def _with(self, words: Vocabulary) -> FakeTexts:
+        return FakeTexts(
+            self.n_items,
+            held_out=self._held_out,
+            unreadable=sorted(self._unreadable),
+            empty=sorted(self._empty),
+            vocabulary=words,
+        )
+
+
+KINDS[FakeTexts.kind] = FakeTexts

@@ -34,6 +34,15 @@ def heavy_tailed_pool(n: int, d: int, *, seed: int = 0) -> ArrayPool:
     return ArrayPool(X, ids=3 + 2 * np.arange(n))
 
 
+def uneven_pool(n: int, d: int, *, seed: int = 0) -> ArrayPool:
+    """Wide leading directions; in the others one row of fifty is three times as wide as the rest."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.linspace(1.5, 0.4, d)
+    X[::50, 64:] *= 3
+    X[:, 0] += 3 * np.sqrt(d)  # or unit norms would undo that
+    return ArrayPool(X, ids=3 + 2 * np.arange(n))
+
+
 def features(pool: ArrayPool) -> NDArray[np.float64]:
     """All rows of the pool."""
     return pool.rows(np.arange(len(pool))).astype(np.float64)

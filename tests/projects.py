@@ -64,11 +64,13 @@ def truth_word(project: Project, item: int, positive: str = "7") -> str:
 
 
 def label(session: LabelingSession, n: int) -> dict[str, Any]:
-    """Answer n items truly; returns the last card."""
-    card = session.card()
+    """Answer n items truly; returns the card after that, and looks ahead from there only."""
     for _ in range(n):
-        card = session.submit([answer(card, truth_word(session.project, card["item"]["id"]))])
-    return card
+        shown = session.in_view()
+        assert shown is not None
+        item = {"item": {"id": shown.item, "selection": shown.id}}
+        session.store([answer(item, truth_word(session.project, shown.item))])
+    return session.card()
 
 
 def label_with_memory(session: LabelingSession, n: int) -> None:

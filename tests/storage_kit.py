@@ -22,6 +22,9 @@ from storage import (
     new_id,
 )
 
+ENGINES = ("sqlite", "postgresql")
+"""Which databases the storage tests run on."""
+
 
 @dataclass
 class Annotator:

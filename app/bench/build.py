@@ -83,8 +83,8 @@ def _build(source: Source, path: Path, threads: int | None) -> dict[str, Any]:
 
 
 def gist_speed(source: Source) -> float | None:
-    """Images a second of GIST alone on two threads, the images being in memory; None for embeddings."""
-    if source.n_features is not None:
+    """Images a second of GIST alone on two threads, the images being in memory; None for other features."""
+    if source.n_features is not None or source.extractor != "gist":
         return None
     items = np.arange(min(len(source), GIST_CHUNK * GIST_CHUNKS), dtype=np.int64)
     grey, _ = source.grey(items)

@@ -23,7 +23,7 @@ COLUMNS = 3
 REFERENCE_LINE = "random rows, as many as can be scored in that time"
 
 # The glyphs and dashes of the page, so that no colour stands alone.
-_MARKERS = {
+MARKERS = {
     "margin-index": (4, 1, 0),
     "random": "o",
     "subsample": "s",
@@ -33,8 +33,8 @@ _MARKERS = {
     "bh-hash": "D",
     "likely-positive": "P",
 }
-_DASHES = {"random": ":", "subsample": "--", "h-hash": "--"}
-_OTHERS = "h"
+DASHES = {"random": ":", "subsample": "--", "h-hash": "--"}
+OTHERS = "h"
 _INK, _SECOND, _LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
 _OFFSETS = [(dx, dy) for dy in (0, 10, -10, 20, -20, 30, -30) for dx in (8, -8, 0)]
 """Where a label may stand beside a point, in points of type, the nearest first."""
@@ -152,9 +152,9 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
             x,
             y,
             color=colour,
-            linestyle=_DASHES.get(name, "-"),
+            linestyle=DASHES.get(name, "-"),
             linewidth=1.4,
-            marker=_MARKERS.get(name, _OTHERS),
+            marker=MARKERS.get(name, OTHERS),
             markersize=9 if name == "margin-index" else 6,
             markerfacecolor="none" if name == "random" else colour,
             zorder=3,

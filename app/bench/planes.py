@@ -12,13 +12,23 @@ from core.errors import InputError
 from core.experiment.corpus import Corpus
 from core.learner import is_positive
 from core.pool import Pool
+from core.selection import strategy_from
 
 SHOWN_ROWS = 10_000
 """Items, evenly spaced, that the table's wᵀx are of."""
 
 
 def make_corpus(
-    pool: Pool, out: Path, *, singles: int, sessions: int, rounds: int, noise: float, seed: int
+    pool: Pool,
+    out: Path,
+    *,
+    singles: int,
+    sessions: int,
+    rounds: int,
+    word: str,
+    before: int,
+    noise: float,
+    seed: int,
 ) -> Corpus:
     """Make a corpus with a progress bar, save it as the file `out`, and say what it holds.
 
@@ -33,6 +43,7 @@ def make_corpus(
         raise InputError("--singles and --sessions are both 0: there is nothing to make")
     if not out.resolve().parent.is_dir():
         raise InputError(f"--out must be a file in a folder that there is, got {out}")
+    strategy = strategy_from(word).fit(pool) if sessions else None
     click.echo(f"{pool.title}: {len(pool):,} items, {len(pool.classes)} classes.")
     with click.progressbar(length=1, label="Training", show_pos=True) as bar:
 
@@ -40,7 +51,17 @@ def make_corpus(
             bar.length = of
             bar.update(done - bar.pos)
 
-        corpus = Corpus.make(pool, singles, sessions, rounds, noise=noise, seed=seed, progress=show)
+        corpus = Corpus.make(
+            pool,
+            singles,
+            sessions,
+            rounds,
+            strategy=strategy,
+            n_before=before,
+            noise=noise,
+            seed=seed,
+            progress=show,
+        )
     corpus.save(out)
     show_corpus(corpus, pool)
     click.echo(f"{len(corpus.planes):,} hyperplanes in {out}, {bytes_in_words(out.stat().st_size)}.")

@@ -27,9 +27,6 @@ from core.experiment.planes import Plane
 from core.experiment.rank import BruteForce, margins_of
 from core.pool import Pool
 
-WARM_UP = 3
-"""Hyperplanes that are asked before anything is timed."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -45,6 +42,8 @@ class Plan:
         Hyperplanes of each setting, at most.
     threads : int
         That BLAS may use in one call.
+    warm_up : int
+        Hyperplanes that are asked before anything is timed.
     cold : bool
         Whether sessions remember nothing.
     indexes : Path or None
@@ -57,6 +56,7 @@ class Plan:
     sizes: Sequence[int]
     queries: int = 40
     threads: int = 1
+    warm_up: int = 3
     cold: bool = False
     indexes: Path | None = None
     seed: int = 0
@@ -106,7 +106,7 @@ def _measure_size(
     pool: Pool, settings: dict[str, list[Plane]], plan: Plan, done: Callable[[list[Row]], None]
 ) -> list[Row]:
     taking_part = contenders(plan.words, pool, plan.indexes, plan.seed)
-    _warm_up(pool, taking_part, next(iter(settings.values()))[:WARM_UP])
+    _warm_up(pool, taking_part, next(iter(settings.values()))[: plan.warm_up])
     rows: list[Row] = []
 
     def tell(results: Results) -> None:
@@ -116,6 +116,7 @@ def _measure_size(
                 "items": len(pool),
                 "dim": pool.n_features,
                 "threads": plan.threads,
+                "warm_up": plan.warm_up,
                 "cold": plan.cold,
                 "fit_seconds": contender.fit_seconds,
                 **results.row(contender.word, plan.seed),

@@ -7,12 +7,7 @@ Afterwards the label database is read.
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,20 +17,18 @@ from typing import Any
 import click
 import numpy as np
 
-from app.bench.annotator import MODES, N_PATIENT, PATIENCE_MS, Annotator, Mode, Press, Truth
+from app.bench.annotator import MODES, N_PATIENT, PATIENCE_MS, Annotator, Mode, Press
 from app.bench.browser import chromium
 from app.bench.outcome import fate, looking_ahead, waits
+from app.bench.projects import class_asked_for, make_project, truth_of
+from app.bench.serving import Server
+from app.people import SOMEBODY
 from app.pictures import Pictures
 from app.project_file import LABELS_FILE
-from app.service import LabelingSession
-from app.workspace import NewProject, Workspace
 from core.errors import InputError
-from core.learner import Labels, is_positive, learn
 from core.pool import Pool
-from core.selection import make_strategy, strategy_from
-from storage import AnswerRecord, Concepts, Database, LabelLog, new_id
-
-START_SECONDS = 180
+from core.selection import strategy_from
+from storage import Concepts, Database, LabelLog
 
 SPARE = 200
 """Items that must be left: bursts and grids come to some more answers than asked for."""
@@ -84,11 +77,19 @@ def measure_ui(pool: Pool, plan: Plan, folder: Path | None, done: Callable[[dict
     with tempfile.TemporaryDirectory(prefix="marginalia-") as temporary, chromium() as browser:
         for mode in plan.modes:
             project = (folder or Path(temporary)) / mode
-            _make_project(pool, project, positive, plan)
+            make_project(
+                pool,
+                project,
+                positive,
+                n_labels=plan.n_labels,
+                annotator=SOMEBODY,
+                strategy=plan.strategy,
+                seed=plan.seed,
+            )
             click.echo(f"{mode}: {len(pool):,} items, {plan.n_labels:,} labels; waiting for the index.")
             with _served(project) as url, _patience(mode):
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
-                annotator = Annotator(page, mode, _truth(pool, positive), plan.pace)
+                annotator = Annotator(page, mode, truth_of(pool, positive), plan.pace)
                 annotator.open(url)
                 presses = annotator.label(plan.n_answers)
                 n_patient = min(N_PATIENT, plan.n_answers) if mode == "paced" else 0
@@ -101,10 +102,7 @@ def measure_ui(pool: Pool, plan: Plan, folder: Path | None, done: Callable[[dict
 
 def _check(pool: Pool, plan: Plan, folder: Path | None) -> str:
     """The class that is asked for, if all that the plan asks for can be had."""
-    positive = plan.positive or (pool.classes[0] if pool.classes else "")
-    if positive not in pool.classes:
-        classes = ", ".join(pool.classes) or "none"
-        raise InputError(f"positive must be one of the pool's classes ({classes}), got {positive!r}")
+    positive = class_asked_for(pool, plan.positive)
     needed = plan.n_labels + plan.n_answers + SPARE
     if len(pool) < needed:
         raise InputError(
@@ -117,11 +115,6 @@ def _check(pool: Pool, plan: Plan, folder: Path | None) -> str:
     if there:
         raise InputError(f"--out must have no projects of these modes yet, but there is {there[0]}")
     return positive
-
-
-def _truth(pool: Pool, positive: str) -> Truth:
-    wanted = pool.classes.index(positive)
-    return lambda items: [bool(is_yes) for is_yes in is_positive(pool.truth(items), wanted)]
 
 
 @contextmanager
@@ -138,78 +131,14 @@ def _patience(mode: Mode) -> Iterator[None]:
         ) from None
 
 
-def _make_project(pool: Pool, project: Path, positive: str, plan: Plan) -> None:
-    project.parent.mkdir(parents=True, exist_ok=True)
-    with Workspace(project.parent) as workspace:
-        workspace.create(
-            NewProject(str(pool.path.resolve()), f"Is it a {positive}?", positive), key=project.name
-        )
-    with Database.open(project / LABELS_FILE) as database:
-        concept, log = Concepts(database).all()[0], LabelLog(database)
-        labels = _labels_before(pool, pool.classes.index(positive), plan)
-        session = log.start_session(
-            concept.id, "annotator", plan.strategy or LabelingSession.DEFAULT, seed=plan.seed
-        )
-        log.append_answers(
-            [
-                AnswerRecord(
-                    id=new_id(),
-                    concept_id=concept.id,
-                    session_id=session.id,
-                    annotator=session.annotator,
-                    item=int(item),
-                    answer="yes" if yes else "no",
-                    browser_time=0,
-                )
-                for item, yes in zip(labels.ids, labels.y, strict=True)
-            ]
-        )
-
-
-def _labels_before(pool: Pool, positive: int, plan: Plan) -> Labels:
-    """A fifth of them at random, the others nearest to what these teach: hard ones, as in a session."""
-    rng = np.random.default_rng(plan.seed)
-
-    def known(ids: np.ndarray) -> Labels:
-        return Labels.of(pool, ids, is_positive(pool.truth(ids), positive))
-
-    at_random = rng.choice(pool.ids, -(-plan.n_labels // 5), replace=False)
-    first = known(np.sort(at_random))
-    hyperplane = learn(first).hyperplane if len(first) else None
-    rest = plan.n_labels - len(first)
-    if hyperplane is None or not rest:
-        return known(np.sort(rng.choice(pool.ids, plan.n_labels, replace=False)))
-    near = make_strategy("exhaustive").fit(pool).select(hyperplane, rest, exclude=first.ids)
-    return first + known(np.sort(near.ids))
-
-
 @contextmanager
 def _served(project: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "app.cli", "serve", str(project), "--headless", "--port", str(port)]
-    with (project / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    server = Server(project)
+    server.start()
     try:
-        patience = time.monotonic() + START_SECONDS
-        while not _is_healthy(url):
-            if process.poll() is not None or time.monotonic() > patience:
-                raise InputError(f"The server did not start: see {project / 'server.log'}")
-            time.sleep(0.1)
-        yield url
+        yield server.url
     finally:
-        process.terminate()
-        process.wait()
-
-
-def _is_healthy(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/healthz", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+        server.stop()
 
 
 def _row(

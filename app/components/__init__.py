@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 
+LONGEST_ID = 64
+
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
@@ -73,6 +75,7 @@ LABEL = Component(
         "shared/base.css",
         "label/stage.css",
         "shared/margin.css",
+        "label/text.css",
         "label/demo.css",
         "label/layouts.css",
         "label/choices.css",
@@ -117,6 +120,7 @@ GRID = Component(
         "shared/concept.js",
         "shared/figures.js",
         "shared/notes.js",
+        "shared/alike.js",
         "grid/draft.js",
         "grid/marks.js",
         "grid/tiles.js",
@@ -135,6 +139,7 @@ REVIEW = Component(
         "shared/headline.css",
         "shared/margin.css",
         "shared/search.css",
+        "shared/tabs.css",
         "review/review.css",
     ),
     modules=(
@@ -144,6 +149,7 @@ REVIEW = Component(
         "shared/revive.js",
         "shared/outbox.js",
         "shared/figures.js",
+        "shared/alike.js",
         "review/times.js",
         "review/margin.js",
         "review/row.js",
@@ -153,14 +159,42 @@ REVIEW = Component(
 )
 """The answers given, listed and corrected."""
 
+SIMILAR = Component(
+    "similar",
+    markup=("shared/glyphs.html", "similar/similar.html"),
+    styles=("shared/base.css", "shared/headline.css", "shared/margin.css", "similar/similar.css"),
+    modules=(
+        "shared/dom.js",
+        "shared/keys.js",
+        "shared/queue.js",
+        "shared/revive.js",
+        "shared/outbox.js",
+        "shared/figures.js",
+        "similar/picks.js",
+        "similar/tiles.js",
+        "similar/like.js",
+        "similar/margin.js",
+        "similar/similar.js",
+    ),
+    states=("pending", "asked", "upload", "beat"),
+)
+"""What is like something, selected and answered in one go."""
+
 PROGRESS = Component(
     "progress",
     markup=("shared/glyphs.html", "progress/progress.html"),
-    styles=("shared/base.css", "shared/headline.css", "shared/margin.css", "progress/progress.css"),
+    styles=(
+        "shared/base.css",
+        "shared/headline.css",
+        "shared/margin.css",
+        "shared/tabs.css",
+        "progress/progress.css",
+    ),
     modules=(
         "shared/dom.js",
         "shared/keys.js",
         "shared/figures.js",
+        "shared/scales.js",
         "progress/chart.js",
         "progress/audit.js",
         "progress/progress.js",
@@ -169,13 +203,100 @@ PROGRESS = Component(
 )
 """How far the labeling is, and what the audit says."""
 
-COMPONENTS = (LABEL, GRID, REVIEW, PROGRESS)
+PEOPLE = Component(
+    "people",
+    markup=("people/people.html",),
+    styles=("shared/base.css", "shared/headline.css", "shared/margin.css", "people/people.css"),
+    modules=("shared/dom.js", "shared/keys.js", "shared/figures.js", "people/people.js"),
+    states=(),
+)
+"""Who labeled how much, and how far people agree."""
+
+COMPARE = Component(
+    "compare",
+    markup=("shared/glyphs.html", "compare/hyperplane.html"),
+    styles=(
+        "shared/base.css",
+        "shared/headline.css",
+        "shared/margin.css",
+        "compare/rows.css",
+        "compare/hyperplane.css",
+    ),
+    modules=(
+        "shared/dom.js",
+        "shared/keys.js",
+        "shared/figures.js",
+        "compare/axis.js",
+        "compare/hyperplane.js",
+    ),
+    states=("again", "beat"),
+)
+"""One hyperplane, put to several query strategies."""
+
+RACE = Component(
+    "race",
+    markup=("shared/glyphs.html", "compare/race.html"),
+    styles=(
+        "shared/base.css",
+        "shared/headline.css",
+        "shared/margin.css",
+        "shared/tabs.css",
+        "compare/rows.css",
+        "compare/curves.css",
+        "compare/race.css",
+    ),
+    modules=(
+        "shared/dom.js",
+        "shared/keys.js",
+        "shared/figures.js",
+        "shared/scales.js",
+        "compare/axis.js",
+        "compare/records.js",
+        "compare/curves.js",
+        "compare/race.js",
+    ),
+    states=("command", "beat"),
+)
+"""A race of query strategies, watched."""
+
+VERDICT = Component(
+    "verdict",
+    markup=("shared/glyphs.html", "compare/verdict.html"),
+    styles=(
+        "shared/base.css",
+        "shared/headline.css",
+        "shared/margin.css",
+        "compare/rows.css",
+        "compare/curves.css",
+        "compare/verdict.css",
+    ),
+    modules=(
+        "shared/dom.js",
+        "shared/keys.js",
+        "shared/scales.js",
+        "compare/records.js",
+        "compare/curves.js",
+        "compare/verdict.js",
+    ),
+    states=(),
+)
+"""What a blind comparison found."""
+
+COMPONENTS = (LABEL, GRID, REVIEW, SIMILAR, PROGRESS, PEOPLE, COMPARE, RACE, VERDICT)
 
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the browser last sent for a component, from its entry in the session state."""
+    """What the browser last sent for a component, from its entry in the session state.
+
+    What has no id, or names no session, nobody can store, nor tell the browser of.
+    """
     pending = state.get("pending")
-    return [answer for answer in pending if isinstance(answer, dict)] if isinstance(pending, list) else []
+    answers = [answer for answer in pending if isinstance(answer, dict)] if isinstance(pending, list) else []
+    return [answer for answer in answers if _is_id(answer.get("id")) and _is_id(answer.get("session"))]
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and len(value) <= LONGEST_ID
 
 
 def _read(name: str) -> str:

@@ -6,29 +6,66 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from app.pages.person import name_at_page, sign_in_page
+from app.pages.said import show_problem
+from app.people import SOMEBODY
 from app.server import landing
 from app.workspace import current
+from core.errors import InputError
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from app.people import Person
     from app.project import Project
     from app.service import LabelingSession
 
 
+def opened() -> tuple[Project, LabelingSession] | None:
+    """The project and the session of the address; None where there are none, and the page says why."""
+    try:
+        project = chosen_project()
+        return project, chosen_session(project)
+    except (InputError, StorageError) as error:
+        show_problem(error, waits=True)
+        st.page_link("start.py", label="Back to the projects")
+        return None
+
+
 def chosen_project() -> Project:
-    """The project of the address; else the one before; else the one that the server was started for."""
+    """The project of the address; else the one before; else the one that the server was started for.
+
+    Raises
+    ------
+    InputError
+        If there is none, or whoever is at the page may not enter.
+    """
     workspace = current()
     key = st.query_params.get("project") or st.session_state.get("project") or landing()
     if key is None:
         st.switch_page("start.py")
     project = workspace.project(key)
+    if project.roles.are_named and name_at_page() == SOMEBODY:
+        st.session_state["project"] = key
+        st.switch_page(sign_in_page())
+    person_at(project)
     st.session_state["project"] = key
     put_into_address("project", key)
     return project
 
 
+def person_at(project: Project) -> Person:
+    """Who is at the page, and what they may do in this project."""
+    return project.roles.person(name_at_page())
+
+
 def chosen_session(project: Project) -> LabelingSession:
-    """The session of the address, so that a reload or another server goes on with it; else a new one."""
-    sessions = st.session_state.setdefault("sessions", {})
+    """The session of the address, so that a reload or another server goes on with it; else a new one.
+
+    Nobody gets another person's. Of an address that names none that is there, or that may be opened, the
+    browser may speak again before it knows the new one.
+    """
+    person = person_at(project)
+    sessions = st.session_state.setdefault(("sessions", person.name), {})
     concept = st.session_state.get(("concept", project.key))
     wanted = st.query_params.get("session") or sessions.get((project.key, concept))
     before, after = st.session_state.get(("opened", project.key), (None, None))
@@ -36,7 +73,9 @@ def chosen_session(project: Project) -> LabelingSession:
         wanted = after
     elif before is not None:
         del st.session_state["opened", project.key]
-    session = project.session(wanted, concept)
+    session = project.session_of(person, wanted, concept)
+    if wanted is not None and session.id != wanted:
+        st.session_state["opened", project.key] = (wanted, session.id)
     sessions[project.key, session.concept.record.id] = session.id
     sessions[project.key, None] = session.id
     put_into_address("session", session.id)

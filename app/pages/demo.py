@@ -11,7 +11,8 @@ from app import autopilot, words
 from app.afresh import start_afresh
 from app.autopilot import AUTOPILOT
 from app.full_scan import Check
-from app.pages.chosen import open_session
+from app.pages.chosen import open_session, person_at
+from app.pages.said import show_problem
 from core.errors import InputError
 from storage.errors import StorageError
 
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 
 def demo(project: Project, session: LabelingSession) -> None:
     """The autopilot, where the truth is known, and the fresh start."""
-    if not autopilot.can_answer(project, session.concept.record):
+    if not (person_at(project).is_owner and autopilot.can_answer(project, session.concept.record)):
         return
     with st.popover("Demo", icon=":material/play_circle:", key=f"demo-{session.id}"):
         if trouble := st.session_state.pop(("trouble", session.id), None):
-            st.error(trouble)
+            show_problem(trouble)
         if autopilot.is_autopilot(session):
             leave_autopilot(project, session)
         else:
@@ -40,6 +41,7 @@ def offer_autopilot(project: Project, session: LabelingSession) -> None:
     together = st.toggle("Add its answers to the labels here", key="together")
 
     def watch() -> None:
+        person_at(project).require_owner("let the autopilot label")
         concept = session.concept.record
         if not together:
             concept = autopilot.own_concept(project, concept)
@@ -60,7 +62,7 @@ def leave_autopilot(project: Project, session: LabelingSession) -> None:
     def leave() -> None:
         concept = autopilot.peoples_concept(project, session.concept.record)
         before = st.session_state.get(("by hand", project.key, concept.id))
-        open_session(project, project.session(before, concept.id))
+        open_session(project, project.session_of(person_at(project), before, concept.id))
 
     action("Label by hand again", leave, session)
 
@@ -77,8 +79,9 @@ def offer_fresh_start(project: Project, session: LabelingSession) -> None:
 
     def begin() -> None:
         keep_on()
-        fresh = start_afresh(project, session.concept.record)
-        open_session(project, project.session(None, fresh.id))
+        person = person_at(project)
+        fresh = start_afresh(project, session.concept.record, by=person)
+        open_session(project, project.session_of(person, None, fresh.id))
 
     if not st.session_state.get(asked):
         action("Start afresh for the next audience…", ask, session)

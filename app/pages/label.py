@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -11,29 +10,35 @@ from app import words
 from app.autopilot import is_autopilot
 from app.classes import ClassSession, can_choose
 from app.components import GRID, LABEL, answers_of
+from app.examples import why_none
 from app.found import FoundSession
 from app.grid import SIZES, USUAL, BatchSession, GridSession
-from app.pages.chosen import chosen_project, chosen_session, pick_concept, put_into_address
+from app.pages.alike import offer_similar
+from app.pages.chosen import chosen_project, chosen_session, person_at, pick_concept, put_into_address
 from app.pages.demo import demo, on_show
 from app.pages.find import chosen_search, close_find, is_finding, keep_search, offer_find
 from app.pages.plain import is_wanted as plain_is_wanted
 from app.pages.plain import offer_plain, show_plain
+from app.pages.said import show_or_keep, show_problem
 from app.pages.shares import adjust_shares
-from app.presses import is_press
+from app.project_file import MOST_PERSONS
 from app.strategies import label_of, name_of
+from app.taking import take
 from app.workspace import current
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from app.indexes import IndexState
+    from app.people import Person
     from app.project import Project
     from app.service import LabelingSession
-
-    View = LabelingSession | BatchSession | ClassSession
-    """One item at a time, or many, or one for several concepts; each takes answers and gives a card."""
+    from app.taking import View
 
 WATCH_SECONDS = 2
+
+OVERLAP_PERCENT = (5, 10, 20, 50, 100)
+"""Shares of the rounds that may ask a further person."""
 
 CLASSES = "classes"
 """The address's parameter that asks for them."""
@@ -46,7 +51,7 @@ def main() -> None:
         session = chosen_session(project)
         view = chosen_view(project, session)
     except (InputError, StorageError) as error:
-        st.error(str(error))
+        show_problem(error, waits=True)
         st.page_link("start.py", label="Back to the projects")
         return
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
@@ -55,6 +60,7 @@ def main() -> None:
         if not (is_one_at_a_time(session) or plain_is_wanted()):
             pick_view(session, view)
             offer_find()
+            offer_similar(project, view)
         settings(project, session, view)
         if not (plain_is_wanted() or isinstance(view, ClassSession)):
             demo(project, session)
@@ -188,20 +194,20 @@ def show_card(project: Project, view: View) -> None:
     component = GRID if isinstance(view, BatchSession) else LABEL
     key = f"{key_of(view)}-{view.id}"
     said = st.session_state.get(key, {})
-    try:
+
+    def card() -> dict[str, Any]:
         if isinstance(view, FoundSession):
             view.ask(said.get("asked"))
-        card = take(project, view, answers_of(said))
+        shown = take(project, view, answers_of(said), person_at(project))
         if isinstance(view, FoundSession):
             keep_search(view.text)
         elif isinstance(view, ClassSession):
-            card = on_show(project, view.session_of(str(said.get("check"))), card, said)
+            shown = on_show(project, view.session_of(str(said.get("check"))), shown, said)
         elif not isinstance(view, BatchSession):
-            card = on_show(project, view, card, said)
-    except (InputError, StorageError) as error:
-        st.error(str(error))
-    else:
-        component.show(card, key=key)
+            shown = on_show(project, view, shown, said)
+        return shown
+
+    show_or_keep(component, key, card)
 
 
 def key_of(view: View) -> str:
@@ -209,32 +215,6 @@ def key_of(view: View) -> str:
     if isinstance(view, BatchSession):
         return "found" if isinstance(view, FoundSession) else GRID.name
     return "classes" if isinstance(view, ClassSession) else LABEL.name
-
-
-def take(project: Project, view: View, answers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Store `answers` and return the card; what can't be stored stays in the browser, the reason in sight."""
-    settled: dict[str, Any] = {"acked": [], "refused": []}
-    shown = None
-    try:
-        for taker, some in groupby(answers, lambda answer: taker_of(project, view, answer)):
-            if taker is not None:
-                card = taker.submit(list(some))
-                settled = {part: [*settled[part], *card[part]] for part in settled}
-                shown = card if taker is view else None
-        shown = shown or view.card()
-    except (InputError, StorageError) as error:
-        shown = {**view.card(), "message": str(error)}
-    return {**shown, **settled}
-
-
-def taker_of(project: Project, view: View, answer: dict[str, Any]) -> View | None:
-    """Whom an answer was given to, be it in another session or view; None where another database has it."""
-    session = project.known_session(str(answer.get("session")))
-    if session is None:
-        return None
-    if is_press(answer):
-        return project.classes(session)
-    return view if session.id == view.id and not isinstance(view, ClassSession) else session
 
 
 def settings(project: Project, session: LabelingSession, view: View) -> None:
@@ -248,10 +228,34 @@ def settings(project: Project, session: LabelingSession, view: View) -> None:
         st.toggle("Show skipped items again", key="revisit", on_change=revisit)
         adjust_shares(session)
         pick_size(view)
-        if not isinstance(view, ClassSession):
-            add_examples(session)
-        if current().can_create:
-            add_question(project)
+        person = person_at(project)
+        if person.is_owner and not isinstance(view, ClassSession) and why_none(project.pool) is None:
+            add_examples(session, person)
+        if person.is_owner:
+            set_overlap(project, person)
+            if current().can_create:
+                add_question(project, person)
+
+
+def set_overlap(project: Project, person: Person) -> None:
+    """How many people an item is for, and how many rounds that takes."""
+    share = round(100 * project.file.overlap_share)
+
+    def picked() -> None:
+        wanted = st.session_state.get("overlap", share)
+        project.set_overlap(st.session_state["persons"], wanted / 100, by=person)
+
+    st.session_state["persons"] = project.file.overlap
+    st.number_input("People an item", 1, MOST_PERSONS, key="persons", on_change=picked)
+    if project.file.overlap > 1:
+        st.session_state["overlap"] = share
+        st.selectbox(
+            "Rounds that ask another person again",
+            sorted({*OVERLAP_PERCENT, share}),
+            format_func="{} %".format,
+            key="overlap",
+            on_change=picked,
+        )
 
 
 def pick_size(view: View) -> None:
@@ -263,10 +267,10 @@ def pick_size(view: View) -> None:
             show_in_grid(str(st.session_state["size"]))
 
     st.session_state["size"] = size
-    st.selectbox("Images in a grid", sorted({*SIZES, size}), key="size", on_change=picked)
+    st.selectbox("Items in a grid", sorted({*SIZES, size}), key="size", on_change=picked)
 
 
-def add_examples(session: LabelingSession) -> None:
+def add_examples(session: LabelingSession, person: Person) -> None:
     """Images that show what is meant."""
     with st.form("examples", clear_on_submit=True, border=False):
         files = st.file_uploader(
@@ -275,23 +279,23 @@ def add_examples(session: LabelingSession) -> None:
         shows = st.segmented_control("They are examples of", ["no", "yes"], default="yes", required=True)
         if st.form_submit_button("Add examples", width="stretch") and files:
             try:
-                session.add_examples([file.getvalue() for file in files], positive=shows == "yes")
+                session.add_examples([file.getvalue() for file in files], positive=shows == "yes", by=person)
             except (InputError, StorageError) as error:
-                st.error(str(error))
+                show_problem(error)
             else:
                 st.rerun()
 
 
-def add_question(project: Project) -> None:
+def add_question(project: Project, person: Person) -> None:
     """Another concept over the same pool."""
     with st.form("another", clear_on_submit=True, border=False):
-        question = st.text_input("Another question over these images", placeholder="Is it a leaf?")
+        question = st.text_input("Another question over these items", placeholder="Is it a leaf?")
         guideline = st.text_input("Guideline (optional)")
         if st.form_submit_button("Add and label", width="stretch"):
             try:
-                added = project.add_concept(question, guideline=guideline)
+                added = project.add_concept(question, guideline=guideline, by=person)
             except (InputError, StorageError) as error:
-                st.error(str(error))
+                show_problem(error)
             else:
                 st.session_state["concept", project.key] = added.id
                 st.query_params.pop("session", None)

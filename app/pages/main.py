@@ -4,6 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.pages.person import comes_back, door, must_sign_in, remember, sign_in_page, to_wanted
 from app.theme import page_style
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -11,12 +12,19 @@ STATIC = Path(__file__).parent.parent / "static"
 st.set_page_config(page_title="Marginalia", page_icon=str(STATIC / "icon.svg"), layout="wide")
 st.logo(str(STATIC / "logo.svg"), size="large")
 st.html(f"<style>{page_style()}</style>")
-st.navigation(
-    [
+pages = [st.Page(door, title="Sign in")]
+if not must_sign_in() and comes_back():
+    pages = [st.Page(to_wanted, title="Marginalia")]
+elif not must_sign_in():
+    remember()
+    pages = [
         st.Page("start.py", title="Projects", url_path="projects"),
         st.Page("label.py", title="Label", default=True),
+        st.Page("compare.py", title="Compare", url_path="compare"),
+        st.Page("similar.py", title="Find similar", url_path="similar"),
         st.Page("progress.py", title="Progress", url_path="progress"),
         st.Page("review.py", title="Review", url_path="review"),
-    ],
-    position="top",
-).run()
+        st.Page("people.py", title="People", url_path="people"),
+        sign_in_page(),
+    ]
+st.navigation(pages, position="top").run()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app.markdown import literal
+from app.pages.said import show_problem
 from app.plain import Drawn, PlainCard
 from core.errors import InputError
 from storage.errors import StorageError
@@ -20,7 +22,7 @@ IN_ADDRESS = "plain"
 ANSWERS = {"no": ("✕ No", "N"), "skip": ("» Skip", "S"), "yes": ("✓ Yes", "Y")}
 TOOLS = {"undo": ("↶ Undo", "U"), "unsure": ("? Unsure", "M")}
 
-BEFORE_FIRST = "The first images are being prepared…"
+BEFORE_FIRST = "The first items are being prepared…"
 
 NO_REPEATS = """
 <script>
@@ -56,7 +58,7 @@ def show_plain(session: LabelingSession) -> None:
     try:
         drawn = plain.draw()
     except (InputError, StorageError) as error:
-        st.error(str(error))
+        show_problem(error, waits=True)
         return
     st.html(NO_REPEATS, unsafe_allow_javascript=True)
     with st.container(key="plain"):
@@ -68,7 +70,7 @@ def show_plain(session: LabelingSession) -> None:
             for word in TOOLS:
                 _button(plain, drawn, word, *TOOLS[word])
         st.html(_strip(drawn.card))
-        st.caption(plain.told or _numbers(drawn.card), text_alignment="center")
+        st.caption(literal(plain.told) if plain.told else _numbers(drawn.card), text_alignment="center")
 
 
 def _button(plain: PlainCard, drawn: Drawn, word: str, label: str, shortcut: str) -> None:
@@ -92,6 +94,10 @@ def _picture(card: dict[str, Any]) -> str:
         is_over = card["waiting"]["exhausted"]
         text = f"Every item has an answer to “{concept['question']}”" if is_over else BEFORE_FIRST
         shown = f"<p>{escape(text)}</p>"
+    elif item.get("text"):
+        name = f'data-item="{item["id"]}" data-selection="{escape(item["selection"])}"'
+        parts = "".join(f'<p class="{part["kind"]}">{escape(part["text"])}</p>' for part in item["text"])
+        shown = f'<article tabindex="0">{parts}</article>'
     elif item["src"]:
         name = f'data-item="{item["id"]}" data-selection="{escape(item["selection"])}"'
         shown = f'<img src="{item["src"]}" alt="{escape(item["alt"])}">'

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.components import PROGRESS
-from app.pages.chosen import chosen_project, chosen_session, pick_concept
+from app.pages.chosen import opened, person_at, pick_concept
+from app.pages.said import show_problem
 from app.progress import progress
 from core.errors import InputError
 from storage.errors import StorageError
@@ -18,13 +19,9 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Open the project and session that the address names, and show how far its question is."""
-    try:
-        project = chosen_project()
-        session = chosen_session(project)
-    except (InputError, StorageError) as error:
-        st.error(str(error))
-        st.page_link("start.py", label="Back to the projects")
+    if (found := opened()) is None:
         return
+    project, session = found
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session, put_away=True)
     with st.container(key="progress"):
@@ -35,15 +32,17 @@ def main() -> None:
 def show_progress(session: LabelingSession) -> None:
     """Take what the browser asks of the audit, and show how things stand."""
     key = f"progress-{session.id}"
-    share = st.session_state.get(key, {}).get("share")
+    said = st.session_state.get(key, {})
+    share = said.get("share")
     try:
         if isinstance(share, int | float):
-            session.set_audit_share(share)
+            session.set_audit_share(share, by=person_at(session.project))
         page = progress(session)
     except (InputError, StorageError) as error:
-        st.error(str(error))
+        show_problem(error, waits=True)
     else:
-        PROGRESS.show(page, key=key)
+        # The component is told nothing where nothing is new: then it would not ask again.
+        PROGRESS.show({**page, "beat": said.get("beat")}, key=key)
 
 
 main()

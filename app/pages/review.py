@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from app.components import REVIEW, answers_of
 from app.finding import zone_named
-from app.pages.chosen import chosen_project, chosen_session, pick_concept
+from app.pages.chosen import opened, person_at, pick_concept
+from app.pages.said import show_or_keep
 from app.review import Asked, Review
-from core.errors import InputError
-from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from app.service import LabelingSession
@@ -19,13 +18,9 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Open the project and session that the address names, and show the answers to its question."""
-    try:
-        project = chosen_project()
-        session = chosen_session(project)
-    except (InputError, StorageError) as error:
-        st.error(str(error))
-        st.page_link("start.py", label="Back to the projects")
+    if (found := opened()) is None:
         return
+    project, session = found
     with st.container(key="reviewed"):
         pick_concept(project, session, put_away=True)
     with st.container(key="review"):
@@ -38,15 +33,14 @@ def show_review(session: LabelingSession) -> None:
     key = f"review-{session.id}"
     said = st.session_state.get(key, {})
     if ("review", session.id) not in st.session_state:
-        st.session_state["review", session.id] = Review(session)
+        st.session_state["review", session.id] = Review(session, person_at(session.project))
     review: Review = st.session_state["review", session.id]
-    try:
+
+    def page() -> dict[str, Any]:
         settled = review.submit(answers_of(said))
-        page = review.page(Asked.of(said.get("asked")), zone_named(st.context.timezone))
-    except (InputError, StorageError) as error:
-        st.error(str(error))
-    else:
-        REVIEW.show({**page, **settled}, key=key)
+        return {**review.page(Asked.of(said.get("asked")), zone_named(st.context.timezone)), **settled}
+
+    show_or_keep(REVIEW, key, page)
 
 
 main()

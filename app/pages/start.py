@@ -8,6 +8,9 @@ import streamlit as st
 
 from app import words
 from app.image_choices import CHOICES, source_word
+from app.pages.person import name_at_page
+from app.pages.said import show_problem
+from app.people import Person
 from app.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
 from core.errors import InputError
 from storage.errors import StorageError
@@ -20,35 +23,53 @@ def main() -> None:
     """List the projects; beside them the form for a new one, where this server may make one."""
     try:
         workspace = current()
+        name_at_page()
     except InputError as error:
-        st.error(str(error))
+        show_problem(error)
         return
     with st.container(key="start", horizontal=True, gap=None):
         with st.container(key="projects"):
             st.title("Projects", anchor=False)
             list_projects(workspace)
-        if workspace.can_create:
+        person = workspace_person(workspace)
+        if workspace.can_create and person is not None and person.is_owner:
             with st.container(key="new"):
                 st.header("New project", anchor=False)
-                new_project(workspace)
+                new_project(workspace, person)
+
+
+def workspace_person(workspace: Workspace) -> Person | None:
+    """Who is at the page; None for who may not enter all projects, and so makes none."""
+    try:
+        return workspace.roles.person(name_at_page())
+    except InputError:
+        return None
 
 
 def list_projects(workspace: Workspace) -> None:
     """The projects; while a pool grows they are read again every few seconds."""
-    summaries = workspace.projects()
+    summaries = workspace.projects(name_at_page())
     growing = any(summary.build for summary in summaries)
     st.fragment(show_projects, run_every=WATCH_SECONDS if growing else None)(workspace)
 
 
 def show_projects(workspace: Workspace) -> None:
     """A card each."""
-    summaries = workspace.projects()
+    summaries = workspace.projects(name_at_page())
     if not summaries:
-        st.html(
-            '<p class="m-empty">No projects yet. Make one from a folder of images, or from the digits.</p>'
-        )
+        st.html(f'<p class="m-empty">{html.escape(why_none(workspace))}</p>')
     for place, summary in enumerate(summaries):
         show_project(summary, foremost=place == 0)
+
+
+def why_none(workspace: Workspace) -> str:
+    """What is said to whom no project is shown."""
+    if workspace.projects():
+        return f"{name_at_page()} may not enter any project here: ask an owner."
+    person = workspace_person(workspace)
+    if workspace.can_create and person is not None and person.is_owner:
+        return "No projects yet. Make one from a folder of images, or from the digits."
+    return "No projects yet: an owner makes them."
 
 
 def show_project(summary: ProjectSummary, *, foremost: bool) -> None:
@@ -85,7 +106,7 @@ def description(summary: ProjectSummary) -> str:
     )
 
 
-def new_project(workspace: Workspace) -> None:
+def new_project(workspace: Workspace, person: Person) -> None:
     """The form; what is wrong with it is said under its button."""
     choice = st.selectbox("Images", list(CHOICES), format_func=lambda name: CHOICES[name].label)
     offered = CHOICES[choice]
@@ -109,9 +130,9 @@ def new_project(workspace: Workspace) -> None:
                 word = source_word(choice, paths, items=items, times=times)
                 examples = tuple(file.getvalue() for file in files)
                 new = NewProject(word, question, positive or None, guideline, examples, use_classes)
-                key = workspace.create(new)
+                key = workspace.create(new, by=person)
         except (InputError, StorageError) as error:
-            st.error(str(error))
+            show_problem(error)
         else:
             st.switch_page("label.py", query_params={"project": key})
     st.caption(

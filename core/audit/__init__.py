@@ -3,7 +3,7 @@
 from core.audit.intervals import LEVEL, Audited, Interval, estimate
 from core.audit.passing import pass_over
 from core.audit.strata import Frame, Strata, bands
-from core.audit.turns import is_audit_turn
+from core.audit.turns import is_audit_turn, is_overlap_turn
 from core.audit.weights import inclusion
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "estimate",
     "inclusion",
     "is_audit_turn",
+    "is_overlap_turn",
     "pass_over",
 ]

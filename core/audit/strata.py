@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.randomness import hashed, seed_for
+from core.rows import Rows
 from core.selection import PoolExhausted, PoolRows, Selection
 from core.selection.exclusion import rows_among
 
@@ -135,9 +136,9 @@ class Strata:
         """All but the hyperplane, as plain numbers: ``Strata(hyperplane, **params)`` is the same again."""
         return {"cuts": self.cuts.tolist(), "sizes": self.sizes.tolist(), "last": self.last}
 
-    def of(self, ids: ArrayLike, X: NDArray[np.float32]) -> NDArray[np.int64]:
+    def of(self, ids: ArrayLike, X: Rows) -> NDArray[np.int64]:
         """The stratum of each of these items, of shape (n,); −1 for those that joined the pool later."""
-        scores = self.hyperplane.scores(X) if self.hyperplane is not None else np.zeros(len(X))
+        scores = self.hyperplane.scores(X) if self.hyperplane is not None else np.zeros(X.shape[0])
         return np.where(np.asarray(ids) <= self.last, np.searchsorted(self.cuts, scores), -1)
 
 

@@ -1,4 +1,4 @@
-"""Which rounds are the audit's: a share of them, as if by the toss of a coin that can be tossed again."""
+"""Which rounds are the audit's, or overlap's: a share of them, as if by a coin that can be tossed again."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
     InputError
         If share is no share.
     """
+    return _is_turn("audit turns", round_number, share, seed)
+
+
+def is_overlap_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
+    """Whether this round asks for a further person's answer; as `is_audit_turn`, and independent of it."""
+    return _is_turn("overlap turns", round_number, share, seed)
+
+
+def _is_turn(purpose: str, round_number: int, share: float, seed: int) -> bool:
     if not 0 <= share <= 1:
         raise InputError(f"share must be from 0 to 1, got {share}")
-    return bool(uniform(seed_for("audit turns", seed), [round_number], 1)[0, 0] < share)
+    return bool(uniform(seed_for(purpose, seed), [round_number], 1)[0, 0] < share)

@@ -27,11 +27,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.audit.strata import Strata
 from core.errors import InputError
+from core.rows import Rows
 
 
-def inclusion(
-    strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: NDArray[np.float32]
-) -> NDArray[np.float64]:
+def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Rows) -> NDArray[np.float64]:
     """The probability, of shape (n,), with which each of these audited items was drawn.
 
     Parameters
@@ -43,7 +42,7 @@ def inclusion(
     ids : array of shape (n,), int
         All items drawn and answered yes or no, those that a selection came to later among them
         (`core.audit.pass_over`).
-    X : array of shape (n, n_features), float32
+    X : array of shape (n, n_features), float32, or csr_array
         Their features.
 
     Raises
@@ -52,8 +51,9 @@ def inclusion(
         If shapes disagree, a frame is not among the `strata`, or an item cannot be of its frame.
     """
     frame, ids = np.asarray(frame, dtype=np.int64), np.asarray(ids, dtype=np.int64)
-    if not len(frame) == len(ids) == len(X):
-        raise InputError(f"frame, ids and X must be equally long, got {len(frame)}, {len(ids)} and {len(X)}")
+    lengths = len(frame), len(ids), X.shape[0]
+    if len(set(lengths)) > 1:
+        raise InputError("frame, ids and X must be equally long, got {}, {} and {}".format(*lengths))
     unknown = np.flatnonzero((frame < 0) | (frame >= len(strata)))
     if unknown.size:
         raise InputError(f"item {ids[unknown[0]]} is of frame {frame[unknown[0]]}, there are {len(strata)}")

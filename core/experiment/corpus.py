@@ -18,6 +18,7 @@ from core.experiment.planes import SINGLE_SETTINGS, Plane, Progress, single_plan
 from core.experiment.simulation import sessions
 from core.geometry import Hyperplane
 from core.pool import Pool
+from core.selection import QueryStrategy
 
 FORMAT = 1
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile)
@@ -47,6 +48,8 @@ class Corpus:
         n_sessions: int = 52,
         n_rounds: int = 100,
         *,
+        strategy: QueryStrategy | None = None,
+        n_before: int = 0,
         noise: float = 0.05,
         seed: int = 0,
         progress: Progress | None = None,
@@ -59,7 +62,16 @@ class Corpus:
             return progress and (lambda done, _: progress(before + done, n))
 
         singles = single_planes(pool, n_singles, seed=seed, progress=after(0))
-        in_sessions = sessions(pool, n_sessions, n_rounds, noise=noise, seed=seed, progress=after(n_single))
+        in_sessions = sessions(
+            pool,
+            n_sessions,
+            n_rounds,
+            strategy=strategy,
+            n_before=n_before,
+            noise=noise,
+            seed=seed,
+            progress=after(n_single),
+        )
         return cls([*singles, *in_sessions], pool.digest)
 
     @property

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.experiment.drawing import ItemsByClass
 from core.experiment.oracle import Oracle
 from core.experiment.planes import Plane, Progress, svm_in_words
-from core.learner import Labels, learn
+from core.learner import Labels, is_positive, learn
 from core.pool import Pool
 from core.selection import QueryStrategy, Request, make_strategy
 from core.svm import ClassWeight
@@ -26,6 +27,7 @@ def sessions(
     n_rounds: int,
     *,
     strategy: QueryStrategy | None = None,
+    n_before: int = 0,
     noise: float = 0.05,
     seed: int = 0,
     progress: Progress | None = None,
@@ -33,8 +35,10 @@ def sessions(
     """The hyperplanes of simulated sessions, `n_rounds` of each, in the order of sessions and rounds.
 
     A session asks for one class (see `single_planes`) and begins with labels that are right: one item of the
-    class and five of the others, drawn at random. Its round r trains the SVM on all labels so far, which are
-    6 + r, and gives a plane; the strategy selects one item for it; the annotator's answer is the next label.
+    class and five of the others, drawn at random, or with `labels_before`. Its round r trains the SVM on all
+    labels so far and gives a plane; the strategy selects one item for it; the annotator's answer is the next
+    label. What a strategy misses stays in the pool, near the next hyperplane, too: its own sessions tell most
+    about it.
 
     C of 1 and 10, unweighted and balanced, take turns; where there is noise, each third set of four sessions
     has it, as its setting says. So 12 sessions are the smallest even mixture. The annotator of session s is
@@ -49,6 +53,8 @@ def sessions(
         Sessions, and hyperplanes of each.
     strategy : QueryStrategy or None
         Fitted to the pool; the exhaustive scan by default.
+    n_before : int
+        Begin with so many `labels_before`; with 0, with the six.
     noise : float
         The noisy sessions' probability of a wrong answer, 0 … 1; 0 for none.
     seed : int
@@ -70,13 +76,13 @@ def sessions(
             f"the class of {len(pool) - len(items)} items of the pool {pool.path} is unknown: "
             f"the simulated annotator can't answer for them"
         )
-    least = FIRST_YES + FIRST_NO + n_rounds
+    least = (n_before or FIRST_YES + FIRST_NO) + n_rounds
     if len(pool) < least:
         raise InputError(f"{n_rounds} rounds need {least} items, the pool {pool.path} has {len(pool)}")
     strategy = strategy or make_strategy("exhaustive").fit(pool)
     positives = items.positives(np.random.default_rng(seed), n_sessions)
     running = [
-        _Session(pool, items, number, positive, noise=noise, seed=seed)
+        _Session(pool, items, number, positive, n_before=n_before, noise=noise, seed=seed)
         for number, positive in enumerate(positives)
     ]
     for done in range(1, n_rounds + 1):
@@ -89,11 +95,36 @@ def sessions(
     return [plane for session in running for plane in session.planes]
 
 
+def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -> Labels:
+    """Right labels as of a long session: a fifth at random, the others nearest to what these teach."""
+
+    def known(ids: NDArray[np.int64]) -> Labels:
+        ids = np.sort(ids)
+        return Labels.of(pool, ids, is_positive(pool.truth(ids), positive))
+
+    first = known(rng.choice(pool.ids, -(-n // 5), replace=False))
+    hyperplane = learn(first).hyperplane if len(first) else None
+    rest = n - len(first)
+    if hyperplane is None or not rest:
+        return known(rng.choice(pool.ids, n, replace=False))
+    return first + known(
+        make_strategy("exhaustive").fit(pool).select(hyperplane, rest, exclude=first.ids).ids
+    )
+
+
 class _Session:
     """One that is under way."""
 
     def __init__(
-        self, pool: Pool, items: ItemsByClass, number: int, positive: int, *, noise: float, seed: int
+        self,
+        pool: Pool,
+        items: ItemsByClass,
+        number: int,
+        positive: int,
+        *,
+        n_before: int,
+        noise: float,
+        seed: int,
     ) -> None:
         turn, svm = divmod(number, len(_SVMS))
         noisy = noise > 0 and turn % _NOISY_TURN == _NOISY_TURN - 1
@@ -105,9 +136,13 @@ class _Session:
             self._setting += f", {100 * noise:g} % wrong"
         self._oracle = Oracle(pool.truth, positive, noise=noise if noisy else 0.0, seed=seed + number)
         self._rng = np.random.default_rng([seed, number])
-        yes = items.of(self._rng, positive, FIRST_YES)
-        no = items.others(self._rng, positive, FIRST_NO)
-        self._labels = Labels.of(pool, np.append(yes, no), [True] * FIRST_YES + [False] * FIRST_NO)
+        if n_before:
+            self._setting += f", after {n_before:,} labels"
+            self._labels = labels_before(pool, positive, n_before, self._rng)
+        else:
+            yes = items.of(self._rng, positive, FIRST_YES)
+            no = items.others(self._rng, positive, FIRST_NO)
+            self._labels = Labels.of(pool, np.append(yes, no), [True] * FIRST_YES + [False] * FIRST_NO)
         self.planes: list[Plane] = []
 
     def ask(self) -> Request:

@@ -21,8 +21,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
 from core.features.filtering import BIT_REVERSED, GRID, PADDED, RIM, SIDE, filter_energies
+from core.features.grey import checked_grey
 
 SCALES = 3
 ORIENTATIONS = 8
@@ -58,11 +58,7 @@ class Gist:
         InputError
             If the shape is another, or an intensity is outside 0 … 1 or not a number.
         """
-        grey = np.asarray(grey, dtype=np.float32)
-        if grey.ndim != 3 or grey.shape[1:] != (SIDE, SIDE):
-            raise InputError(f"grey must be of shape (n_images, {SIDE}, {SIDE}), got {grey.shape}")
-        if grey.size and not (grey.min() >= 0 and grey.max() <= 1):
-            raise InputError(f"grey must lie between 0 and 1, got {grey.min():g} … {grey.max():g}")
+        grey = checked_grey(grey)
         energies = np.empty((len(grey), self.n_features), dtype=np.float32)
         filter_energies(
             np.log1p(255 * grey), *low_pass(), filters(), *_roots_of_unity(), BIT_REVERSED, energies

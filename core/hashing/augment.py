@@ -21,6 +21,9 @@ Points are not made unit-norm again. A sign only knows directions, so multiplyin
 changes no code; and making x − μ unit-norm before c is appended would change the score. The price is that,
 norms being unequal, the order by angle is not quite the order by |wᵀx + b|. The candidates are scored
 exactly anyway.
+
+Sparse rows are never centred as they are: with directions, Pᵀ(x − μ) = Pᵀx − Pᵀμ is dense and short, and
+without, `SparsePoints` are multiplied in the same way by whatever they are projected on.
 """
 
 from __future__ import annotations
@@ -29,11 +32,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from core.geometry import Hyperplane, settled_signs
 from core.hashing.base import Arrays
-from core.hashing.projection import combined
+from core.hashing.directions import principal_directions
+from core.hashing.projection import Vectors, combined
 from core.kernels import kernel
+from core.rotation import combination
+from core.rows import Rows, is_sparse, products, squared_norms
 
 Floats32 = NDArray[np.float32]
 
@@ -57,13 +64,13 @@ class Augmentation:
     directions: Floats32 | None = None
 
     @classmethod
-    def fitted(cls, X: Floats32, *, centred: bool, scale: float, n_directions: int | None) -> Augmentation:
+    def fitted(cls, X: Rows, *, centred: bool, scale: float, n_directions: int | None) -> Augmentation:
         """μ, c and P of some rows.
 
         Parameters
         ----------
         X : array
-            Of shape (n_samples, n_features), float32.
+            Of shape (n_samples, n_features), float32, or csr_array.
         centred : bool
             Whether to take the mean away.
         scale : float
@@ -71,6 +78,8 @@ class Augmentation:
         n_directions : int or None
             How many principal directions; None keeps all features as they are.
         """
+        if is_sparse(X):
+            return cls._of_sparse(X, centred, scale, n_directions)
         wide = X.astype(np.float64)
         centre = wide.mean(axis=0) if centred else np.zeros(X.shape[1])
         wide -= centre
@@ -81,6 +90,20 @@ class Augmentation:
             values, vectors = values[-n_directions:], vectors[:, -n_directions:]
             directions = settled_signs(vectors).astype(np.float32)
         spread = float(np.sqrt(max(values.sum(), 0.0)))
+        return cls(centre.astype(np.float32), scale * spread or 1.0, directions)
+
+    @classmethod
+    def _of_sparse(cls, X: csr_array, centred: bool, scale: float, n_directions: int | None) -> Augmentation:
+        n = X.shape[0]
+        centre = combination(np.full(n, 1 / n if centred else 0.0), X)
+        directions = None
+        if n_directions is not None and n_directions < X.shape[1]:
+            energies, vectors = principal_directions(X, centre, n_directions)
+            directions = settled_signs(vectors).astype(np.float32)
+            energy = float(energies.sum())
+        else:
+            energy = float(squared_norms(X).sum()) / n - float(centre @ centre)
+        spread = float(np.sqrt(max(energy, 0.0)))
         return cls(centre.astype(np.float32), scale * spread or 1.0, directions)
 
     def arrays(self) -> Arrays:
@@ -98,11 +121,17 @@ class Augmentation:
         """The length of an augmented point."""
         return (len(self.centre) if self.directions is None else self.directions.shape[1]) + 1
 
-    def points(self, X: Floats32) -> Floats32:
+    def points(self, X: Rows) -> Floats32 | SparsePoints:
         """The augmented rows of X, of shape (n_samples, n_dimensions)."""
-        moved = X - self.centre
-        augmented = np.empty((len(X), self.n_dimensions), dtype=np.float32)
-        augmented[:, :-1] = moved if self.directions is None else moved @ self.directions
+        if is_sparse(X):
+            if self.directions is None:
+                return SparsePoints(X, self.centre, self.constant)
+            kept = products(X, self.directions) - combined(self.centre, self.directions)
+        else:
+            moved = X - self.centre
+            kept = moved if self.directions is None else moved @ self.directions
+        augmented = np.empty((X.shape[0], self.n_dimensions), dtype=np.float32)
+        augmented[:, :-1] = kept
         augmented[:, -1] = self.constant
         return augmented
 
@@ -111,6 +140,42 @@ class Augmentation:
         normal, centre = hyperplane.normal, self.centre
         kept = normal if self.directions is None else combined(normal, self.directions)
         return _augmented(kept, normal, hyperplane.bias, centre, self.constant)
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePoints:
+    """The rows [x − μ, c] of sparse x, which only exist as factors: `points @ vectors` is dense.
+
+    Parameters
+    ----------
+    X : csr_array
+    centre, constant
+        μ and c, as of `Augmentation`.
+    """
+
+    X: csr_array
+    centre: Floats32
+    constant: float
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_samples, n_dimensions)."""
+        return len(self), int(self.X.shape[1]) + 1
+
+    def dense(self) -> Floats32:
+        """The rows as they are; for few dimensions."""
+        augmented = np.empty(self.shape, dtype=np.float32)
+        augmented[:, :-1] = self.X.toarray() - self.centre
+        augmented[:, -1] = self.constant
+        return augmented
+
+    def __matmul__(self, vectors: Vectors) -> Floats32:
+        shift = np.float32(self.constant) * vectors[-1] - combined(self.centre, vectors[:-1])
+        projected: Floats32 = products(self.X, vectors[:-1]) + shift
+        return projected
 
 
 @kernel

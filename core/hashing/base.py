@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.rows import Rows, cut
 
 Arrays = dict[str, NDArray[Any]]
+
+BLOCK_ROWS = 2048
+"""Points are hashed in blocks of exactly this many rows, the last filled up with zeros, so that a row's bits
+do not depend on how many rows follow it: a matrix product's last digits may depend on its shape."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +81,7 @@ class Codes:
 
 @dataclass(frozen=True, eq=False)
 class QueryCode:
-    """A hyperplane, as codes of points are compared with it.
+    """A hyperplane, or a point, as codes of points are compared with it.
 
     Parameters
     ----------
@@ -85,11 +90,11 @@ class QueryCode:
         As of `Codes`.
     weights : array of shape (n_functions * bits,), float32
         What each bit of a point weighs: offset + Σ weights · (2 bit − 1) estimates the score of the point,
-        in units of its own, or the square of the score.
+        in units of its own, or the square of the score; for similarity, how unlike the point is.
     offset : float
     signed : bool
         Whether it is the score that is estimated, and the likest codes are those whose estimate is nearest to
-        zero; if it is the square, the likest are those with the least.
+        zero; if not, the likest are those with the least.
     hashed : callable
         Gives the code; not every query needs it.
     embedded : array of shape (n_embedded,), float32, or None
@@ -109,6 +114,34 @@ class QueryCode:
     def code(self) -> Codes:
         """Its one code: the values that a point near it has more often than others."""
         return self.hashed()
+
+
+class Hasher(Protocol):
+    """What hashing a pool needs of a fitted family, whatever it is for."""
+
+    @property
+    def n_functions(self) -> int:
+        """How many functions a code has."""
+
+    @property
+    def bits(self) -> int:
+        """Bits a function."""
+
+    def hash_points(self, X: Rows) -> Codes:
+        """The codes of the rows of X."""
+
+
+def row_blocks(X: Rows) -> Iterator[Rows]:
+    """X in blocks of `BLOCK_ROWS` rows, the last one of what is left."""
+    for start in range(0, X.shape[0], BLOCK_ROWS):
+        yield cut(X, start, start + BLOCK_ROWS)
+
+
+def padded(X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """A dense block with zeros after it, `BLOCK_ROWS` rows in all."""
+    if len(X) == BLOCK_ROWS:
+        return X
+    return np.concatenate([X, np.zeros((BLOCK_ROWS - len(X), X.shape[1]), dtype=np.float32)])
 
 
 def bytes_a_row(n_functions: int, bits: int) -> int:

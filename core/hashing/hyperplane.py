@@ -28,21 +28,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.geometry import Hyperplane
-from core.hashing.augment import Augmentation, Floats32
-from core.hashing.base import Arrays, Codes, QueryCode
+from core.hashing.augment import Augmentation, Floats32, SparsePoints
+from core.hashing.base import Arrays, Codes, QueryCode, padded, row_blocks
 from core.hashing.collision import Probabilities, dense_agrees, pair_agrees, rank_agrees
-from core.hashing.projection import combined
+from core.hashing.projection import Vectors, combined, drawn
 from core.hashing.reconstruction import Moments, Reconstruction
-
-BLOCK_ROWS = 2048
-"""Points are hashed in blocks of exactly this many rows, the last filled up with zeros, so that a row's bits
-do not depend on how many rows follow it: a matrix product's last digits may depend on its shape."""
+from core.rows import Rows
 
 _AUTO_RANK = 4
 _MOST_DENSE_ENTRIES = 300 * 386 * 385 // 2
 _MONOMIALS_AT_ONCE = 1 << 23
 _MOST_EMBEDDED = 1_000
 _MOST_BITS = 4_000
+
+
+Points = Floats32 | SparsePoints
 
 
 class HyperplaneHasher(ABC):
@@ -80,8 +80,10 @@ class HyperplaneHasher(ABC):
         self.n_directions = n_directions
         self.random_state = random_state
 
-    def fit(self, X: Floats32) -> Self:
+    def fit(self, X: Rows) -> Self:
         """Take mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
+
+        Sparse points of all features are projected on vectors of bytes (`core.hashing.projection`).
 
         Raises
         ------
@@ -100,9 +102,9 @@ class HyperplaneHasher(ABC):
         self.reconstruction_ = self.moments_.reconstruction() if self.moments_ else None
         return self
 
-    def hash_points(self, X: Floats32) -> Codes:
+    def hash_points(self, X: Rows) -> Codes:
         """The codes of the rows of X, of shape (n_samples, n_features)."""
-        parts = [self._hash_block(X[start : start + BLOCK_ROWS]) for start in range(0, len(X), BLOCK_ROWS)]
+        parts = [self._hash_block(block) for block in row_blocks(X)]
         empty = np.zeros((0, self.n_functions * self.bits), dtype=np.bool_)
         return Codes.from_bits(np.concatenate([empty, *parts]), self.bits)
 
@@ -155,7 +157,7 @@ class HyperplaneHasher(ABC):
         """Of one function, for a point and a hyperplane whose augmented vectors enclose the angle theta."""
 
     @abstractmethod
-    def _draw(self, Z: Floats32, rng: np.random.Generator) -> None:
+    def _draw(self, Z: Points, rng: np.random.Generator) -> None:
         """Draw the functions, for augmented points like Z; their arrays are named by `_drawn`."""
 
     @property
@@ -164,7 +166,7 @@ class HyperplaneHasher(ABC):
         """The attributes in which the functions are."""
 
     @abstractmethod
-    def _point_bits(self, Z: Floats32) -> NDArray[np.bool_]:
+    def _point_bits(self, Z: Points) -> NDArray[np.bool_]:
         """The bits of augmented points, of shape (len(Z), n_functions * bits)."""
 
     def _embeds(self) -> bool:
@@ -191,10 +193,10 @@ class HyperplaneHasher(ABC):
     def _embedded(self, Z: Floats32) -> Floats32:
         """E(x) of augmented points, of shape (len(Z), n_embedded)."""
 
-    def _bits_and_embedded(self, X: Floats32) -> Iterator[tuple[NDArray[np.bool_], Floats32]]:
-        for start in range(0, len(X), BLOCK_ROWS):
-            block = X[start : start + BLOCK_ROWS]
-            yield self._hash_block(block), self._embedded(self.augmentation_.points(block))
+    def _bits_and_embedded(self, X: Rows) -> Iterator[tuple[NDArray[np.bool_], Floats32]]:
+        for block in row_blocks(X):
+            Z = self.augmentation_.points(block)
+            yield self._hash_block(block), self._embedded(Z.dense() if isinstance(Z, SparsePoints) else Z)
 
     def _settle(self, n_dimensions: int) -> None:  # noqa: B027
         """Decide what depends on the number of dimensions."""
@@ -207,11 +209,10 @@ class HyperplaneHasher(ABC):
         if self.n_directions is not None and self.n_directions < 1:
             raise InputError(f"n_directions must be at least 1 or None, got {self.n_directions}")
 
-    def _hash_block(self, X: Floats32) -> NDArray[np.bool_]:
+    def _hash_block(self, X: Rows) -> NDArray[np.bool_]:
         Z = self.augmentation_.points(X)
-        if len(Z) < BLOCK_ROWS:
-            Z = np.concatenate([Z, np.zeros((BLOCK_ROWS - len(Z), Z.shape[1]), dtype=np.float32)])
-        return self._point_bits(Z)[: len(X)]
+        n = len(Z)
+        return self._point_bits(Z if isinstance(Z, SparsePoints) else padded(Z))[:n]
 
 
 class HHash(HyperplaneHasher):
@@ -219,17 +220,18 @@ class HHash(HyperplaneHasher):
 
     bits = 2
 
-    pairs_: Floats32
+    pairs_: Vectors
     _drawn = ("pairs_",)
 
     def collision_probability(self, theta: ArrayLike) -> Probabilities:
         """That both bits of a pair agree: 1/4 − (θ/π − 1/2)²."""
         return pair_agrees(theta)
 
-    def _draw(self, Z: Floats32, rng: np.random.Generator) -> None:
-        self.pairs_ = rng.standard_normal((Z.shape[1], 2 * self.n_functions), dtype=np.float32)
+    def _draw(self, Z: Points, rng: np.random.Generator) -> None:
+        as_bytes = isinstance(Z, SparsePoints)
+        self.pairs_ = drawn(rng, (Z.shape[1], 2 * self.n_functions), as_bytes=as_bytes)
 
-    def _point_bits(self, Z: Floats32) -> NDArray[np.bool_]:
+    def _point_bits(self, Z: Points) -> NDArray[np.bool_]:
         return np.asarray(Z @ self.pairs_ >= 0)
 
     def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:  # noqa: ARG002
@@ -319,19 +321,21 @@ class EHHash(HyperplaneHasher):
                 f"query_samples needs rank='dense', got rank={self.rank!r} in {n_dimensions} dimensions: "
                 f"at rank {self.rank_} a whole query costs less than a sample"
             )
-        self.entries_ = np.triu_indices(n_dimensions)
-        self.multiplicity_ = np.where(np.equal(*self.entries_), 1, 2).astype(np.float32)
+        if dense or n_entries <= _MOST_EMBEDDED:
+            self.entries_ = np.triu_indices(n_dimensions)
+            self.multiplicity_ = np.where(np.equal(*self.entries_), 1, 2).astype(np.float32)
 
-    def _draw(self, Z: Floats32, rng: np.random.Generator) -> None:
+    def _draw(self, Z: Points, rng: np.random.Generator) -> None:
+        as_bytes = isinstance(Z, SparsePoints)
         if self.rank_ is not None:
             shape = (Z.shape[1], self.rank_ * 2 * self.n_functions)
-            self.factors_ = rng.standard_normal(shape, dtype=np.float32)
+            self.factors_ = drawn(rng, shape, as_bytes=as_bytes)
         else:
             # Only U's symmetric part matters: off the diagonal, U_ij + U_ji has variance 2.
             self.dense_ = rng.standard_normal((self._n_embedded(), self.n_functions), dtype=np.float32)
             self.dense_ *= np.sqrt(self.multiplicity_)[:, None]
 
-    def _point_bits(self, Z: Floats32) -> NDArray[np.bool_]:
+    def _point_bits(self, Z: Points) -> NDArray[np.bool_]:
         return np.asarray(self._forms(Z) >= 0)
 
     def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
@@ -346,10 +350,11 @@ class EHHash(HyperplaneHasher):
         i, j = self.entries_
         return np.asarray(Z[:, i] * Z[:, j])
 
-    def _forms(self, Z: Floats32) -> Floats32:
+    def _forms(self, Z: Points) -> Floats32:
         """⟨U, zzᵀ⟩ for each row z and each function, of shape (len(Z), n_functions)."""
         if self.rank_ is not None:
             return self._products(Z @ self.factors_)
+        Z = Z.dense() if isinstance(Z, SparsePoints) else Z
         step = max(1, _MONOMIALS_AT_ONCE // self._n_embedded())
         parts = [Z[first : first + step] for first in range(0, len(Z), step)]
         return np.concatenate([self._embedded(part) @ self.dense_ for part in parts])

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.hashing.augment import Floats32
-from core.hashing.hyperplane import BHHash
+from core.hashing.augment import Floats32, SparsePoints
+from core.hashing.hyperplane import BHHash, Points
 
 Floats64 = NDArray[np.float64]
 
@@ -38,6 +38,8 @@ _TAIL = 0.05
 _STEPS = 60
 _LEAST_GAIN = 1e-4
 _HALVINGS = 30
+_MOST_DIMENSIONS = 4_000
+"""Of sparse points, which are made dense to learn from."""
 
 
 class LBHHash(BHHash):
@@ -77,7 +79,13 @@ class LBHHash(BHHash):
         if self.n_samples < 1:
             raise InputError(f"n_samples must be at least 1, got {self.n_samples}")
 
-    def _draw(self, Z: Floats32, rng: np.random.Generator) -> None:
+    def _draw(self, Z: Points, rng: np.random.Generator) -> None:
+        if isinstance(Z, SparsePoints) and Z.shape[1] > _MOST_DIMENSIONS:
+            raise InputError(
+                f"lbh-hash learns in few dimensions: n_directions must be at most {_MOST_DIMENSIONS:,} "
+                f"where there are {Z.shape[1] - 1:,} features, got {self.n_directions}"
+            )
+        Z = Z.dense() if isinstance(Z, SparsePoints) else Z
         some = rng.permutation(len(Z))[: self.n_samples]
         X = Z[some] / np.linalg.norm(Z[some], axis=1, keepdims=True)
         start = rng.standard_normal((self.n_functions, 2, Z.shape[1]), dtype=np.float32)

@@ -9,16 +9,16 @@ from itertools import islice
 
 import numpy as np
 
-from core.blocks import Block, even_blocks
-from core.hashing.base import Codes, bytes_a_row
-from core.hashing.hyperplane import BLOCK_ROWS, HyperplaneHasher
+from core.blocks import even_blocks
+from core.hashing.base import BLOCK_ROWS, Codes, Hasher, bytes_a_row
+from core.rows import Rows
 
 _BLOCKS_AT_ONCE = 32
 
 
 def hash_rows(
-    hasher: HyperplaneHasher,
-    blocks: Iterable[tuple[int, Block]],
+    hasher: Hasher,
+    blocks: Iterable[tuple[int, Rows]],
     n_rows: int,
     advanced: Callable[[int], None],
 ) -> Codes:
@@ -26,7 +26,7 @@ def hash_rows(
 
     Parameters
     ----------
-    hasher : HyperplaneHasher
+    hasher : Hasher
         Fitted.
     blocks : iterable of (first row, features of shape (m, n_features))
         Without gaps, as `Pool.blocks` gives them; cut anew into blocks of `BLOCK_ROWS`, so that a row's

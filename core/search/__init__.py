@@ -1,12 +1,32 @@
-"""Search structures: from codes to candidate rows."""
+"""Search structures: from codes to candidate rows.
 
-from core.search.base import SearchStructure
+`STRUCTURES` serve queries by hyperplanes as well as by points; `SIMILARITY_STRUCTURES` all that serve points.
+"""
+
+from core.search.ball import HammingBall
+from core.search.base import Found, SearchStructure
 from core.search.orders import PermutedOrders
 from core.search.scan import HammingScan
 from core.search.table import HashTable
+from core.search.tables import BucketTables
 
 STRUCTURES: dict[str, type[SearchStructure]] = {
     cls.name: cls for cls in (HashTable, PermutedOrders, HammingScan)
 }
+SIMILARITY_STRUCTURES: dict[str, type[SearchStructure]] = {
+    **STRUCTURES,
+    BucketTables.name: BucketTables,
+    HammingBall.name: HammingBall,
+}
 
-__all__ = ["STRUCTURES", "HammingScan", "HashTable", "PermutedOrders", "SearchStructure"]
+__all__ = [
+    "SIMILARITY_STRUCTURES",
+    "STRUCTURES",
+    "BucketTables",
+    "Found",
+    "HammingBall",
+    "HammingScan",
+    "HashTable",
+    "PermutedOrders",
+    "SearchStructure",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,21 @@ from core.hashing.reconstruction import Moments
 from core.search.ranking import Measure
 
 Rows = NDArray[np.int64]
+
+
+class Found(NamedTuple):
+    """A structure's answer.
+
+    Parameters
+    ----------
+    rows : array of shape (n,), int64
+        Each row once, the likest first.
+    compared : int
+        How many rows' whole codes were compared with the query's for it.
+    """
+
+    rows: Rows
+    compared: int
 
 
 class SearchStructure(ABC):
@@ -50,7 +65,7 @@ class SearchStructure(ABC):
         """
 
     @abstractmethod
-    def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:
+    def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
         """The rows whose codes are likest the query's, as far as is looked.
 
         Parameters
@@ -60,15 +75,24 @@ class SearchStructure(ABC):
         n : int
             How many rows.
         n_compared : int
-            How many rows' whole codes are compared with the query's; at least n are.
+            How many rows' whole codes are compared with the query's; at least n are, if there are so many.
         measure : "weights", "disagreements" or "difference"
             See `core.search.ranking`.
 
         Returns
         -------
-        array of shape (min(n, n_rows),), int64
-            Each row once, the likest first.
+        Found
+            min(n, n_rows) rows; fewer only where the structure says how far it looks at most.
         """
+
+    def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:
+        """The rows of `found`."""
+        return self.found(query, n, n_compared=n_compared, measure=measure).rows
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory it takes, codes and all."""
+        return sum(array.nbytes for array in self.arrays().values())
 
     def codes_by_row(self) -> Codes:
         """The codes in the order of the rows."""

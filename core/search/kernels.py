@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -216,3 +218,158 @@ def from_orders(
                 if 0 <= place[p] < n:
                     agrees[p] = _agreeing(orders[p // 2, place[p]], keys[p // 2], bits, length)
     return found[:n_found]
+
+
+@kernel
+def fill_starts(entries: NDArray[np.uint64], top: int, starts: NDArray[np.uint32]) -> None:
+    """Where in sorted `entries` those with each value of their `top` highest bits begin.
+
+    Fills `starts`, of shape (2 ** top + 1,).
+    """
+    starts[:] = 0
+    shift = np.uint64(64 - top)
+    for entry in entries:
+        starts[(entry >> shift) + np.uint64(1)] += np.uint32(1)
+    for i in range(1, starts.shape[0]):
+        starts[i] += starts[i - 1]
+
+
+@kernel
+def _place(entries: NDArray[np.uint64], starts: NDArray[np.uint32], top: int, key: np.uint64) -> int:
+    """The place of the first entry that is not below `key`."""
+    first = key >> np.uint64(64 - top)
+    low, high = np.int64(starts[first]), np.int64(starts[first + np.uint64(1)])
+    while low < high:
+        middle = (low + high) >> 1
+        if entries[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+@kernel
+def from_ball(
+    entries: NDArray[np.uint64],
+    starts: NDArray[np.uint32],
+    top: int,
+    key: np.uint64,
+    flips: NDArray[np.uint64],
+    wanted: int,
+    most_probes: int,
+) -> tuple[NDArray[np.int64], int]:
+    """Up to `wanted` rows by ascending Hamming distance of their key, and how many keys were looked up.
+
+    Parameters
+    ----------
+    entries : shape (n,)
+        Sorted; a key in the upper 32 bits (aligned to the top) and a row below.
+    starts : shape (2 ** top + 1,)
+        Where entries with each address begin.
+    top : int
+        The number of bits of an address, see `fill_starts`.
+    key :
+        The query's, placed likewise, the lower half zero.
+    flips : shape (n_bits,)
+        One bit of the key each; of the keys at one distance those come first that differ in early bits.
+    wanted, most_probes :
+        When it ends.
+    """
+    n_bits = flips.shape[0]
+    found = np.empty(min(wanted, entries.shape[0]), dtype=np.int64)
+    chosen = np.empty(n_bits, dtype=np.int64)
+    n_found, probes = 0, 0
+    for radius in range(n_bits + 1):
+        for i in range(radius):
+            chosen[i] = i
+        while True:
+            if probes == most_probes:
+                return found[:n_found], probes
+            probes += 1
+            near = key
+            for i in range(radius):
+                near ^= flips[chosen[i]]
+            place = _place(entries, starts, top, near)
+            while place < entries.shape[0] and (entries[place] ^ near) >> np.uint64(32) == 0:
+                found[n_found] = np.int64(entries[place] & np.uint64(0xFFFFFFFF))
+                n_found += 1
+                place += 1
+                if n_found == found.shape[0]:
+                    return found, probes
+            if radius == 0:
+                break
+            # The next choice: the lowest bit that can move up does, and those below it start again.
+            i = 0
+            while i < radius - 1 and chosen[i] + 1 == chosen[i + 1]:
+                chosen[i] = i
+                i += 1
+            chosen[i] += 1
+            if chosen[radius - 1] == n_bits:
+                break
+    return found[:n_found], probes
+
+
+@kernel
+def from_tables(
+    entries: NDArray[np.uint64],
+    starts: NDArray[np.uint32],
+    top: int,
+    keys: NDArray[np.uint64],
+    flips: NDArray[np.uint64],
+    costs: NDArray[np.float32],
+    wanted: int,
+    most_probes: int,
+) -> tuple[NDArray[np.int64], int]:
+    """Up to `wanted` different rows of the likeliest buckets of all tables, and how many were looked into.
+
+    Each table's own bucket first, then whichever bucket of any table costs the least, a bucket's cost being
+    the sum of its flipped bits' (the sequence of Lv et al. 2007).
+
+    Parameters
+    ----------
+    entries : shape (n_tables, n)
+        Each sorted; a key in the upper 32 bits (aligned to the top) and a row below.
+    starts : shape (n_tables, 2 ** top + 1)
+        Where entries with each address begin.
+    top : int
+        The number of bits of an address, see `fill_starts`.
+    keys : shape (n_tables,)
+        The query's, placed likewise, the lower half zero.
+    flips, costs : shape (n_tables, n_bits)
+        One bit of the key each, and what it costs, ascending.
+    wanted, most_probes :
+        When it ends.
+    """
+    n_bits = flips.shape[1]
+    found = np.empty(min(wanted, entries.shape[1]), dtype=np.int64)
+    seen = np.zeros((entries.shape[1] >> 6) + 1, dtype=np.uint64)
+    n_found, probes = 0, 0
+    # A set of flipped bits is (cost, table, their mask, the last of them).
+    waiting = [(np.float32(-1), 0, np.uint64(0), -1)]
+    for table in range(1, entries.shape[0]):
+        heappush(waiting, (np.float32(-1), table, np.uint64(0), -1))
+    while len(waiting) > 0 and probes < most_probes and n_found < found.shape[0]:
+        cost, table, mask, last = heappop(waiting)
+        probes += 1
+        key = keys[table] ^ mask
+        place = _place(entries[table], starts[table], top, key)
+        while place < entries.shape[1] and (entries[table, place] ^ key) >> np.uint64(32) == 0:
+            row = np.int64(entries[table, place] & np.uint64(0xFFFFFFFF))
+            place += 1
+            bit = np.uint64(1) << np.uint64(row & 63)
+            if seen[row >> 6] & bit == 0:
+                seen[row >> 6] |= bit
+                found[n_found] = row
+                n_found += 1
+                if n_found == found.shape[0]:
+                    break
+        if last + 1 == n_bits:
+            continue
+        following, price = flips[table, last + 1], costs[table, last + 1]
+        if last < 0:
+            heappush(waiting, (price, table, following, 0))
+        else:
+            own = flips[table, last]
+            heappush(waiting, (cost + price, table, mask | following, last + 1))
+            heappush(waiting, (cost - costs[table, last] + price, table, (mask ^ own) | following, last + 1))
+    return found[:n_found], probes

@@ -12,7 +12,7 @@ import numpy as np
 
 from core.hashing.base import Arrays, Codes, QueryCode
 from core.hashing.reconstruction import Moments
-from core.search.base import Rows, SearchStructure, packed_arrays, packed_codes
+from core.search.base import Found, SearchStructure, packed_arrays, packed_codes
 from core.search.ranking import Measure, comparison, likest
 
 
@@ -37,11 +37,11 @@ class HammingScan(SearchStructure):
         """See `SearchStructure.build`."""
         return cls(codes)
 
-    def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:  # noqa: ARG002
-        """See `SearchStructure.candidates`: of all rows."""
+    def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:  # noqa: ARG002
+        """See `SearchStructure.found`: of all rows."""
         self._check(query)
         start, stop = np.zeros(1, dtype=np.int64), np.array([len(self.codes_)])
-        return likest(self.codes_, start, stop, comparison(query, measure), n)
+        return Found(likest(self.codes_, start, stop, comparison(query, measure), n), len(self.codes_))
 
     def arrays(self) -> Arrays:
         """See `SearchStructure.arrays`."""

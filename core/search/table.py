@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from core.hashing.base import Arrays, Codes, QueryCode
 from core.hashing.reconstruction import Moments, Reconstruction
-from core.search.base import Rows, SearchStructure, packed_arrays, packed_codes
+from core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
 from core.search.kernels import keys_of_rows, likeliest_buckets, sort_into_buckets
 from core.search.ranking import Measure, comparison, likest
 
@@ -124,12 +124,12 @@ class HashTable(SearchStructure):
         n_rows = min(n_rows, len(self.codes_))
         return likeliest_buckets(weights, offset, query.signed, self.offsets_, n_rows)
 
-    def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:
-        """See `SearchStructure.candidates`: of the rows in the likeliest buckets."""
+    def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
+        """See `SearchStructure.found`: of the rows in the likeliest buckets."""
         self._check(query)
         starts, stops = self.probed(query, max(n, n_compared))
         found = likest(self.codes_, starts, stops, comparison(query, measure), n)
-        return self.rows_[found].astype(np.int64)
+        return Found(self.rows_[found].astype(np.int64), int((stops - starts).sum()))
 
     def codes_by_row(self) -> Codes:
         """See `SearchStructure.codes_by_row`."""

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.geometry import Hyperplane, unit_rows
+from core.rows import Rows, cut, is_sparse
 from core.scoring import score_blocks
-from core.selection.reader import Ids, Rows
+from core.selection.reader import Ids
 
 
 class ArrayPool:
@@ -18,20 +19,21 @@ class ArrayPool:
 
     Parameters
     ----------
-    X : array of shape (N, n_features)
+    X : array or sparse matrix of shape (N, n_features)
         Made unit rows.
     ids : array of shape (N,), int64, ascending
         By default 0 … N − 1.
     """
 
-    def __init__(self, X: ArrayLike, ids: ArrayLike | None = None) -> None:
+    def __init__(self, X: Rows, ids: ArrayLike | None = None) -> None:
         self._X = unit_rows(X)
-        self.ids: Ids = np.arange(len(self._X)) if ids is None else np.asarray(ids, dtype=np.int64)
+        self.ids: Ids = np.arange(self._X.shape[0]) if ids is None else np.asarray(ids, dtype=np.int64)
         self.n_features = self._X.shape[1]
         self.dtype = self._X.dtype
+        self.is_sparse = is_sparse(self._X)
 
     def __len__(self) -> int:
-        return len(self._X)
+        return len(self.ids)
 
     def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
         """wᵀx + b of every row in float32."""
@@ -41,18 +43,18 @@ class ArrayPool:
         """wᵀx + b of every row under each hyperplane, block by block; see `core.scoring`."""
         return score_blocks([(0, self._X)], hyperplanes)
 
-    def rows(self, rows: Rows) -> NDArray[np.float32]:
+    def rows(self, rows: NDArray[np.int64]) -> Rows:
         """The features of these rows."""
         return self._X[rows]
 
-    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
         """All rows from `start_row` on, as one block."""
         if start_row < len(self):
-            yield start_row, self._X[start_row:]
+            yield start_row, cut(self._X, start_row, len(self))
 
     def prefix(self, n_rows: int) -> ArrayPool:
         """The pool of the first `n_rows` rows."""
         shorter = copy(self)
-        shorter._X = self._X[:n_rows]
+        shorter._X = cut(self._X, 0, n_rows)
         shorter.ids = self.ids[:n_rows]
         return shorter

@@ -7,7 +7,6 @@ and of the number of pool rows it covers, however it grew to them.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +22,7 @@ from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection.diversity import AHEAD, diverse, typical_angle
 from core.selection.files import read_index, write_index
-from core.selection.reader import Ids, PoolRows, RowReader
+from core.selection.reader import Ids, PoolRows, RowReader, fingerprint
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]
@@ -344,7 +343,7 @@ class QueryStrategy(ABC):
             "strategy": self.name,
             "params": self.params(),
             "rows": self.n_items,
-            "pool": _fingerprint(self.pool_),
+            "pool": fingerprint(self.pool_),
         }
         write_index(Path(folder), header, self.arrays())
 
@@ -363,7 +362,7 @@ class QueryStrategy(ABC):
         if header["rows"] > len(pool):
             raise InputError(f"{folder} covers {header['rows']} rows, and the pool has only {len(pool)}")
         covered = pool if header["rows"] == len(pool) else pool.prefix(header["rows"])
-        if header["pool"] != _fingerprint(covered):
+        if header["pool"] != fingerprint(covered):
             raise InputError(f"{folder} was made for another pool: build the index again")
         try:
             return cls(**header["params"]).restored(covered, arrays)
@@ -382,7 +381,7 @@ class QueryStrategy(ABC):
             given, own = len(hyperplane.normal), self.pool_.n_features
             raise InputError(f"the hyperplane has {given} features, the pool's rows have {own}")
         wanted = AHEAD * n if _thins(request) else n
-        return Query(hyperplane, wanted, _sorted_ids(request.exclude), request.seed % 2**63, request.memory)
+        return Query(hyperplane, wanted, sorted_ids(request.exclude), request.seed % 2**63, request.memory)
 
     def _final(self, choice: Choice, request: Request) -> Choice:
         """The choice that answers the request, of one that may hold more items."""
@@ -408,15 +407,8 @@ def _thins(request: Request) -> bool:
     return request.n > 1 and request.diversity > 0
 
 
-def _fingerprint(pool: PoolRows) -> str:
-    """Sixteen hexadecimal digits that tell pools apart: all ids, and the features of 16 rows."""
-    some = np.unique(np.linspace(0, len(pool) - 1, 16).astype(np.int64))
-    digest = hashlib.blake2b(pool.ids.astype("<i8").tobytes(), digest_size=8)
-    digest.update(pool.rows(some).astype("<f4").tobytes())
-    return digest.hexdigest()
-
-
-def _sorted_ids(ids: Iterable[int]) -> Ids:
+def sorted_ids(ids: Iterable[int]) -> Ids:
+    """Ids in ascending order, without repeats; an array that is so already is taken as it is."""
     array = ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=np.int64)
     array = np.asarray(array, dtype=np.int64)
     if len(array) > 1 and not (array[1:] > array[:-1]).all():

@@ -21,6 +21,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from core.rotation import rotated
+from core.rows import Rows as Features
+from core.rows import is_sparse
 from core.selection.reader import PoolRows, Rows
 
 AHEAD = 10
@@ -39,12 +42,12 @@ def typical_angle(pool: PoolRows) -> float:
     return float(np.median(np.arccos(np.clip(cosines, -1, 1)))) if len(X) > 1 else 0.0
 
 
-def diverse(X: NDArray[np.float32], n: int, least_angle: float) -> Rows:
+def diverse(X: Features, n: int, least_angle: float) -> Rows:
     """Which `n` of some items to take.
 
     Parameters
     ----------
-    X : array of shape (m, n_features)
+    X : array of shape (m, n_features), or csr_array
         The items' features, the most wanted item first.
     n : int
         How many are wanted.
@@ -59,9 +62,9 @@ def diverse(X: NDArray[np.float32], n: int, least_angle: float) -> Rows:
     """
     unit = _unit(X)
     too_alike = np.cos(max(least_angle, _IDENTICAL))
-    likeness = np.full(len(X), -np.inf)  # the greatest cosine to an item that was taken
+    likeness = np.full(len(unit), -np.inf)  # the greatest cosine to an item that was taken
     taken: list[int] = []
-    while len(taken) < min(n, len(X)):
+    while len(taken) < min(n, len(unit)):
         allowed = likeness < too_alike
         best = int(np.argmax(allowed)) if allowed.any() else int(np.argmin(likeness))
         taken.append(best)
@@ -70,8 +73,8 @@ def diverse(X: NDArray[np.float32], n: int, least_angle: float) -> Rows:
     return np.sort(np.array(taken, dtype=np.int64))
 
 
-def _unit(X: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The rows, of unit norm to the last digit of float64."""
-    wide = X.astype(np.float64)
+def _unit(X: Features) -> NDArray[np.float64]:
+    """The rows, of unit norm to the last digit of float64; sparse ones rotated (`core.rotation`)."""
+    wide = rotated(X) if is_sparse(X) else X.astype(np.float64)
     unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
     return unit

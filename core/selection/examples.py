@@ -6,23 +6,21 @@ from collections.abc import Iterable
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from core.geometry import Hyperplane
+from core.rows import Rows, is_sparse
 from core.selection.base import PoolExhausted, Selection
 from core.selection.reader import PoolRows
 
 
-def most_similar(
-    pool: PoolRows, examples: ArrayLike, n: int = 1, *, exclude: Iterable[int] = ()
-) -> Selection:
+def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterable[int] = ()) -> Selection:
     """The items of the greatest mean inner products with the examples; ties go to the lower id.
 
     Parameters
     ----------
     pool : Pool
         N unit rows.
-    examples : array of shape (n_examples, n_features)
+    examples : array of shape (n_examples, n_features), or csr_array
         Features of the example images, unit rows.
     n : int
         How many items; fewer where fewer are left.
@@ -40,7 +38,8 @@ def most_similar(
         If every item is excluded.
     """
     start = perf_counter()
-    scores = pool.scores(Hyperplane(np.mean(np.asarray(examples, dtype=np.float64), axis=0), 0.0))
+    wide = examples.astype(np.float64) if is_sparse(examples) else np.asarray(examples, dtype=np.float64)
+    scores = pool.scores(Hyperplane(wide.mean(axis=0), 0.0))
     free = np.flatnonzero(~np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64)))
     if not len(free):
         raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")

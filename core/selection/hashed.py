@@ -19,7 +19,7 @@ import numpy as np
 
 from core.errors import InputError
 from core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash
-from core.hashing.hyperplane import BLOCK_ROWS
+from core.hashing.base import BLOCK_ROWS
 from core.hashing.pool import hash_rows
 from core.search import STRUCTURES, SearchStructure
 from core.search.ranking import Measure, check_measure

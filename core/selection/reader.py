@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from core.geometry import Hyperplane
 from core.kernels import float32_at, prefetch
+from core.rows import Rows as Features
+from core.rows import as_bytes, product
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]
@@ -48,27 +52,41 @@ class PoolRows(Protocol):
     def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, Floats32]]:
         """wᵀx + b under each of k hyperplanes, as (number of the first row, float32 of shape (k, m))."""
 
-    def rows(self, rows: Rows) -> NDArray[np.float32]:
+    @property
+    def is_sparse(self) -> bool:
+        """Whether `rows` and `blocks` give `csr_array`s instead of arrays."""
+
+    def rows(self, rows: Rows) -> Features:
         """The features of these rows, of shape (len(rows), n_features)."""
 
-    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Features]]:
         """The rows from `start_row` on, as (number of the first, features of shape (m, n_features))."""
 
     def prefix(self, n_rows: int) -> PoolRows:
         """The pool as it was when it had only its first `n_rows` rows."""
 
 
+def fingerprint(pool: PoolRows) -> str:
+    """Sixteen hexadecimal digits that tell pools apart: all ids, and the features of 16 rows."""
+    some = np.unique(np.linspace(0, len(pool) - 1, 16).astype(np.int64))
+    digest = hashlib.blake2b(pool.ids.astype("<i8").tobytes(), digest_size=8)
+    digest.update(as_bytes(pool.rows(some)))
+    return digest.hexdigest()
+
+
 class RowReader:
     """Reads the rows of a pool; any number of threads may use one.
 
-    A float32 pool's segments are used as they are mapped. The rows of others are converted in small portions.
+    A float32 pool's segments are used as they are mapped, be they dense or sparse. The rows of others are
+    converted in small portions.
     """
 
     def __init__(self, pool: PoolRows) -> None:
         self._pool = pool
-        self._segments: _Segments | None = None
+        self._segments: _Segments | _SparseSegments | None = None
         if pool.dtype == np.float32:
-            self._segments = _Segments.of(list(pool.blocks()))
+            kind = _SparseSegments if pool.is_sparse else _Segments
+            self._segments = kind.of(list(pool.blocks()))
 
     def scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
         """wᵀx + b of these rows in float64, each a function of that row's features alone."""
@@ -80,17 +98,20 @@ class RowReader:
 
     def rough_margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
         """As `margins`, summed in float32: wrong by at most `core.selection.nearest.float32_error`."""
-        return np.abs(self._products(rows, hyperplane.normal.astype(np.float32)) + hyperplane.bias)
+        return np.abs(self.rough_scores(rows, hyperplane))
+
+    def rough_scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
+        """As `scores`, summed in float32: wrong by at most `core.selection.nearest.float32_error`."""
+        return self._products(rows, hyperplane.normal.astype(np.float32)) + hyperplane.bias
 
     def _products(self, rows: Rows, normal: NDArray[np.floating]) -> Floats64:
         out = np.empty(len(rows), dtype=np.float64)
         if self._segments is not None:
-            _products(self._segments.addresses, self._segments.starts, rows, normal, out)
+            self._segments.products(rows, normal, out)
             return out
         for start in range(0, len(rows), _COPIED_ROWS):
             X = self._pool.rows(rows[start : start + _COPIED_ROWS])
-            copied = _Segments.of([(0, X)])
-            _products(copied.addresses, copied.starts, np.arange(len(X)), normal, out[start : start + len(X)])
+            _Segments.of([(0, X)]).products(np.arange(len(X)), normal, out[start : start + len(X)])
         return out
 
 
@@ -109,6 +130,29 @@ class _Segments(NamedTuple):
             np.array([X.ctypes.data for X in arrays], dtype=np.uintp),
             arrays,
         )
+
+    def products(self, rows: Rows, normal: NDArray[np.floating], out: Floats64) -> None:
+        """out[i] = wᵀx, x the row rows[i], summed in the number format of `normal`."""
+        _products(self.addresses, self.starts, rows, normal, out)
+
+
+class _SparseSegments(NamedTuple):
+    """As `_Segments`, of sparse rows."""
+
+    starts: Ids
+    blocks: list[csr_array]
+
+    @classmethod
+    def of(cls, blocks: list[tuple[int, csr_array]]) -> _SparseSegments:
+        return cls(np.array([first for first, _ in blocks], dtype=np.int64), [X for _, X in blocks])
+
+    def products(self, rows: Rows, normal: NDArray[np.floating], out: Floats64) -> None:
+        """See `_Segments.products`."""
+        segment = np.searchsorted(self.starts, rows, side="right") - 1
+        for number, (first, X) in enumerate(zip(self.starts, self.blocks, strict=True)):
+            own = segment == number
+            if own.any():
+                out[own] = product(X, normal, rows[own] - first)
 
 
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:

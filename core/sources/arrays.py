@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from core.errors import InputError
+from core.rows import Rows
 from core.sources.base import Items, Problem, Source
 from core.sources.embeddings import Embeddings
 from core.sources.folder import Folder
@@ -97,11 +98,15 @@ class Arrays(Source):
         """See `Folder.image`."""
         return self.images.image(item, size)
 
+    def original(self, item: int) -> Path:
+        """See `Folder.original`."""
+        return self.images.original(item)
+
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Folder.grey`."""
         return self.images.grey(items)
 
-    def features(self, items: Items) -> NDArray[np.float32]:
+    def features(self, items: Items) -> Rows:
         """The user's rows, as float32 and otherwise as they are."""
         return self.embeddings.rows(self.check_items(items))
 

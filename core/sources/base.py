@@ -1,8 +1,8 @@
 """What every source of items promises.
 
-A source is an ordered set of images, numbered 0, 1, 2, … for ever. It knows how to show any one of them,
-how to give many of them to the feature extractor, and, where it can, the truth about them. Sources keep no
-state after they are made, so any number of threads may use one at once.
+A source is an ordered set of images, or of texts, numbered 0, 1, 2, … for ever. It knows how to show any one
+of them, how to give many of them to the feature extractor, and, where it can, the truth about them. Sources
+keep no state after they are made, so any number of threads may use one at once.
 
 A pool is built from a source and remembers it by two things: `Source.spec()`, small and JSON, kept in the
 pool's manifest; and whatever `Source.save(folder)` writes beside it, such as a list of 110,000 files. Both
@@ -14,16 +14,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from core.errors import InputError
+from core.rows import Rows
 
 GREY_SIZE = 32
 """Side, in pixels, of the square grey images that features are computed from."""
+
+Extractor = Literal["gist", "edges"]
+EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
+"""What images can be described by; `core.features` knows how."""
 
 Items = NDArray[np.int64]
 
@@ -38,7 +43,7 @@ class Problem:
 
 
 class Source(ABC):
-    """An ordered, numbered, unchanging set of images.
+    """An ordered, numbered, unchanging set of images or texts.
 
     Attributes
     ----------
@@ -49,13 +54,22 @@ class Source(ABC):
     classes : tuple of str
         Names of the classes; empty where the truth is unknown.
     n_features : int or None
-        Length of the user's own embeddings, or None where features are computed from `grey`.
+        Length of what `features` gives, or None where features are computed from `grey`.
+    extractor : {"gist", "edges"}
+        What computes them.
+    is_sparse : bool
+        Whether `features` gives a `csr_array`, as of texts (`core.sources.texts`).
+    mean_entries : float
+        How many numbers a sparse row has, on average.
     """
 
     kind: ClassVar[str]
     title: str
     classes: tuple[str, ...] = ()
     n_features: int | None = None
+    extractor: Extractor = "gist"
+    is_sparse: ClassVar[bool] = False
+    mean_entries: float = 0.0
 
     @abstractmethod
     def __len__(self) -> int:
@@ -106,6 +120,16 @@ class Source(ABC):
             If the item can't be read, or if there is no such item.
         """
 
+    def original(self, item: int) -> Path | None:  # noqa: ARG002
+        """The file that the item is, to be copied; None where it is none.
+
+        Raises
+        ------
+        InputError
+            If the file is a link that leads out of the source's folder.
+        """
+        return None
+
     @abstractmethod
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """The items as grey images of shape (n_items, 32, 32) in 0 … 1, and those that can't be read.
@@ -113,13 +137,20 @@ class Source(ABC):
         Rows of unreadable items are zero.
         """
 
-    def features(self, items: Items) -> NDArray[np.float32] | None:  # noqa: ARG002
-        """The user's own embeddings, of shape (n_items, n_features); None where there are none."""
+    def features(self, items: Items) -> Rows | None:  # noqa: ARG002
+        """The user's own embeddings, or words, of shape (n_items, n_features); None where there are none.
+
+        A sparse row without entries is that of an item which has a `problem`.
+        """
         return None
+
+    def problem(self, item: int) -> Problem:
+        """Why a sparse row is empty."""
+        return Problem(item, self.name(item), "it holds nothing")
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """Index into `classes` for each item, −1 where unknown."""
-        return np.full(len(items), -1, dtype=np.int16)
+        return np.full(len(self.check_items(items)), -1, dtype=np.int16)
 
     def held_out(self) -> Items:
         """Ids kept for measuring accuracy and never selected, ascending; empty where truth is unknown.

@@ -25,6 +25,7 @@ from PIL import Image
 
 from core.errors import InputError
 from core.sources.base import GREY_SIZE, Items, Problem, Source
+from core.sources.images import luminance
 from core.sources.unpacking import unpacked
 
 TRAIN_FILES = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
@@ -111,13 +112,8 @@ class Cifar10(Source):
         return image
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; the same luminance that Pillow computes, to the last bit."""
-        records = self._records_of(items)
-        red, green, blue = (
-            records[:, 1:].reshape(-1, 3, GREY_SIZE, GREY_SIZE).astype(np.uint32).swapaxes(0, 1)
-        )
-        luminance = (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
-        return luminance.astype(np.float32) / np.float32(255), []
+        """See `Source.grey`."""
+        return luminance(self._records_of(items)[:, 1:].reshape(-1, 3, GREY_SIZE, GREY_SIZE)), []
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """See `Source.truth`."""

@@ -43,12 +43,15 @@ class Enlarged(Source):
     def __init__(self, source: Source, times: int, *, seed: int = 0) -> None:
         if times < 1:
             raise InputError(f"enlarged must be at least 1 time as large, got {times}")
+        if source.is_sparse:
+            raise InputError(f"{source.title} holds texts, and only images can be enlarged")
         if source.n_features is not None:
             raise InputError(f"{source.title} has embeddings made elsewhere, and only images can be enlarged")
         self.source = source
         self.times = times
         self.seed = seed
         self.classes = source.classes
+        self.extractor = source.extractor
         self.title = f"{source.title}, enlarged {times} times"
         self._ours = np.setdiff1d(np.arange(len(source), dtype=np.int64), source.held_out())
 

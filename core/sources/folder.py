@@ -80,7 +80,7 @@ class Folder(Source):
         if not self.path.is_dir():
             raise InputError(f"{self.path} is a file, and a folder of images is needed")
         try:
-            return listing.list_images(self.path, by_path=self.by_path, use_classes=self.use_classes)
+            return listing.list_files(self.path, by_path=self.by_path, use_classes=self.use_classes)
         except OSError as error:
             raise InputError(f"the folder {self.path} can't be listed: {error.strerror}") from error
 
@@ -139,7 +139,7 @@ class Folder(Source):
 
     def names(self, items: Items) -> list[str]:
         """See `Source.names`."""
-        return [_as_text(self.files.paths[item]) for item in self.check_items(items).tolist()]
+        return [listing.as_text(self.files.paths[item]) for item in self.check_items(items).tolist()]
 
     def image(self, item: int, size: int) -> Image.Image:
         """The picture, made smaller where its longest side exceeds `size`."""
@@ -169,15 +169,20 @@ class Folder(Source):
         """See `Source.held_out`, and `core.sources.classes` for the rule."""
         return self.files.held_out
 
+    def original(self, item: int) -> Path:
+        """See `Source.original`."""
+        (item,) = self.check_items(np.array([item]))
+        try:
+            return self._file(item)
+        except UnreadableImageError as error:
+            raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
+
     def _read(self, item: int, size: int) -> Image.Image:
+        return read_image(self._file(item), size)
+
+    def _file(self, item: int) -> Path:
         path = os.path.realpath(self._root + self.files.paths[item])
         # A file may have been replaced by a link since it was listed.
         if not path.startswith(self._root):
             raise UnreadableImageError("it is a link that leads out of the folder")
-        return read_image(Path(path), size)
-
-
-def _as_text(path: str) -> str:
-    """The path with slashes, whatever bytes it is made of."""
-    text = path if path.isascii() else os.fsencode(path).decode("utf-8", errors="replace")
-    return text.replace(os.sep, "/")
+        return Path(path)

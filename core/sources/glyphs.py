@@ -10,6 +10,7 @@ coverage, so that edges are one pixel soft at every size.
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -39,9 +40,17 @@ class Glyphs(NamedTuple):
     half_widths: NDArray[np.float32]
 
 
-@cache
 def bundled() -> Glyphs:
     """The 1,797 handwritten digits that come with scikit-learn."""
+    with _one_at_a_time:  # a cache alone lets every thread that finds it empty do the work
+        return _bundled()
+
+
+_one_at_a_time = Lock()
+
+
+@cache
+def _bundled() -> Glyphs:
     from sklearn.datasets import load_digits  # a second's import that other sources need not pay
 
     digits = load_digits()

@@ -99,6 +99,15 @@ def grey_of(image: Image.Image) -> NDArray[np.float32]:
     return np.asarray(grey, dtype=np.float32) / np.float32(255)
 
 
+def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Colour images of shape (n, 3, height, width) in grey, 0 … 1, as Pillow has it to the last bit."""
+    red, green, blue = planes.astype(np.uint32).swapaxes(0, 1)
+    grey: NDArray[np.float32] = ((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16).astype(
+        np.float32
+    )
+    return grey / np.float32(255)
+
+
 def _reduced(image: Image.Image, size: int) -> Image.Image:
     """`image` in a mode that can be resized, its longest side at most `size`.
 

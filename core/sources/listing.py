@@ -1,4 +1,4 @@
-"""Which images a folder holds, and in which order.
+"""Which images, or other files, a folder holds, and in which order.
 
 Files are ordered by a hash of their relative path: the same on every machine, and every beginning of the
 list is a fair sample of the whole, so that labeling can start before the rest has been read.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,8 +59,15 @@ class Listing:
         return digest.hexdigest()
 
 
-def list_images(root: Path, *, by_path: bool = False, use_classes: bool = True) -> Listing:
-    """The images in `root` and the folders in it.
+def list_files(
+    root: Path,
+    *,
+    by_path: bool = False,
+    use_classes: bool = True,
+    extensions: Collection[str] = EXTENSIONS,
+    what: str = "images",
+) -> Listing:
+    """The images in `root` and the folders in it; or files of other kinds, by their `extensions`.
 
     Hidden files, symbolic links and files with other extensions are left out. A folder that may not be
     listed is taken for an image that can't be read, so that the pool's report names it.
@@ -73,17 +80,21 @@ def list_images(root: Path, *, by_path: bool = False, use_classes: bool = True) 
         Order by path instead of by hash.
     use_classes : bool
         Whether folder names are taken for classes.
+    extensions : collection of str
+        In lower case, with their dots.
+    what : str
+        What a person calls such files.
 
     Raises
     ------
     InputError
-        If there are no images.
+        If there are none.
     """
     links: list[str] = []
-    found = list(_walk(root, "", links))
+    found = list(_walk(root, "", links, extensions))
     if not found:
         linked = f"; it has {len(links)} symbolic links, which are not followed" if links else ""
-        raise InputError(f"{root} holds no images ({_examples()}){linked}")
+        raise InputError(f"{root} holds no {what} ({_examples(extensions)}){linked}")
     paths = tuple(sorted(found, key=_parts if by_path else path_hash))
     names, truth = classes.of(root, paths) if use_classes else classes.unknown(len(paths))
     return Listing(paths, names, truth, classes.held_out(paths, truth))
@@ -167,8 +178,14 @@ def load(file: Path) -> Listing:
         raise InputError(f"the list of images {file} is damaged: build the pool again") from error
 
 
-def _walk(root: Path, folder: str, links: list[str]) -> Iterator[str]:
-    """Relative paths of the images below `folder`, in no particular order."""
+def as_text(path: str) -> str:
+    """The path with slashes, whatever bytes it is made of."""
+    text = path if path.isascii() else os.fsencode(path).decode("utf-8", errors="replace")
+    return text.replace(os.sep, "/")
+
+
+def _walk(root: Path, folder: str, links: list[str], extensions: Collection[str]) -> Iterator[str]:
+    """Relative paths of the files below `folder`, in no particular order."""
     try:
         entries = list(os.scandir(root / folder))
     except OSError:
@@ -184,8 +201,8 @@ def _walk(root: Path, folder: str, links: list[str]) -> Iterator[str]:
         if entry.is_symlink():
             links.append(path)
         elif entry.is_dir(follow_symlinks=False):
-            yield from _walk(root, path, links)
-        elif entry.is_file(follow_symlinks=False) and _extension(entry.name) in EXTENSIONS:
+            yield from _walk(root, path, links, extensions)
+        elif entry.is_file(follow_symlinks=False) and _extension(entry.name) in extensions:
             yield path
 
 
@@ -193,8 +210,8 @@ def _extension(name: str) -> str:
     return name[name.rfind(".") :].lower()
 
 
-def _examples() -> str:
-    return ", ".join(sorted(EXTENSIONS)[:3]) + " …"
+def _examples(extensions: Collection[str]) -> str:
+    return ", ".join(sorted(extensions)[:3]) + (" …" if len(extensions) > 3 else "")
 
 
 def _parts(path: str) -> tuple[str, ...]:

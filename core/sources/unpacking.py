@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 from core.errors import InputError
 
 
-def unpacked(file: Path, unpack: Callable[[Path], None]) -> Path:
+def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> Path:
     """The folder that `unpack` filled from `file`, now or earlier.
 
     Parameters
@@ -28,10 +28,12 @@ def unpacked(file: Path, unpack: Callable[[Path], None]) -> Path:
         What is unpacked.
     unpack : callable
         Writes files into the new, empty folder that it is given. If it raises, nothing is kept.
+    what : str
+        Told apart from what else is unpacked from the same file.
     """
     cache = user_cache_path("marginalia") / "unpacked"
     state = file.stat()
-    name = hashlib.blake2b(os.fsencode(file), digest_size=8).hexdigest()
+    name = hashlib.blake2b(os.fsencode(file) + what.encode(), digest_size=8).hexdigest()
     folder = cache / f"{name}-{state.st_size}-{state.st_mtime_ns}"
     try:
         cache.mkdir(parents=True, exist_ok=True)

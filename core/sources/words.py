@@ -4,9 +4,15 @@ digits            a million handwritten digits, drawn on demand
 digits:50000      as many as that
 FOLDER            a folder of images; folder:FOLDER where its name could be taken for another word
 cifar10:PATH      CIFAR-10, official binary version, archive or folder
+tiny:PATH         the Tiny Images' binary file, or tiny:N:PATH its first N images
+newsgroups:PATH   20 Newsgroups by date, folder or archive
+texts:FOLDER      a folder of text files
+texts:FILE        a table with a column of texts: .csv, .jsonl or .parquet; texts:FILE,TEXT[,CLASS] names the
+                  columns of texts and classes
 arrays:FEATURES,IMAGES
                   embeddings (.npy or .parquet), and the folder or list of the images that they describe
 enlarged:N:SOURCE any of the others, N times larger
+edges:SOURCE      images as any of the others has them, described by edge histograms instead of GIST
 """
 
 from __future__ import annotations
@@ -18,11 +24,19 @@ from core.errors import InputError
 from core.sources.arrays import Arrays
 from core.sources.base import Source
 from core.sources.cifar10 import Cifar10
+from core.sources.described import Described
 from core.sources.digits import Digits
 from core.sources.enlarged import Enlarged
 from core.sources.folder import Folder
+from core.sources.newsgroups import Newsgroups
+from core.sources.text_folder import TextFolder
+from core.sources.text_table import TextTable
+from core.sources.tiny import TinyImages
 
-FORMS = "digits[:N], FOLDER, cifar10:PATH, arrays:FEATURES,IMAGES or enlarged:N:SOURCE"
+FORMS = (
+    "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
+    "arrays:FEATURES,IMAGES, enlarged:N:SOURCE or edges:SOURCE"
+)
 
 
 def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source:
@@ -49,6 +63,15 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         return Digits(_count(rest, word), seed=seed)
     if kind == "cifar10":
         return Cifar10(_path(rest, word))
+    if kind == "tiny":
+        number, colon, file = rest.partition(":")
+        if colon and number[:1].isdecimal():
+            return TinyImages(_path(file, word), _count(number, word))
+        return TinyImages(_path(rest, word))
+    if kind == "newsgroups":
+        return Newsgroups(_path(rest, word))
+    if kind == "texts":
+        return _texts(rest, word, use_classes)
     if kind == "arrays":
         parts = re.fullmatch(r"(.+?\.(?:npy|parquet)),(.+)", rest, flags=re.IGNORECASE)
         if parts is None:
@@ -61,11 +84,20 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         return Enlarged(
             source_from(inner, seed=seed, use_classes=use_classes), _count(times, word), seed=seed
         )
+    if kind == "edges":
+        return Described(source_from(rest, seed=seed, use_classes=use_classes), "edges")
     path = _path(rest if kind == "folder" else word, word)
     if not path.exists():
         known = "" if path.is_absolute() else f"; a source is {FORMS}"
         raise InputError(f"there is no folder {path}{known}")
     return Folder(path, use_classes=use_classes)
+
+
+def _texts(rest: str, word: str, use_classes: bool) -> Source:
+    table = re.fullmatch(r"(.+?\.(?:csv|jsonl|parquet))(?:,([^,]+))?(?:,([^,]+))?", rest, flags=re.IGNORECASE)
+    if table is None:
+        return TextFolder(_path(rest, word), use_classes=use_classes)
+    return TextTable(_path(table[1], word), text=table[2], label=table[3])
 
 
 def _count(number: str, word: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -10,15 +11,23 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 WATCH_PRESSES = """
-    window.presses = [];
+    const noted = () => JSON.parse(sessionStorage.getItem('presses') ?? '[]');
     const note = (what) => {
         const host = document.querySelector('[data-testid=stBidiComponentIsolated]');
         const card = host?.shadowRoot.querySelector('.card');
-        if (card) window.presses.push([what, card.dataset.paintedItem, card.dataset.answerable]);
+        if (!card) return;
+        const press = [what, card.dataset.paintedItem, card.dataset.answerable];
+        sessionStorage.setItem('presses', JSON.stringify([...noted(), press]));
     };
     document.addEventListener('keydown', (event) => note(event.key), true);
 """
-"""Notes at every key press, before the card sees it, which item is painted and whether it may be answered."""
+"""Notes at every key press, before the card sees it, which item is painted and whether it may be answered.
+
+Kept as long as the tab: a page that is never heard loads itself anew.
+"""
+
+FIRST_MS = 120_000
+"""Until there is an image: a project's first items may have to be built."""
 
 
 class Labeling:
@@ -29,6 +38,7 @@ class Labeling:
         page.add_init_script(WATCH_PRESSES)
         page.goto(url)
         self.card = page.locator(".card")
+        expect(self.card).to_have_attribute("data-answerable", "true", timeout=FIRST_MS)
         self.wait()
 
     @property
@@ -70,6 +80,14 @@ class Labeling:
         self.page.locator(f".card [data-answer={answer}]").click()
         self.wait()
 
+    def pick_strategy(self, name: str) -> None:
+        """By the picker, and wait until it has chosen what is in view."""
+        before = self.selection
+        self.page.get_by_role("combobox", name="Query strategy").click()
+        self.page.get_by_role("option", name=re.compile(f"^{name}")).click()
+        expect(self.card).not_to_have_attribute("data-painted-selection", before, timeout=30_000)
+        self.wait()
+
     def painted(self) -> Image.Image:
         """What the screen shows in the frame, in grey."""
         return self.painted_in_colour().convert("L")
@@ -79,5 +97,5 @@ class Labeling:
         return Image.open(io.BytesIO(self.image.screenshot())).convert("RGB")
 
     def presses(self) -> list[list[Any]]:
-        """What was painted at each key press: key, item, whether it could be answered."""
-        return self.page.evaluate("window.presses")
+        """What was painted at each key press in this tab: key, item, whether it could be answered."""
+        return self.page.evaluate("JSON.parse(sessionStorage.getItem('presses') ?? '[]')")

@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from core.pool import Pool
+from storage import Concepts, Database
 from tests import chromium
 from tests.browser.labeling import Labeling
 from tests.browser.reviewing import Reviewing
@@ -24,9 +26,18 @@ ASSETS = Path(__file__).parents[2] / "assets"
 SCREENS = {"desktop": (1440, 900, 1), "phone": (390, 844, 2)}
 """Width and height in CSS pixels, device pixels each."""
 
+OTHER_DIGITS = "0123"
+"""Asked about beside the demo's 7, where one press gives a class."""
+
 LEAST_SECONDS_A_LABEL = 0.2
 
 PATIENCE = 60_000
+
+BUILDING = 1_800_000
+"""The indexes of all strategies over a million items take a while, the first time."""
+
+RACED = 128
+"""Rounds of the race that is shown."""
 
 
 def main() -> None:
@@ -43,9 +54,10 @@ def main() -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium.find(), args=["--no-sandbox"])
             session = label(browser, server, asked.answers)
+            classes = label_classes(browser, server)
             for screen in SCREENS:
                 for scheme in ("light", "dark"):
-                    shoot(browser, server, session, screen, scheme)
+                    shoot(browser, server, session, classes, screen, scheme)
             browser.close()
     finally:
         server.stop()
@@ -64,6 +76,20 @@ def label(browser: Browser, server: Server, answers: int) -> str:
     return labeling.session
 
 
+def label_classes(browser: Browser, server: Server, answers: int = 24) -> str:
+    """Ask about more digits than the demo's 7 and answer about all of them at once; the session's id."""
+    with Database.open(server.database) as database:
+        for digit in OTHER_DIGITS:
+            if Concepts(database).named(digit) is None:
+                Concepts(database).create(digit, f"Is this a {digit}?")
+    labeling = Labeling(browser.new_page(), f"{server.url}/?project={server.key}&session=new&classes=1")
+    pool = Pool.open(server.pool)
+    for _ in range(answers):
+        digit = pool.classes[int(pool.truth([labeling.item])[0])]
+        labeling.press(digit if digit in f"7{OTHER_DIGITS}" else "n")
+    return labeling.session
+
+
 def audit(labeling: Labeling, server: Server) -> None:
     """Let one item in ten be for the audit, and come back."""
     page, session = labeling.page, labeling.session
@@ -74,7 +100,7 @@ def audit(labeling: Labeling, server: Server) -> None:
     labeling.wait()
 
 
-def shoot(browser: Browser, server: Server, session: str, screen: str, scheme: str) -> None:
+def shoot(browser: Browser, server: Server, session: str, classes: str, screen: str, scheme: str) -> None:
     """The pages on one screen, light or dark."""
     width, height, scale = SCREENS[screen]
     context = browser.new_context(
@@ -95,15 +121,41 @@ def shoot(browser: Browser, server: Server, session: str, screen: str, scheme: s
     expect(page.locator(".progress")).to_have_attribute("data-state", "shown", timeout=PATIENCE)
     page.wait_for_timeout(500)
     page.screenshot(path=ASSETS / f"progress-{screen}-{scheme}.png")
+    compare(page, server, session, f"{screen}-{scheme}")
     page.goto(f"{server.url}/?project={server.key}&session={session}&grid=28")
-    page.locator(".grid .cell img").first.wait_for()
+    page.locator(".grid .cells img").first.wait_for()
     page.wait_for_timeout(1500)
+    for key in "yynnny":
+        page.keyboard.press(key)
+    page.wait_for_timeout(300)
     page.screenshot(path=ASSETS / f"grid-{screen}-{scheme}.png")
+    page.goto(f"{server.url}/?project={server.key}&session={classes}&classes=1")
+    page.locator(".answers.classes").wait_for()
+    page.wait_for_timeout(1500)
+    page.screenshot(path=ASSETS / f"classes-{screen}-{scheme}.png")
     page.goto(f"{server.url}/projects")
     page.get_by_role("heading", name="Projects").wait_for()
     page.wait_for_timeout(2500)
     page.screenshot(path=ASSETS / f"start-{screen}-{scheme}.png")
     context.close()
+
+
+def compare(page: Page, server: Server, session: str, name: str) -> None:
+    """The last hyperplanes put to all strategies, and a race after some rounds."""
+    where = f"{server.url}/compare?project={server.key}&session={session}"
+    page.goto(f"{where}&view=hyperplane")
+    page.locator(".compare[data-state=shown] .line").first.wait_for(timeout=BUILDING)
+    page.wait_for_timeout(500)
+    page.screenshot(path=ASSETS / f"compare-{name}.png")
+    page.goto(f"{where}&view=race")
+    page.locator(".race[data-state=shown] .line").first.wait_for(timeout=BUILDING)
+    page.keyboard.press("Space")
+    while int(page.locator(".race").get_attribute("data-rounds") or 0) < RACED:
+        page.wait_for_timeout(200)
+    page.keyboard.press("Space")
+    expect(page.locator(".race")).to_have_attribute("data-running", "false", timeout=PATIENCE)
+    page.wait_for_timeout(500)
+    page.screenshot(path=ASSETS / f"race-{name}.png")
 
 
 if __name__ == "__main__":

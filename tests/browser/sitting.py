@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -119,16 +118,6 @@ class Sitting:
         self.labeling.wait()
         self.expected.append((item, word))
 
-    def change_strategy(self, name: str) -> None:
-        before = self.labeling.selection
-        self.labeling.page.get_by_role("combobox", name="Query strategy").click()
-        self.labeling.page.get_by_role("option", name=re.compile(f"^{name}")).click()
-        self.labeling.page.wait_for_function(
-            "([card, before]) => card.dataset.paintedSelection !== before",
-            arg=[self.labeling.card.element_handle(), before],
-        )
-        self.labeling.wait()
-
     def reload(self) -> None:
         item = self.labeling.item
         self.labeling.page.reload()
@@ -164,10 +153,10 @@ def run(sitting: Sitting, answers: int) -> dict[str, Any]:
         sitting.hold,
         sitting.undo,
         sitting.correct,
-        lambda: sitting.change_strategy("Exhaustive"),
+        lambda: sitting.labeling.pick_strategy("Exhaustive"),
         sitting.reload,
         sitting.kill_and_restart,
-        lambda: sitting.change_strategy("H-Hash"),
+        lambda: sitting.labeling.pick_strategy("H-Hash"),
     ]
     every = max(1, answers // (2 * len(mischief)))
     turn = 0

@@ -165,6 +165,7 @@ def test_it_goes_on_with_peoples_labels_if_they_ask(server: Server, labeling: La
     mine, item = labeling.session, labeling.item
     labeling.page.get_by_role("button", name="Demo").click()
     labeling.page.get_by_text("Add its answers to the labels here").click()
+    expect(labeling.page.get_by_label("Add its answers to the labels here")).to_be_checked()
     choose(labeling.page, "Watch the autopilot")
     expect(labeling.card).to_have_attribute("data-autopilot", "paused")
     labeling.wait()

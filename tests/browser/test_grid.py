@@ -188,7 +188,7 @@ def test_two_windows_on_one_session_answer_a_grid_once(
     assert other.items == grid.items
 
 
-@pytest.mark.parametrize("wrong", ["7", "61", "many"])
+@pytest.mark.parametrize("wrong", ["61", "many"])
 def test_an_impossible_grid_is_told_in_a_sentence(
     server: Server, context: BrowserContext, wrong: str
 ) -> None:
@@ -198,23 +198,22 @@ def test_an_impossible_grid_is_told_in_a_sentence(
     expect(page.get_by_role("alert")).to_contain_text(re.compile(f"grid .* got '?{wrong}"), timeout=30_000)
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720), (800, 1100), (390, 844)])
 @pytest.mark.parametrize("size", [12, 60])
-def test_what_is_sent_stays_in_view(
-    server: Server, context: BrowserContext, width: int, height: int, size: int
-) -> None:
+def test_what_is_sent_stays_in_view(server: Server, context: BrowserContext, size: int) -> None:
     """On every screen the button is there, and no image is cut off at the sides."""
     page = context.new_page()
-    page.set_viewport_size({"width": width, "height": height})
     grid = Gridding(page, f"{server.url}/?project=digits&session=new&grid={size}")
-    box = page.locator("[data-send]").bounding_box()
-    assert box
-    assert box["y"] + box["height"] <= height
-    assert box["x"] + box["width"] <= width
-    tiles = [tile.bounding_box() for tile in page.locator(".tile").all()]
-    assert all(tile and tile["x"] >= 0 and tile["x"] + tile["width"] <= width for tile in tiles)
-    assert all(tile and tile["width"] >= 60 for tile in tiles)
-    assert grid.columns == 4 or width > 719
+    for width, height in [(1440, 900), (1280, 720), (800, 1100), (390, 844)]:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(300)
+        box = page.locator("[data-send]").bounding_box()
+        assert box
+        assert box["y"] + box["height"] <= height
+        assert box["x"] + box["width"] <= width
+        tiles = [tile.bounding_box() for tile in page.locator(".tile").all()]
+        assert all(tile and tile["x"] >= 0 and tile["x"] + tile["width"] <= width for tile in tiles)
+        assert all(tile and tile["width"] >= 60 for tile in tiles)
+        assert grid.columns == 4 or width > 719
 
 
 def likeness(painted: Image.Image, drawn: Image.Image) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from core.geometry import Hyperplane
 from core.selection import STRATEGIES, ArrayPool, Choice, Query, QueryStrategy, make_strategy
@@ -84,14 +85,35 @@ def gaussian_pool(n: int, d: int = 8, *, seed: int = 0, lean: float = 1.0) -> Ar
     return ArrayPool(X, ids=5 + 3 * np.arange(n))
 
 
+def sparse(pool: ArrayPool) -> ArrayPool:
+    """The very same numbers as a sparse pool."""
+    twin = ArrayPool(csr_array(pool.rows(np.arange(len(pool)))), ids=pool.ids)
+    twin._X = csr_array(pool.rows(np.arange(len(pool))))
+    return twin
+
+
+def bags(n: int, d: int = 8, *, seed: int = 0) -> ArrayPool:
+    """Unit rows of few positive numbers, as texts have them, in a sparse pool; ids with gaps."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.4)
+    X[np.arange(n), rng.integers(0, d, n)] += 0.5
+    return ArrayPool(csr_array(X), ids=5 + 3 * np.arange(n))
+
+
 def hyperplanes(n: int, d: int = 8, *, seed: int = 100) -> list[Hyperplane]:
     """Some that cut through such a pool and some that pass beside it."""
     rng = np.random.default_rng(seed)
     return [Hyperplane(rng.standard_normal(d), 0.7 * rng.standard_normal()) for _ in range(n)]
 
 
+def dense_rows(pool: ArrayPool) -> np.ndarray:
+    """All rows as an array."""
+    X = pool.rows(np.arange(len(pool)))
+    return X.toarray() if pool.is_sparse else X
+
+
 def brute_force(pool: ArrayPool, hyperplane: Hyperplane, exclude: set[int]) -> list[tuple[float, int]]:
     """(|wᵀx + b|, id) of every item that is not excluded, the nearest first; the definition, in float64."""
-    margins = [abs(hyperplane.scores(x[None])[0]) for x in pool.rows(np.arange(len(pool)))]
+    margins = [abs(hyperplane.scores(x[None])[0]) for x in dense_rows(pool)]
     pairs = zip(margins, pool.ids.tolist(), strict=True)
     return sorted((margin, item) for margin, item in pairs if item not in exclude)

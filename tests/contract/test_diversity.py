@@ -7,21 +7,22 @@ import pytest
 
 from core.errors import InputError
 from core.selection import ArrayPool
-from tests.contract.kit import ALL, gaussian_pool, hyperplanes, make, nearest
+from tests.contract.kit import ALL, bags, dense_rows, gaussian_pool, hyperplanes, make, nearest, sparse
 
 every_strategy = pytest.mark.parametrize("variant", ALL)
 PLANE = hyperplanes(1)[0]
 
 
-@pytest.fixture(scope="module")
-def copies():
+@pytest.fixture(scope="module", params=[gaussian_pool, bags], ids=["dense", "sparse"])
+def copies(request):
     """Forty distinct rows, ten copies of each."""
-    X = gaussian_pool(40).rows(np.arange(40))
-    return ArrayPool(np.tile(X, (10, 1)), ids=3 * np.arange(400))
+    distinct = request.param(40)
+    pool = ArrayPool(np.tile(dense_rows(distinct), (10, 1)), ids=3 * np.arange(400))
+    return sparse(pool) if distinct.is_sparse else pool
 
 
 def rows_of(pool, ids):
-    return pool.rows(np.searchsorted(pool.ids, ids))
+    return dense_rows(pool)[np.searchsorted(pool.ids, ids)]
 
 
 @every_strategy

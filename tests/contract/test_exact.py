@@ -12,8 +12,18 @@ from threadpoolctl import threadpool_limits
 
 from core.errors import InputError
 from core.geometry import Hyperplane
-from core.selection import ArrayPool, Request
-from tests.contract.kit import ALL, EXACT, brute_force, gaussian_pool, hyperplanes, make
+from core.selection import ArrayPool, Request, make_strategy
+from tests.contract.kit import (
+    ALL,
+    EXACT,
+    bags,
+    brute_force,
+    dense_rows,
+    gaussian_pool,
+    hyperplanes,
+    make,
+    sparse,
+)
 
 every_exact_strategy = pytest.mark.parametrize("variant", EXACT)
 
@@ -23,6 +33,12 @@ SCALES = [1.0, 1e-300, 1e-42, 1e-30, 1e-3, 1e7, 1e30, 1e42, 1e300]
 @st.composite
 def pools(draw) -> ArrayPool:
     """Few directions and many copies, everything on one side, or nothing special; 1 to 4 features."""
+    pool = draw(dense_pools())
+    return sparse(pool) if draw(st.booleans()) else pool
+
+
+@st.composite
+def dense_pools(draw) -> ArrayPool:
     d = draw(st.integers(1, 4))
     if draw(st.booleans()):
         direction = st.tuples(*[st.integers(-2, 2)] * d).filter(any)
@@ -39,7 +55,7 @@ def planes(draw, pool: ArrayPool) -> Hyperplane:
     weights = st.sampled_from([-1.0, 0.0, 0.5, 1e-3, 3.0, 1 / 3])
     normal = np.array(draw(st.tuples(*[weights] * pool.n_features)))
     row = draw(st.integers(0, len(pool) - 1))
-    through = -float(pool.rows(np.array([row]))[0].astype(np.float64) @ normal)
+    through = -float(dense_rows(pool)[row].astype(np.float64) @ normal)
     bias = draw(st.sampled_from([0.0, 1.0, -0.5, 1e-6, 5.0, through]))
     scale = draw(st.sampled_from(SCALES))
     return Hyperplane(normal * scale, bias * scale)
@@ -50,7 +66,7 @@ def true_margins(pool: ArrayPool, plane: Hyperplane) -> list[Fraction]:
     w, b = [Fraction(float(value)) for value in plane.normal], Fraction(plane.bias)
     return [
         abs(sum((Fraction(float(value)) * weight for value, weight in zip(x, w, strict=True)), b))
-        for x in pool.rows(np.arange(len(pool)))
+        for x in dense_rows(pool)
     ]
 
 
@@ -81,7 +97,7 @@ def test_no_item_left_out_is_nearer(variant, data):
     furthest = max(true[item] for item in chosen)
     assert all(true[item] >= furthest - 2 * rounding for item in set(left) - set(chosen))
 
-    X = pool.rows(np.arange(len(pool)))
+    X = dense_rows(pool)
     for place, item in enumerate(chosen):
         twins = [other for other in left if other < item and np.array_equal(X[other], X[item])]
         assert set(twins) <= set(chosen[:place])
@@ -89,9 +105,10 @@ def test_no_item_left_out_is_nearer(variant, data):
 
 @every_exact_strategy
 @pytest.mark.parametrize("n", [1, 2, 10, 99, 300])
-def test_the_nearest_by_brute_force(variant, n):
+@pytest.mark.parametrize("kind", [gaussian_pool, bags])
+def test_the_nearest_by_brute_force(variant, n, kind):
     """The nearest items, in order, by float64 and not by float32."""
-    pool = gaussian_pool(300, d=50)
+    pool = kind(300, d=50)
     strategy = make(variant).fit(pool)
     exclude = [5, 8, 299]
     for plane in hyperplanes(20, d=50):
@@ -99,6 +116,29 @@ def test_the_nearest_by_brute_force(variant, n):
         margins, ids = zip(*brute_force(pool, plane, set(exclude))[:n], strict=True)
         assert np.allclose(found.margins, margins, rtol=0, atol=1e-14 * (1 + plane.norm))
         assert found.ids.tolist() == list(ids)
+
+
+@pytest.mark.parametrize("variant", ["exhaustive", "subsample", "margin-index", "likely-positive", "mixture"])
+def test_a_sparse_pool_is_the_dense_pool_of_the_same_numbers(variant):
+    """The same items, with margins that differ by float64's rounding."""
+    dense = ArrayPool(dense_rows(bags(2000, d=60)))
+    pool = sparse(dense)
+    for plane in hyperplanes(10, d=60):
+        expected = make_strategy(variant).fit(dense).select(plane, 7, exclude=pool.ids[::3])
+        found = make_strategy(variant).fit(pool).select(plane, 7, exclude=pool.ids[::3])
+        assert found.ids.tolist() == expected.ids.tolist()
+        assert np.allclose(found.margins, expected.margins, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("variant", ["h-hash", "eh-hash", "bh-hash"])
+def test_hashing_in_few_directions_finds_the_same_items_in_a_sparse_pool(variant):
+    """Directions, codes and candidates are those of the dense pool, but for bits that rounding turns."""
+    dense = ArrayPool(dense_rows(bags(2000, d=60)))
+    pool = sparse(dense)
+    strategies = [make_strategy(variant, n_compared=400).fit(rows) for rows in (dense, pool)]
+    planes = hyperplanes(20, d=60)
+    expected, found = ([s.select(plane, 5).ids.tolist() for plane in planes] for s in strategies)
+    assert sum(map(list.__eq__, expected, found)) >= 18
 
 
 @every_exact_strategy
@@ -147,11 +187,12 @@ def test_where_everything_lies_in_the_hyperplane_the_lowest_ids_are_taken(varian
 
 
 @pytest.mark.parametrize("variant", ALL)
-def test_the_number_of_threads_changes_nothing(variant):
+@pytest.mark.parametrize("kind", [ArrayPool, lambda X: sparse(ArrayPool(X))], ids=["dense", "sparse"])
+def test_the_number_of_threads_changes_nothing(variant, kind):
     """Neither what is built nor what is selected, near-ties included."""
     X = np.random.default_rng(3).standard_normal((3000, 64)) + 0.5
     X[1500:] = X[:1500] * (1 + 1e-7)
-    pool = ArrayPool(X)
+    pool = kind(X)
     answers = []
     for threads in (1, 2, 3):
         with threadpool_limits(threads):

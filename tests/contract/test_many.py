@@ -8,15 +8,15 @@ import pytest
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection import PoolExhausted, QueryStrategy, Request, Selection, make_strategy
-from tests.contract.kit import ALL, gaussian_pool, hyperplanes, make
+from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make
 
 every_strategy = pytest.mark.parametrize("variant", ALL)
 PLANES = hyperplanes(4)
 
 
-@pytest.fixture(scope="module")
-def pool():
-    return gaussian_pool(400)
+@pytest.fixture(scope="module", params=[gaussian_pool, bags], ids=["dense", "sparse"])
+def pool(request):
+    return request.param(400)
 
 
 def alone(strategy: QueryStrategy, request: Request) -> Selection | None:

@@ -11,7 +11,7 @@ import pytest
 from core.build import build
 from core.errors import InputError
 from core.selection import STRATEGIES, files, make_strategy, strategy_class
-from tests.contract.kit import ALL, gaussian_pool, hyperplanes, make, nearest
+from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest
 from tests.fakes import FakeSource
 from tests.pools import small_parts
 
@@ -19,9 +19,9 @@ every_strategy = pytest.mark.parametrize("variant", ALL)
 PLANES = hyperplanes(6)
 
 
-@pytest.fixture(scope="module")
-def pool():
-    return gaussian_pool(300)
+@pytest.fixture(scope="module", params=[gaussian_pool, bags], ids=["dense", "sparse"])
+def pool(request):
+    return request.param(300)
 
 
 @pytest.fixture

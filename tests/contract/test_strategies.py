@@ -12,15 +12,15 @@ import core.selection.margin.layout
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection import ArrayPool, PoolExhausted
-from tests.contract.kit import ALL, gaussian_pool, hyperplanes, make, nearest
+from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest, sparse
 
 every_strategy = pytest.mark.parametrize("variant", ALL)
 PLANE = hyperplanes(1)[0]
 
 
-@pytest.fixture(scope="module")
-def pool():
-    return gaussian_pool(400)
+@pytest.fixture(scope="module", params=[gaussian_pool, bags], ids=["dense", "sparse"])
+def pool(request):
+    return request.param(400)
 
 
 @pytest.fixture(scope="module")
@@ -140,11 +140,12 @@ def test_additions_are_found_and_the_older_index_stays_as_it_was(pool, fitted, v
 
 
 @every_strategy
-def test_growing_step_by_step_is_the_same_as_fitting_at_once(monkeypatch, variant):
+@pytest.mark.parametrize("kind", [gaussian_pool, bags])
+def test_growing_step_by_step_is_the_same_as_fitting_at_once(monkeypatch, variant, kind):
     """An index is a function of its parameters and of the rows it covers, however it came to cover them."""
     monkeypatch.setattr(core.selection.hashed, "FIT_ROWS", 1000)
     monkeypatch.setattr(core.selection.margin.layout, "FIRST_FIT", 700)
-    pool = gaussian_pool(4500, d=4)
+    pool = kind(4500, d=4)
     at_once = make(variant).fit(pool)
     step_by_step = make(variant).fit(pool.prefix(1))
     for n_rows in (2, 700, 1000, 2047, 2049, 4096, 4097, 4500):
@@ -167,9 +168,10 @@ def test_a_pool_that_is_no_continuation_is_refused(pool, fitted, variant):
 
 @every_strategy
 @pytest.mark.parametrize("n", [1, 2, 3, 9])
-def test_very_small_pools(variant, n):
+@pytest.mark.parametrize("kind", [gaussian_pool, bags])
+def test_very_small_pools(variant, n, kind):
     """A pool of one item, or a few, is a pool."""
-    pool = gaussian_pool(n)
+    pool = kind(n)
     found = make(variant).fit(pool).select(PLANE, n)
     assert sorted(found.ids) == sorted(pool.ids)
 
@@ -185,9 +187,10 @@ def test_very_small_pools(variant, n):
         pytest.param(np.ones((40, 1)), id="one feature"),
     ],
 )
-def test_degenerate_pools(variant, rows):
+@pytest.mark.parametrize("kind", [ArrayPool, lambda rows: sparse(ArrayPool(rows))], ids=["dense", "sparse"])
+def test_degenerate_pools(variant, rows, kind):
     """Duplicates, two dimensions, everything on one side: an item is selected all the same."""
-    pool = ArrayPool(rows)
+    pool = kind(rows)
     strategy = make(variant).fit(pool)
     d = pool.n_features
     for plane in (

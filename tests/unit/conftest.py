@@ -1,6 +1,14 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+from storage import Database
+from tests import postgres
+from tests.storage_kit import ENGINES, make_concept, sit_down
 
 SEED = 3
 """Of every new session: with it, sevens are among the first dozen digits that come at random."""
@@ -10,3 +18,38 @@ SEED = 3
 def sessions_with_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """New sessions draw their seed at random; in tests they all have the same."""
     monkeypatch.setattr("app.project.secrets.randbelow", lambda _: SEED)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[postgres.Server]:
+    """A PostgreSQL server for this worker; its commits do not wait for the disk."""
+    if postgres.find() is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{postgres.NOT_RUN}, which is a failure under CI=true")
+        pytest.skip(postgres.NOT_RUN)
+    with postgres.running() as started:
+        yield started
+
+
+@pytest.fixture(params=ENGINES)
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Where a label database may be made: a file, then a schema of a PostgreSQL server."""
+    if request.param == "sqlite":
+        return tmp_path / "labels.db"
+    return request.getfixturevalue("server").schema()
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def where_for_all(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path | str:
+    """The same, for all tests of a file together."""
+    if request.param == "sqlite":
+        return tmp_path_factory.mktemp("labels") / "labels.db"
+    return request.getfixturevalue("server").schema()
+
+
+@pytest.fixture
+def labels(where: Path | str) -> Path | str:
+    """Where a label database is, with one answer in it, closed."""
+    with Database.open(where, create=True) as database:
+        sit_down(database, make_concept(database)).says("yes", 5)
+    return where

@@ -158,7 +158,7 @@ def test_others_are_not_shown_what_was_sent_ahead(project, session):
     mine = {card["item"]["id"], *(view["item"]["id"] for view in card["next"].values())}
     assert len(mine) >= 3
     other = project.session(project.log.start_session(1, "lin", "margin-index").id)
-    assert mine <= set(project.leased(but_for=other.id))
+    assert mine <= set(project.leases.held(but_for={other.id}))
     theirs = coming(other)
     assert not mine & {theirs["item"]["id"], *(view["item"]["id"] for view in theirs["next"].values())}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -205,6 +206,19 @@ def test_a_log_with_audits_holds(project, session):
     assert AUDIT not in found["ranks"]
 
 
+@pytest.fixture(scope="module")
+def audited_folder(tmp_path_factory):
+    """A project many of whose items were audited; each test changes a copy of it."""
+    with open_workspace(tmp_path_factory.mktemp("audited")) as workspace:
+        project = new_project(workspace)
+        wait_for_index(project, LabelingSession.DEFAULT)
+        session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
+        session.set_audit_share(0.7)
+        label(session, 300)
+        assert session.concept.audit.passed()
+    return project.folder
+
+
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
@@ -215,16 +229,15 @@ def test_a_log_with_audits_holds(project, session):
             "other strata",
         ),
         ("UPDATE selections SET parameters = json_remove(parameters, '$.passed')", "chooses item"),
+        ("UPDATE selections SET parameters = '{}' WHERE why = 'audit'", "what it was drawn from"),
         ("UPDATE answers SET purpose = 'train' WHERE purpose = 'audit'", "the labels give hyperplane"),
     ],
 )
-def test_a_log_whose_audit_was_tampered_with_does_not(project, session, statement, complaint):
-    session.set_audit_share(0.7)
-    label(session, 300)
-    assert session.concept.audit.passed()
-    project.database.close()
-    tamper(project.folder, statement)
-    assert any(complaint in problem for problem in verify(project.folder)["problems"])
+def test_a_log_whose_audit_was_tampered_with_does_not(audited_folder, tmp_path, statement, complaint):
+    folder = audited_folder.with_name(tmp_path.name)
+    shutil.copytree(audited_folder, folder)
+    tamper(folder, statement)
+    assert any(complaint in problem for problem in verify(folder)["problems"])
 
 
 def test_a_new_session_audits_as_the_one_before(project, session):
@@ -241,7 +254,6 @@ def test_what_is_no_share_is_refused(session):
 def test_an_audit_of_everything_ends_with_the_pool(project, session):
     """Where nothing is left to draw, or to select, the card says so."""
     session.set_audit_share(1.0)
-    card = session.card()
-    while card["item"]:
-        card = label(session, 20) if card["notes"]["counts"]["left"] > 20 else label(session, 1)
+    card = label(session, session.card()["notes"]["counts"]["left"])
+    assert card["item"] is None
     assert card["waiting"]["exhausted"]

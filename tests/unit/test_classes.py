@@ -344,12 +344,12 @@ def test_nobody_else_is_shown_what_is_in_view_or_sent_ahead(classes, project):
     mine = {card["item"]["id"], *(view["item"]["id"] for view in card["next"].values())}
     for concept in project.concepts():
         other = project.session(project.log.start_session(concept.id, "bob", "margin-index", seed=3).id)
-        assert mine <= set(project.leased(but_for=other.id))
+        assert mine <= set(project.leases.held(but_for={other.id}))
         assert other.card()["item"]["id"] not in mine
-    theirs = set(project.leased(but_for=classes.id))
+    theirs = set(project.leases.held(but_for={classes.id}))
     truly(classes, 9)
     assert set(classes.shown.leased) == theirs
-    assert set(project.leased(but_for="")) - theirs == {classes.shown.item, *classes.ahead.items}
+    assert set(project.leases.held(but_for=())) - theirs == {classes.shown.item, *classes.ahead.items}
 
 
 def test_card_grid_and_classes_take_turns(classes, project):

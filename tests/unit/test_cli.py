@@ -16,6 +16,7 @@ from PIL import Image
 from app.cli import main
 from core.errors import InputError
 from core.progress import being_built
+from storage.address import with_schema
 from tests.projects import digits_pool, label, new_project, open_workspace
 
 README = Path(__file__).parents[2] / "README.md"
@@ -252,7 +253,7 @@ def test_labels_of_other_images_are_not_restored(project_folder, tmp_path):
     assert run("backup", project_folder, copy).exit_code == 0
     assert run("pool", "build", images, "--out", other / "pool").exit_code == 0
     before = (other / "labels.db").read_bytes()
-    assert "other images" in refused("restore", copy, other, "--force")
+    assert "other items" in refused("restore", copy, other, "--force")
     assert (other / "labels.db").read_bytes() == before
 
 
@@ -264,6 +265,71 @@ def test_a_project_can_be_made_and_a_pool_is_none(project_folder, tmp_path):
         assert workspace.project("mine").concepts()[0].positive_class == "3"
     assert "exists already" in refused("new", made, "--images", digits_pool(), "--question", "Is it?")
     assert "marginalia new" in refused("serve", digits_pool(), "--headless", "--port", free_port())
+
+
+def test_labels_in_postgresql(server, tmp_path):
+    """What is made with an address keeps it, and all commands find the labels there, each project its own."""
+    for name in ("mine", "yours"):
+        made = run(
+            *("new", tmp_path / name, "--images", digits_pool(), "--question", "Is it a 3?"),
+            *("--database", with_schema(server.address, f"{tmp_path.name}-{name}")),
+        )
+        assert made.exit_code == 0, made.output
+        assert not list((tmp_path / name).glob("labels.db*"))
+    mine, copy = tmp_path / "mine", tmp_path / "labels.backup"
+    with open_workspace(tmp_path) as workspace:
+        label(workspace.project("mine").session(), 8)
+        yours = workspace.project("yours")
+        assert yours.live_concept(yours.concepts()[0].id).counts().answered == 0
+    assert len(run("export", mine, "--format", "jsonl").output.splitlines()) == 8
+    assert run("verify", mine).exit_code == 0
+    assert run("backup", mine, copy).exit_code == 0
+    assert "--force" in refused("restore", copy, mine)
+    assert "labels of a project" in refused(
+        *("new", tmp_path / "other", "--images", digits_pool(), "--question", "Is it a 3?"),
+        *("--database", with_schema(server.address, f"{tmp_path.name}-mine")),
+    )
+    assert not (tmp_path / "other").exists()
+
+
+def test_labels_move_to_postgresql_and_back(server, project_folder, tmp_path):
+    """By a backup and a restore that names the new place; where they were before, they stay."""
+    copy, address = tmp_path / "copy", with_schema(server.address, tmp_path.name)
+    before = run("export", project_folder, "--log").output
+    assert run("backup", project_folder, copy).exit_code == 0
+    assert "labels.db" in refused("serve", project_folder, "--headless", "--database", address)
+    assert run("restore", copy, project_folder, "--database", address).exit_code == 0
+    (project_folder / "labels.db").rename(tmp_path / "put-away.db")
+    assert run("export", project_folder, "--log").output == before
+    with open_workspace(project_folder.parent) as workspace:
+        label(workspace.project(project_folder.name).session(), 3)
+    assert run("backup", project_folder, tmp_path / "later").exit_code == 0
+    assert run("restore", tmp_path / "later", project_folder, "--database", "sqlite").exit_code == 0
+    after = run("export", project_folder, "--log").output.splitlines()
+    assert after[: len(before.splitlines())] == before.splitlines()
+    assert len(after) == len(before.splitlines()) + 3
+    assert run("verify", project_folder).exit_code == 0
+
+
+def test_a_password_does_not_belong_into_an_address(project_folder, tmp_path):
+    """Neither on the command line nor in the project's file; and it is not repeated."""
+    secret = "postgresql://ada:s3cret@127.0.0.1:1/labels"
+    for words in (["demo", "--data", tmp_path], ["serve", project_folder], ["serve", tmp_path]):
+        sentence = refused(*words, "--headless", "--port", free_port(), "--database", secret)
+        assert "PGPASSWORD" in sentence
+        assert "s3cret" not in sentence
+    assert "s3cret" not in refused("serve", project_folder, "--database", "host=db password=s3cret")
+    file = project_folder / "project.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"database": secret}))
+    assert "s3cret" not in refused("export", project_folder)
+
+
+def test_a_database_that_does_not_answer(tmp_path):
+    """The sentence names it, and no project is begun."""
+    words = ["--images", digits_pool(), "--question", "Is it a 3?", "--database"]
+    sentence = refused("new", tmp_path / "mine", *words, "postgresql://ada@127.0.0.1:1/labels")
+    assert "postgresql://ada@127.0.0.1:1/labels?schema=mine cannot be reached" in sentence
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_export_into_a_folder_that_is_not_there(project_folder, tmp_path):

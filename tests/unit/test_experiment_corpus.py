@@ -11,6 +11,7 @@ from core.experiment import corpus as corpora
 from core.experiment.corpus import Corpus
 from core.experiment.planes import SINGLE_SETTINGS, one_vs_all, single_planes
 from core.experiment.simulation import sessions
+from core.selection import make_strategy
 from tests.fakes import FakeSource
 
 
@@ -50,6 +51,19 @@ def test_it_is_made_of_single_hyperplanes_and_sessions(pool, corpus):
     parts = [*single_planes(pool, 2, seed=2), *sessions(pool, 9, 4, noise=0.25, seed=2)]
     assert facts(corpus.planes) == facts(parts)
     assert corpus.pool_digest == pool.digest
+
+
+def test_a_strategy_may_ask_in_its_sessions(pool, tmp_path):
+    """After as many labels as are given; the corpus says so."""
+    out = tmp_path / "corpus.npz"
+    words = ("--singles", 0, "--sessions", 4, "--rounds", 3, "--noise", 0)
+    said = run("--pool", pool.path, "--out", out, *words, "--strategy", "random", "--before", 40)
+    assert said.exit_code == 0, said.output
+    assert "sessions: C=1, unweighted, after 40 labels" in said.output
+    strategy = make_strategy("random").fit(pool)
+    expected = sessions(pool, 4, 3, strategy=strategy, n_before=40, noise=0)
+    assert facts(Corpus.load(out, pool).planes) == facts(expected)
+    assert refused("--pool", pool.path, "--out", out, "--strategy", "nearest").startswith("strategy must be")
 
 
 def test_settings_part_a_corpus(corpus):

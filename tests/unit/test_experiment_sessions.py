@@ -8,7 +8,8 @@ import pytest
 from core.build import build
 from core.errors import InputError
 from core.experiment import Oracle
-from core.experiment.simulation import sessions
+from core.experiment.simulation import labels_before, sessions
+from core.learner import Labels, learn
 from core.selection import make_strategy
 from core.svm import train
 from tests.contract.kit import LowestIdFirst
@@ -170,3 +171,23 @@ def test_bad_input_is_refused(pool, tmp_path):
     partly = build(PartlyKnown(60, 4, separation=0.0), tmp_path / "partly")
     with pytest.raises(InputError, match=rf"the class of 10 items of the pool {partly.path} is unknown"):
         sessions(partly, 1, 1)
+
+
+def test_a_session_may_begin_with_many_labels(pool):
+    """Right ones; a fifth of them random, the others nearest to what these teach; its name tells."""
+    planes = sessions(pool, 4, 3, n_before=100, noise=0.0, seed=2)
+    X = pool.rows_of(pool.ids)
+    assert {plane.setting for plane in planes} == {f"sessions: {svm}, after 100 labels" for svm in SVMS}
+    for session in by_session(planes):
+        assert [len(plane.labeled) for plane in session] == [100, 101, 102]
+        C, class_weight = SVMS[session[0].setting.removeprefix("sessions: ").split(", after")[0]]
+        y = pool.truth(session[0].labeled) == session[0].positive
+        ids = session[0].labeled
+        again = train(pool.rows_of(ids), y, ids, C=C, class_weight=class_weight)
+        assert again.digest == session[0].hyperplane.digest
+    labels = labels_before(pool, 1, 100, np.random.default_rng(5))
+    first, near = labels.ids[:20], labels.ids[20:]
+    margins = np.abs(learn(Labels.of(pool, first, labels.y[:20])).hyperplane.scores(X))
+    margins[pool.row_of(first)] = np.inf
+    assert set(near) == set(pool.ids[np.argsort(margins)[:80]])
+    assert len(labels_before(pool, 1, 1, np.random.default_rng(5))) == 1

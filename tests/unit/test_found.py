@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from app.cli import main
 from app.found import LONGEST, PAGE, FoundSession
+from app.leases import LEASE_SECONDS, Leases
 from app.project import Project
 from core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
@@ -159,15 +160,19 @@ def test_what_others_have_in_view_is_held(project, found):
     cell = next(cell for cell in card["cells"] if cell["id"] == theirs)
     assert (cell["stands"], cell["selection"]) == ("held", None)
     look(found, "digit")
-    assert set(project.leased(but_for=other.id)) == {cell["id"] for cell in found.card()["cells"]} - {theirs}
+    assert set(project.leases.held(but_for={other.id})) == {cell["id"] for cell in found.card()["cells"]} - {
+        theirs
+    }
 
 
-def test_who_left_holds_nothing(project, found, monkeypatch):
+def test_who_left_holds_nothing(project, found):
     """Items that were shown to somebody who was not at it for long are free again."""
+    now = [0.0]
+    project.leases = Leases(clock=lambda: now[0])
     other = project.session(annotator="bob")
     theirs = other.card()["item"]["id"]
     assert look(found, f"digit {theirs}")["cells"][0]["stands"] == "held"
-    monkeypatch.setattr("app.service.ATTENDED_SECONDS", 0)
+    now[0] = LEASE_SECONDS + 1
     assert look(found, f" {theirs}")["cells"][0]["selection"]
 
 
@@ -220,7 +225,7 @@ def test_the_search_is_there_again_after_a_restart(tmp_path):
         found = project.found(project.session(session_id))
         found.go_to("digit")
         assert found.card()["cells"] == before["cells"]
-        assert set(project.leased(but_for="nobody")) == {cell["id"] for cell in before["cells"]}
+        assert set(project.leases.held(but_for=())) == {cell["id"] for cell in before["cells"]}
         after = found.submit(marks(before["cells"], ["no"]))
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)

@@ -9,7 +9,8 @@ from core.errors import InputError
 from core.geometry import Hyperplane
 from core.hashing import BHHash, Codes, EHHash, HHash
 from core.hashing.augment import Augmentation
-from core.hashing.hyperplane import BLOCK_ROWS, _sampled
+from core.hashing.base import BLOCK_ROWS
+from core.hashing.hyperplane import _sampled
 from core.hashing.pool import hash_rows
 from core.selection import ArrayPool
 

@@ -13,6 +13,8 @@ from core.errors import InputError
         ("folder", {"folder": "/data/leaves"}, {"times": 20}, "enlarged:20:/data/leaves"),
         ("digits", {}, {"items": 50_000, "times": 3}, "digits:50000"),
         ("cifar10", {"path": "/data/c.tar.gz"}, {}, "cifar10:/data/c.tar.gz"),
+        ("texts", {"path": "/data/letters.csv"}, {}, "texts:/data/letters.csv"),
+        ("newsgroups", {"path": "/data/news"}, {}, "newsgroups:/data/news"),
         ("arrays", {"features": "/e.npy", "images": "/i"}, {}, "arrays:/e.npy,/i"),
     ],
 )

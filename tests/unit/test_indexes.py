@@ -81,7 +81,7 @@ def test_an_index_is_saved_and_then_used_as_saved(pool, tmp_path):
 
 def test_a_saved_index_is_not_built_again(pool, tmp_path, gate):
     """It is there at once the next time, and asked as strategies are asked now, not as when it was saved."""
-    MarginIndex(budget=3_500).fit(pool).save(tmp_path / NAME)
+    MarginIndex(budget=5_000).fit(pool).save(tmp_path / NAME)
     gate.clear()
     with watching(pool, tmp_path) as made:
         made.want(NAME)

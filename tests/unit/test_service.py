@@ -66,6 +66,26 @@ def test_no_item_comes_twice(session):
     assert len(set(seen)) == len(seen)
 
 
+def test_an_answer_that_was_stored_unheard_is_gone_on_from(project, session, monkeypatch):
+    """The database had it when the connection broke: sent again it is known, and the next item comes."""
+    first = answer(session.card(), "yes")
+    append = project.log.append_answers
+
+    def broken(*words, **more):
+        append(*words, **more)
+        raise StorageError("the server does not answer", "unreachable")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(project.log, "append_answers", broken)
+        with pytest.raises(StorageError):
+            session.submit([first])
+    card = session.submit([first])
+    assert card["acked"] == [first["id"]]
+    assert card["item"]["id"] != first["item"]
+    assert session.submit([first])["item"] == card["item"]
+    assert stored(project) == [(first["item"], "yes")]
+
+
 def test_an_answer_sent_again_is_stored_once_and_acknowledged_again(project, session):
     """The browser may send its queue as often as it likes."""
     first = answer(session.card(), "yes")

@@ -11,7 +11,21 @@ from PIL import Image
 
 from core.errors import InputError
 from core.features import compute, n_features
-from core.sources import KINDS, Arrays, Cifar10, Digits, Enlarged, Folder, Source, open_source
+from core.sources import (
+    KINDS,
+    Arrays,
+    Cifar10,
+    Described,
+    Digits,
+    Enlarged,
+    Folder,
+    Newsgroups,
+    Source,
+    TextFolder,
+    TextTable,
+    TinyImages,
+    open_source,
+)
 
 N = 24
 
@@ -43,13 +57,57 @@ def batches(root: Path) -> Path:
     return root
 
 
+def tiny(root: Path) -> Path:
+    """A small file of Tiny Images."""
+    np.random.default_rng(3).integers(0, 256, N * 3072, dtype=np.uint8).tofile(root / "tiny.bin")
+    return root / "tiny.bin"
+
+
+def texts(root: Path) -> Path:
+    """Texts of two classes in a folder."""
+    rng = np.random.default_rng(3)
+    for i in range(N):
+        file = root / "texts" / ("ant" if i % 2 else "bee") / f"{i}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(" ".join(f"word{number}" for number in rng.integers(0, 50, 30)))
+    return root / "texts"
+
+
+def postings(root: Path) -> Path:
+    """A small 20 Newsgroups."""
+    for file in list(texts(root).glob("*/*")):
+        part = "20news-bydate-test" if int(file.stem) % 3 == 0 else "20news-bydate-train"
+        (root / "news" / part / file.parent.name).mkdir(parents=True, exist_ok=True)
+        file.rename(root / "news" / part / file.parent.name / file.stem)
+    return root / "news"
+
+
+def table(root: Path) -> Path:
+    """The same texts in a table."""
+    files = sorted(texts(root).glob("*/*"))
+    lines = [json.dumps({"text": file.read_text(), "label": file.parent.name}) for file in files]
+    (root / "table.jsonl").write_text("\n".join(lines))
+    return root / "table.jsonl"
+
+
 MAKERS: dict[str, Callable[[Path], Source]] = {
     "digits": lambda _: Digits(50, seed=3),
     "folder": lambda root: Folder(photos(root)),
     "cifar10": lambda root: Cifar10(batches(root)),
+    "tiny": lambda root: TinyImages(tiny(root)),
     "arrays": lambda root: Arrays(embeddings(root), photos(root)),
     "enlarged": lambda root: Enlarged(Folder(photos(root)), 3),
+    "described": lambda root: Described(Folder(photos(root)), "edges"),
+    "newsgroups": lambda root: Newsgroups(postings(root)),
+    "texts": lambda root: TextFolder(texts(root)),
+    "table": lambda root: TextTable(table(root)),
 }
+
+
+def features(source: Source, items: np.ndarray) -> np.ndarray:
+    """The features, dense."""
+    X = compute(source, items)[0]
+    return X.toarray() if source.is_sparse else X
 
 
 @pytest.fixture(params=list(MAKERS))
@@ -80,7 +138,7 @@ def test_a_spec_survives_json_and_gives_the_same_source(source: Source, tmp_path
         assert again.spec() == source.spec()
         assert (again.truth(items) == source.truth(items)).all()
         assert (again.held_out() == source.held_out()).all()
-        assert (compute(again, items)[0] == compute(source, items)[0]).all()
+        assert (features(again, items) == features(source, items)).all()
         assert again.names(items) == [source.name(int(item)) for item in items]
 
 
@@ -108,7 +166,7 @@ def test_grey_squares_are_what_features_take(source: Source) -> None:
 
 
 def test_truth_and_held_out_items_fit_together(source: Source) -> None:
-    """Truth is int16 within the classes; held-out ids are ascending, known, and not all there are."""
+    """Truth is int16 within the classes; where there are any, some items are held out, and not all."""
     truth = source.truth(np.arange(len(source)))
     assert truth.dtype == np.int16
     assert truth.min() >= -1
@@ -116,7 +174,8 @@ def test_truth_and_held_out_items_fit_together(source: Source) -> None:
     held_out = source.held_out()
     assert held_out.dtype == np.int64
     assert (np.diff(held_out) > 0).all()
-    assert 0 < len(held_out) < len(source)
+    assert len(held_out) < len(source)
+    assert bool(len(held_out)) == bool(source.classes)
     assert (source.truth(held_out) >= 0).all()
 
 
@@ -127,10 +186,11 @@ def test_features_are_unit_rows_and_threads_change_nothing(source: Source) -> No
     assert (X.dtype, X.shape) == (np.float32, (len(source), n_features(source)))
     assert (ids == items).all()
     assert problems == []
-    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1, atol=1e-5)
+    dense = features(source, items)
+    np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1, atol=1e-5)
     with ThreadPoolExecutor(4) as pool:
-        parts = list(pool.map(lambda part: compute(source, part)[0], np.array_split(items, 7)))
-    assert (np.concatenate(parts) == X).all()
+        parts = list(pool.map(lambda part: features(source, part), np.array_split(items, 7)))
+    assert (np.concatenate(parts) == dense).all()
 
 
 def test_an_item_outside_is_refused(source: Source) -> None:

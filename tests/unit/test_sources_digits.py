@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,8 @@ from sklearn.svm import LinearSVC
 from core.build import build
 from core.errors import InputError
 from core.features import compute
-from core.sources import Digits, open_source
-from core.sources.glyphs import BLOCK, bundled
+from core.sources import Digits, glyphs, open_source
+from core.sources.glyphs import BLOCK, SIDE, bundled
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +142,23 @@ def test_a_pool_of_digits_can_grow(tmp_path: Path) -> None:
     assert len(grown) == 900
     assert np.array_equal(grown.ids[:700], small.ids)
     assert np.array_equal(grown.held_out.ids, small.held_out.ids)
+
+
+def test_shapes_are_made_once_however_many_ask_at_the_same_time(monkeypatch):
+    """Twenty pages open when a server is started, and each shows a digit."""
+    made = []
+
+    def slowly(ink):
+        made.append(len(ink))
+        time.sleep(0.001)
+        return np.zeros((len(ink), SIDE, SIDE), dtype=np.float32)
+
+    glyphs._bundled.cache_clear()
+    monkeypatch.setattr(glyphs, "fields", slowly)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(lambda _: bundled(), range(8)))
+    finally:
+        glyphs._bundled.cache_clear()
+    assert sum(made) == len(found[0].digits)
+    assert all(one is found[0] for one in found)

@@ -11,8 +11,8 @@ from tests.storage_kit import make_concept, sit_down
 
 
 @pytest.fixture
-def database(tmp_path: Path):
-    with Database.open(tmp_path / "labels.db", create=True) as database:
+def database(where: Path | str):
+    with Database.open(where, create=True) as database:
         yield database
 
 
@@ -23,7 +23,7 @@ def test_what_is_put_away_is_offered_no_longer(database: Database) -> None:
     assert archive.offered() == [seven, eight, nine]
     archive.put_away(eight.id)
     archive.put_away(eight.id)
-    with Database.open(database.path) as reopened:
+    with Database.open(database.place) as reopened:
         assert Archive(reopened).offered() == [seven, nine]
 
 

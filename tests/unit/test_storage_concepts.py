@@ -16,9 +16,9 @@ PNG = b"\x89PNG\r\n\x1a\n and then some"
 
 
 @pytest.fixture
-def concepts(tmp_path: Path) -> Iterator[Concepts]:
+def concepts(where: Path | str) -> Iterator[Concepts]:
     """The concepts of an empty database."""
-    with Database.open(tmp_path / "labels.db", create=True) as database:
+    with Database.open(where, create=True) as database:
         yield Concepts(database, clock=lambda: 1_700_000_000_000)
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from storage import Database, LabelLog, StorageError, backup, copies, restore
-from tests.storage_kit import Annotator, as_ordinary_user, make_concept, open_folder, sit_down
+from storage import Concepts, Database, LabelLog, StorageError, backup, copies, restore
+from storage.place import Where
+from tests.storage_kit import ENGINES, Annotator, as_ordinary_user, make_concept, open_folder, sit_down
 
 
 @pytest.fixture
@@ -25,9 +26,9 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def items(path: Path) -> list[int]:
+def items(where: Where) -> list[int]:
     """What was answered, in the log's order."""
-    with Database.open(path, read_only=True) as database:
+    with Database.open(where, read_only=True) as database:
         return [a.item for a in LabelLog(database).answers_after(1)]
 
 
@@ -44,11 +45,11 @@ def leftovers(folder: Path) -> list[str]:
     return [file.name for file in folder.iterdir() if "partial" in file.name or file.suffix == ".tmp"]
 
 
-def test_a_copy_of_a_live_database_is_one_instant_of_it(path: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_live_database_is_one_instant_of_it(labels: Path | str, tmp_path: Path) -> None:
     """While answers are being stored: everything acknowledged before is in the copy, batches are whole, and
     the copy is one file that needs no journal.
     """
-    with Database.open(path) as database:
+    with Database.open(labels) as database:
         ada = Annotator(LabelLog(database), LabelLog(database).sessions()[0])
         stored, stop = [0], threading.Event()
 
@@ -62,7 +63,7 @@ def test_a_copy_of_a_live_database_is_one_instant_of_it(path: Path, tmp_path: Pa
         try:
             for number in range(5):
                 before = stored[0]
-                copy = backup(path, tmp_path / f"copy{number}")
+                copy = backup(labels, tmp_path / f"copy{number}")
                 after = stored[0] + 1
                 found = items(copy)
                 assert 1 + 3 * before <= len(found) <= 1 + 3 * after
@@ -76,28 +77,52 @@ def test_a_copy_of_a_live_database_is_one_instant_of_it(path: Path, tmp_path: Pa
     assert leftovers(tmp_path) == []
 
 
-def test_there_and_back_again(path: Path, tmp_path: Path) -> None:
-    """A restored database goes on where the copy was made."""
-    copy = backup(path, tmp_path / "copy")
-    elsewhere = tmp_path / "other" / "labels.db"
-    elsewhere.parent.mkdir()
+@pytest.fixture(params=ENGINES)
+def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Another place, where nothing is."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("server").schema()
+    (tmp_path / "other").mkdir()
+    return tmp_path / "other" / "labels.db"
+
+
+def test_there_and_back_again(labels: Path | str, elsewhere: Path | str, tmp_path: Path) -> None:
+    """A restored database goes on where the copy was made, whichever engine either of them is on."""
+    with Database.open(labels) as database:
+        ada = Annotator(LabelLog(database), LabelLog(database).sessions()[0])
+        shown = ada.is_shown(7, parameters={"k": 40, "of": ["ä", None, 0.1]}, leased=(3, 9), margin=1 / 7)
+        ada.undoes(ada.says("no", 7, selection_id=shown.id))
+        Concepts(database).add_example(1, b"\x89PNG\r\n\x1a\n\0", True, [0.25, -1.5])
+        before, rows = list(ada.log.log_rows()), database.count_rows()
+        example = Concepts(database).examples(1)[0]
+    copy = backup(labels, tmp_path / "copy")
     assert restore(copy, elsewhere) is None
     with Database.open(elsewhere) as database:
-        Annotator(LabelLog(database), LabelLog(database).sessions()[0]).says("no", 6)
-    assert items(elsewhere) == [5, 6]
-    assert items(copy) == [5]
+        ada = Annotator(LabelLog(database), LabelLog(database).sessions()[0])
+        assert (list(ada.log.log_rows()), database.count_rows()) == (before, rows)
+        again = Concepts(database).examples(1)[0]
+        assert (again.image, again.feature.tolist(), again.is_positive) == (
+            example.image,
+            example.feature.tolist(),
+            True,
+        )
+        assert ada.says("no", 6).seq == len(before) + 1
+        assert ada.is_shown(6).seq == 2
+        assert Concepts(database).create("eight", "Is it?").id == 2
+    assert items(elsewhere) == [5, 7, 7, 6]
+    assert items(copy) == [5, 7, 7]
 
 
-def test_nothing_is_overwritten_unless_asked(path: Path, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_unless_asked(labels: Path | str, tmp_path: Path) -> None:
     """Neither an older backup nor a database; and a replaced database is set aside, not deleted."""
-    copy = backup(path, tmp_path / "copy")
-    assert "copy" in refuses("exists", backup, path, copy)
-    assert "labels.db" in refuses("exists", restore, copy, path)
-    with Database.open(path) as database:
+    copy = backup(labels, tmp_path / "copy")
+    assert "copy" in refuses("exists", backup, labels, copy)
+    assert "exists" in refuses("exists", restore, copy, labels)
+    with Database.open(labels) as database:
         Annotator(LabelLog(database), LabelLog(database).sessions()[0]).says("no", 6)
-    aside = restore(copy, path, overwrite=True)
+    aside = restore(copy, labels, overwrite=True)
     assert aside is not None
-    assert (items(path), items(aside)) == ([5], [5, 6])
+    assert (items(labels), items(aside)) == ([5], [5, 6])
     assert backup(aside, copy, overwrite=True) == copy
     assert items(copy) == [5, 6]
 
@@ -118,13 +143,13 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
     assert leftovers(tmp_path) == []
 
 
-def test_restoring_needs_the_database_closed(path: Path, tmp_path: Path) -> None:
+def test_restoring_needs_the_database_closed(labels: Path | str, tmp_path: Path) -> None:
     """A server's database is not pulled from under it."""
-    copy = backup(path, tmp_path / "copy")
-    with Database.open(path) as database:
-        assert "stop" in refuses("locked", restore, copy, path, overwrite=True)
+    copy = backup(labels, tmp_path / "copy")
+    with Database.open(labels) as database:
+        assert "stop" in refuses("locked", restore, copy, labels, overwrite=True)
         Annotator(LabelLog(database), LabelLog(database).sessions()[0]).says("no", 6)
-    assert items(path) == [5, 6]
+    assert items(labels) == [5, 6]
     assert leftovers(tmp_path) == []
 
 

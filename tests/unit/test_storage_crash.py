@@ -8,14 +8,16 @@ import sqlite3
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
+from itertools import count, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 from storage import AnswerRecord, Database, LabelLog, LabelState
-from tests.storage_kit import Annotator, make_concept, sit_down
+from tests.storage_kit import ENGINES, Annotator, make_concept, sit_down
 
 KILLS = 24
 
@@ -23,7 +25,7 @@ KILLS = 24
 def processes() -> multiprocessing.context.ForkServerContext:
     """Real processes that start fast: each is forked from a server that has storage imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.storage_kit"])
+    context.set_forkserver_preload(["tests.storage_kit", "tests.postgres"])
     return context
 
 
@@ -38,9 +40,9 @@ def batch_of(ada: Annotator, number: int, name: str = "batch") -> list[AnswerRec
     ]
 
 
-def write_until_killed(path: Path, session_id: str, first: int, acknowledge: Connection) -> None:
+def write_until_killed(where: Path | str, session_id: str, first: int, acknowledge: Connection) -> None:
     """Store batch after batch and say of each that it is stored, once it is."""
-    with Database.open(path) as database:
+    with Database.open(where) as database:
         log = LabelLog(database)
         session = log.session(session_id)
         assert session is not None
@@ -52,19 +54,18 @@ def write_until_killed(path: Path, session_id: str, first: int, acknowledge: Con
 
 
 @pytest.mark.slow
-def test_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+def test_kill_at_any_moment_loses_nothing(where: Path | str) -> None:
     """SIGKILL at 24 random moments: every acknowledged batch is there, whole, and once, although the browser
     sends again what it has no word of; and the file is sound each time.
     """
-    path = tmp_path / "labels.db"
-    with Database.open(path, create=True) as database:
+    with Database.open(where, create=True) as database:
         ada = sit_down(database, make_concept(database))
     random_moment = random.Random(20)
     acknowledged = 0
     for kill in range(KILLS):
         ours, theirs = processes().Pipe(duplex=False)
         writer = processes().Process(
-            target=write_until_killed, args=(path, ada.session.id, acknowledged, theirs)
+            target=write_until_killed, args=(where, ada.session.id, acknowledged, theirs)
         )
         writer.start()
         theirs.close()
@@ -78,22 +79,24 @@ def test_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
                 acknowledged = ours.recv()
             except EOFError:
                 break
-        with Database.open(path, read_only=True) as database:
+        # A server may be about to commit what a killed program sent: opening to write waits for that.
+        with Database.open(where, read_only=isinstance(where, Path)) as database:
             stored = list(LabelLog(database).answers_after(ada.session.concept_id))
-        with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        if isinstance(where, Path):
+            with closing(sqlite3.connect(where)) as connection:
+                assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         last = len(stored) // 4 - 1
         assert [a.id for a in stored] == [a.id for n in range(last + 1) for a in batch_of(ada, n)]
         assert last - acknowledged in (0, 1) or not stored
     assert acknowledged > KILLS
-    with Database.open(path) as database:
+    with Database.open(where) as database:
         state = LabelLog(database).state(ada.session.concept_id)
     assert state.counts.no == state.counts.answered == last + 1
 
 
-def write_batches(path: Path, session_id: str, name: str, batches: int) -> None:
+def write_batches(where: Path | str, session_id: str, name: str, batches: int) -> None:
     """Store batches from two threads, sending each twice."""
-    with Database.open(path, busy_timeout=60) as database:
+    with Database.open(where, busy_timeout=60) as database:
         log = LabelLog(database)
         session = log.session(session_id)
         assert session is not None
@@ -112,17 +115,17 @@ def write_batches(path: Path, session_id: str, name: str, batches: int) -> None:
             thread.join()
 
 
-def test_writers_at_the_same_time_take_turns(tmp_path: Path) -> None:
+def test_writers_at_the_same_time_take_turns(where: Path | str) -> None:
     """Two processes with two threads each: all their batches are stored once and whole, and a reader that
     follows the log meanwhile never misses a row.
     """
-    path, batches = tmp_path / "labels.db", 25
-    with Database.open(path, create=True) as database:
+    batches = 25
+    with Database.open(where, create=True) as database:
         concept = make_concept(database)
         people = [sit_down(database, concept, name) for name in ("Ada", "Bob")]
         writers = [
             processes().Process(
-                target=write_batches, args=(path, who.session.id, who.session.annotator, batches)
+                target=write_batches, args=(where, who.session.id, who.session.annotator, batches)
             )
             for who in people
         ]
@@ -151,18 +154,39 @@ def test_writers_at_the_same_time_take_turns(tmp_path: Path) -> None:
         assert (again.counts, again.seq) == (live.counts, live.seq)
 
 
-def test_kill_while_creating_leaves_all_or_nothing(tmp_path: Path) -> None:
+@pytest.fixture(params=ENGINES)
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path | str]:
+    """Places for databases, without end."""
+    if request.param == "postgresql":
+        server = request.getfixturevalue("server")
+        return (server.schema() for _ in count())
+    return (folder(tmp_path / str(number)) / "labels.db" for number in count())
+
+
+def folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def create(where: Path | str, began: Connection) -> None:
+    """Say that it begins, then make a database."""
+    began.send(True)
+    Database.open(where, create=True)
+
+
+def test_kill_while_creating_leaves_all_or_nothing(places: Iterator[Path | str]) -> None:
     """A database whose creation was killed is whole, or not there and created by the next attempt."""
     random_moment = random.Random(21)
-    for number in range(KILLS):
-        path = tmp_path / str(number) / "labels.db"
-        path.parent.mkdir()
-        opener = processes().Process(target=Database.open, args=(path,), kwargs={"create": True})
+    for where in islice(places, KILLS):
+        began, theirs = processes().Pipe(duplex=False)
+        opener = processes().Process(target=create, args=(where, theirs))
         opener.start()
-        while opener.is_alive() and not any(path.parent.iterdir()):
-            time.sleep(0.001)
-        time.sleep(random_moment.uniform(0, 0.04))
+        assert began.poll(60)
+        if isinstance(where, Path):
+            while opener.is_alive() and not any(where.parent.iterdir()):
+                time.sleep(0.001)
+        time.sleep(random_moment.uniform(0, 0.04 if isinstance(where, Path) else 0.12))
         opener.kill()
         opener.join()
-        with Database.open(path, create=not path.exists()) as database:
+        with Database.open(where, create=True) as database:
             assert make_concept(database).id == 1

@@ -13,17 +13,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, event
+from sqlalchemy import create_engine, event, inspect
 
 from storage import Database, StorageError, migrate, restore
 from storage.models import Base
+from storage.place import place_of
 from tests.storage_kit import Annotator, as_ordinary_user, make_concept, open_folder, sit_down
 
+T = TypeVar("T", Path, str)
 ROOT = Path(__file__).parents[2]
 
 
@@ -93,12 +96,18 @@ def test_other_files_are_not_touched(tmp_path: Path) -> None:
     assert {file: file.read_bytes() for file in before} == before
 
 
-def test_a_creation_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_creation_that_fails_leaves_nothing(
+    where: Path | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A database is there whole or not at all."""
-    monkeypatch.setattr(migrate, "upgrade", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        Database.open(tmp_path / "labels.db", create=True)
+    with monkeypatch.context() as failing:
+        failing.setattr(migrate, "upgrade", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            Database.open(where, create=True)
     assert list(tmp_path.iterdir()) == []
+    with refused("missing"):
+        Database.open(where)
+    Database.open(where, create=True).close()
 
 
 def test_a_truncated_file_is_called_damaged(path: Path) -> None:
@@ -142,6 +151,15 @@ def test_a_newer_database_is_refused_and_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_what_is_newer_is_refused(labels: Path | str) -> None:
+    """On either engine, to read or to write."""
+    with Database.open(labels) as database, database.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0999'")
+    for read_only in (False, True):
+        with refused("newer", "0999", migrate.SCHEMA_VERSION):
+            Database.open(labels, read_only=read_only)
+
+
 def test_a_read_only_file_or_folder_is_said_at_opening() -> None:
     """Not at the first answer; and reading it is possible all the same."""
     with open_folder() as folder:
@@ -162,15 +180,21 @@ def test_a_read_only_file_or_folder_is_said_at_opening() -> None:
         folder.chmod(0o777)
 
 
-def test_reading_only_changes_nothing(path: Path, tmp_path: Path) -> None:
+def test_reading_only_changes_nothing(labels: Path | str) -> None:
     """A reader beside a server sees what it commits, and cannot write itself."""
-    with Database.open(path) as served, Database.open(path, read_only=True) as reader:
+    with Database.open(labels) as served, Database.open(labels, read_only=True) as reader:
         reopened(served).says("no", 6)
         assert reopened(reader).log.counts(1).no == 1
         with refused("read-only", "reading only"):
             reopened(reader).says("yes", 7)
-    with refused("missing"):
-        Database.open(tmp_path / "new.db", create=True, read_only=True)
+
+
+def test_reading_makes_no_database(where: Path | str) -> None:
+    """Also where one is to be made if there is none."""
+    with refused("missing", str(place_of(where))):
+        Database.open(where, create=True, read_only=True)
+    with refused("missing", str(place_of(where))):
+        Database.open(where)
 
 
 def test_odd_file_names_are_only_names(tmp_path: Path) -> None:
@@ -211,22 +235,22 @@ def test_opening_a_locked_database_says_so(path: Path) -> None:
             Database.open(path, busy_timeout=0.1)
 
 
-def test_a_writer_of_the_same_process_is_waited_for(path: Path) -> None:
+def test_a_writer_of_the_same_process_is_waited_for(labels: Path | str) -> None:
     """Threads take turns, and one that hangs does not hang the others for ever."""
-    with Database.open(path, busy_timeout=0.2) as database:
+    with Database.open(labels, busy_timeout=0.2) as database:
         ada = reopened(database)
         with database.write(), ThreadPoolExecutor(1) as pool, refused("locked", "busy"):
             pool.submit(ada.says, "no", 6).result()
         ada.says("no", 6)
 
 
-def test_an_error_in_the_middle_writes_nothing(path: Path) -> None:
+def test_an_error_in_the_middle_writes_nothing(labels: Path | str) -> None:
     """A transaction is whole or not at all."""
-    with Database.open(path) as database:
+    with Database.open(labels) as database:
         before = database.count_rows()
-        with refused("invalid", "NOT NULL"), database.write() as connection:
+        with refused("invalid", "question"), database.write() as connection:
             connection.exec_driver_sql("INSERT INTO concepts SELECT 9, 'x', 'x?', '', NULL, 1, NULL, 0")
-            connection.exec_driver_sql("INSERT INTO concepts (id) VALUES (10)")
+            connection.exec_driver_sql("INSERT INTO concepts (id, name) VALUES (10, 'y')")
         assert database.count_rows() == before
 
 
@@ -326,9 +350,9 @@ def test_every_connection_commits_to_the_disk(path: Path) -> None:
             assert set(pool.map(look, range(4))) == {("wal", 2, 1, 5000)}
 
 
-def test_reading_does_not_wait_for_a_writer(path: Path) -> None:
+def test_reading_does_not_wait_for_a_writer(labels: Path | str) -> None:
     """A page can be drawn while another thread is in the middle of a write."""
-    with Database.open(path) as database:
+    with Database.open(labels) as database:
         ada = reopened(database)
         with database.write() as connection:
             connection.exec_driver_sql("UPDATE concepts SET question = 'Is it?'")
@@ -368,26 +392,65 @@ def test_the_newest_version_is_the_last_migration() -> None:
     assert all(script.revision.isdigit() and len(script.revision) == 4 for script in scripts.walk_revisions())
 
 
-@pytest.fixture
-def before_searches(tmp_path: Path) -> Path:
-    """A database of schema 0003, as the program was before items could be found by name, with rows in it."""
+@contextmanager
+def schema_was(version: str, tmp_path: Path) -> Iterator[None]:
+    """The program knows no newer schema meanwhile."""
     scripts = tmp_path / "before"
-    leave = shutil.ignore_patterns("__pycache__", "000[4-9]_*", "00[1-9]?_*")
-    shutil.copytree(migrate.SCRIPTS, scripts, ignore=leave)
-    path = tmp_path / "before.db"
+    scripts.mkdir()
+    for part in migrate.SCRIPTS.iterdir():
+        if part.is_file():
+            shutil.copy(part, scripts)
+    (scripts / "versions").mkdir()
+    for step in migrate.SCRIPTS.glob("versions/*.py"):
+        if step.name[:4] <= version:
+            shutil.copy(step, scripts / "versions")
     with pytest.MonkeyPatch.context() as then:
         then.setattr(migrate, "SCRIPTS", scripts)
-        then.setattr(migrate, "SCHEMA_VERSION", "0003")
-        with Database.open(path, create=True) as database:
-            ada = sit_down(database, make_concept(database))
-            for item in range(5):
-                shown = ada.is_shown(
-                    item, parameters={"k": 40, "of": ["ä", None]}, leased=(3, 9), margin=item / 7
-                )
-                ada.says("yes" if item % 2 else "no", item, selection_id=shown.id)
-            with pytest.raises(StorageError, match="why"):
-                ada.is_shown(7, why="search")
-    return path
+        then.setattr(migrate, "SCHEMA_VERSION", version)
+        yield
+
+
+@pytest.fixture
+def before_searches(tmp_path: Path) -> Path:
+    """A file of schema 0003, as the program was before items could be found by name, with rows in it."""
+    return made_before_searches(tmp_path / "before.db", tmp_path)
+
+
+def made_before_searches(where: T, tmp_path: Path) -> T:
+    """Make such a database."""
+    with schema_was("0003", tmp_path), Database.open(where, create=True) as database:
+        ada = sit_down(database, make_concept(database))
+        for item in range(5):
+            shown = ada.is_shown(
+                item, parameters={"k": 40, "of": ["ä", None]}, leased=(3, 9), margin=item / 7
+            )
+            ada.says("yes" if item % 2 else "no", item, selection_id=shown.id)
+        with pytest.raises(StorageError, match="why"):
+            ada.is_shown(7, why="search")
+        with pytest.raises(StorageError, match="purpose"):
+            ada.says("yes", 1, purpose="decision")
+    return where
+
+
+def test_what_is_older_keeps_every_row(where: Path | str, tmp_path: Path) -> None:
+    """On either engine items may be found by name and decided about from then on; what was there stays."""
+    made_before_searches(where, tmp_path)
+    with Database.open(where, copies_in=tmp_path) as database:
+        assert database.schema_version == migrate.SCHEMA_VERSION
+        ada = reopened(database)
+        rows = list(ada.log.log_rows())
+        assert [(row.answer.item, row.answer.answer) for row in rows] == [
+            (item, "yes" if item % 2 else "no") for item in range(5)
+        ]
+        assert rows[4].selection.margin == 4 / 7
+        assert rows[4].selection.parameters == {"k": 40, "of": ["ä", None]}
+        assert ada.is_shown(7, why="search", strategy="search").seq > 5
+        assert ada.is_shown(8, why="overlap").seq > 6
+        assert ada.says("no", 1, purpose="decision").seq > 5
+        assert ada.log.counts(1).no == 4
+        for statement in ("UPDATE selections SET item = 1", "DELETE FROM selections WHERE seq = 2"):
+            with refused("invalid", "append-only"), database.write() as connection:
+                connection.exec_driver_sql(statement)
 
 
 def test_a_database_from_before_searches_keeps_every_row(before_searches: Path) -> None:
@@ -403,6 +466,9 @@ def test_a_database_from_before_searches_keeps_every_row(before_searches: Path) 
         assert found.seq == 6
         assert ada.log.selection(found.id) == found
         assert ada.says("yes", 7, selection_id=found.id).seq == 6
+        assert ada.is_shown(8, why="overlap").seq == 7
+        assert ada.says("no", 1, purpose="decision").seq == 7
+        assert ada.log.counts(1).no == 4
         with database.read() as connection:
             migrated = _schema(connection)
     with closing(sqlite3.connect(before_searches)) as connection:
@@ -410,7 +476,58 @@ def test_a_database_from_before_searches_keeps_every_row(before_searches: Path) 
         assert connection.execute("SELECT * FROM log ORDER BY seq").fetchall()[:5] == log
         assert connection.execute(GUARDS).fetchall() == guards
         assert len(guards) > 5
-        for statement in ("UPDATE selections SET item = 1", "DELETE FROM selections WHERE seq = 2"):
+        for statement in (
+            "UPDATE selections SET item = 1",
+            "DELETE FROM selections WHERE seq = 2",
+            "UPDATE answers SET item = 1",
+            "DELETE FROM answers WHERE seq = 2",
+        ):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                connection.execute(statement)
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        Base.metadata.create_all(connection)
+        assert migrated == _schema(connection)
+
+
+@pytest.fixture
+def before_imports(tmp_path: Path) -> Path:
+    """A database of schema 0004, as the program was before labels could be imported, with rows in it."""
+    path = tmp_path / "before.db"
+    with schema_was("0004", tmp_path), Database.open(path, create=True) as database:
+        ada = sit_down(database, make_concept(database))
+        for item in range(5):
+            ada.says("yes" if item % 2 else "no", item, selection_id=ada.is_shown(item).id)
+        ada.undoes(ada.says("yes", 8))
+        ada.says("no", 9, corrects=ada.says("yes", 9, purpose="audit").id)
+        with pytest.raises(StorageError, match="purpose"):
+            ada.says("yes", 7, purpose="import")
+    return path
+
+
+def test_a_database_from_before_imports_keeps_every_row(before_imports: Path) -> None:
+    """Its answers are made again with all that guards them; from then on some may come from files."""
+    guards = GUARDS.replace("selections", "answers")
+    with closing(sqlite3.connect(before_imports)) as connection:
+        rows = connection.execute("SELECT * FROM answers ORDER BY seq").fetchall()
+        labels = connection.execute("SELECT * FROM current_labels ORDER BY item").fetchall()
+        guarded = connection.execute(guards).fetchall()
+    with Database.open(before_imports) as database:
+        assert database.backup_made is not None
+        ada = reopened(database)
+        with database.read() as connection:
+            migrated = _schema(connection)
+            read = connection.exec_driver_sql("SELECT * FROM current_labels ORDER BY item").fetchall()
+            assert [tuple(row) for row in read] == labels
+        assert ada.says("yes", 7, purpose="import").seq == len(rows) + 1
+        assert 7 in ada.log.labels(1).items
+    with closing(sqlite3.connect(before_imports)) as connection:
+        assert connection.execute("SELECT * FROM answers ORDER BY seq").fetchall()[:-1] == rows
+        assert connection.execute(guards).fetchall() == guarded
+        assert len(guarded) > 5
+        label = "SELECT label, status FROM current_labels WHERE item = ?"
+        assert connection.execute(label, (7,)).fetchall() == [("yes", "yes")]
+        for statement in ("UPDATE answers SET item = 1", "DELETE FROM answers WHERE seq = 2"):
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                 connection.execute(statement)
     engine = create_engine("sqlite://")
@@ -421,7 +538,7 @@ def test_a_database_from_before_searches_keeps_every_row(before_searches: Path) 
 
 GUARDS = """
     SELECT type, name, tbl_name, sql FROM sqlite_master
-    WHERE tbl_name = 'selections' AND type IN ('index', 'trigger') ORDER BY name
+    WHERE tbl_name IN ('answers', 'selections') AND type IN ('index', 'trigger') ORDER BY name
 """
 
 
@@ -450,42 +567,48 @@ def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_an_older_database_is_copied_and_brought_up(path: Path, next_version: Path) -> None:
+def test_an_older_database_is_copied_and_brought_up(
+    labels: Path | str, next_version: Path, tmp_path: Path
+) -> None:
     """The copy made before is a whole database of the old version, which can be restored."""
     with refused("older", THIS, NEXT):
-        Database.open(path, read_only=True)
-    with Database.open(path) as database:
+        Database.open(labels, read_only=True)
+    with Database.open(labels, copies_in=tmp_path) as database:
         assert database.schema_version == NEXT
         assert reopened(database).log.counts(1).yes == 1
         copy = database.backup_made
     assert copy is not None
-    assert copy.parent == path.parent
+    assert copy.parent == tmp_path
     with closing(sqlite3.connect(copy)) as old:
         assert old.execute("SELECT version_num FROM alembic_version").fetchall() == [(THIS,)]
         assert old.execute("SELECT item, answer FROM answers").fetchall() == [(5, "yes")]
-    restore(copy, path.with_name("again.db"))
-    with Database.open(path.with_name("again.db"), backup_before_migration=False) as again:
+    aside = restore(copy, labels, overwrite=True)
+    with Database.open(labels, backup_before_migration=False) as again:
         assert (again.schema_version, again.backup_made) == (NEXT, None)
-    with Database.open(path) as database:
+        assert reopened(again).says("no", 6).seq == 2
+    with Database.open(aside) as database:
         assert database.backup_made is None
 
 
 @pytest.mark.parametrize("more", ["raise RuntimeError('halfway')", "op.execute('DELETE FROM sessions')"])
-def test_a_failing_migration_changes_nothing(path: Path, next_version: Path, more: str) -> None:
+def test_a_failing_migration_changes_nothing(
+    labels: Path | str, next_version: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
     """An error in the middle, or rows left without what they refer to, leaves the old version as it was."""
     next_version.write_text(NEXT_MIGRATION.format(more=more))
     with pytest.raises((RuntimeError, StorageError)):
-        Database.open(path)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(THIS,)]
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(concepts)")]
-    assert "colour" not in columns
+        Database.open(labels, copies_in=tmp_path)
+    monkeypatch.setattr(migrate, "SCHEMA_VERSION", THIS)
+    with Database.open(labels) as database, database.read() as connection:
+        assert database.schema_version == THIS
+        assert "colour" not in {column["name"] for column in inspect(connection).get_columns("concepts")}
+        assert reopened(database).log.counts(1).yes == 1
 
 
-def test_two_programs_create_the_same_database(tmp_path: Path) -> None:
+def test_two_programs_create_the_same_database(where: Path | str) -> None:
     """Whoever comes second finds it made."""
     with ThreadPoolExecutor(4) as pool:
-        opened = list(pool.map(lambda _: Database.open(tmp_path / "labels.db", create=True), range(4)))
+        opened = list(pool.map(lambda _: Database.open(where, create=True), range(4)))
     assert {database.schema_version for database in opened} == {migrate.SCHEMA_VERSION}
     for database in opened:
         database.close()

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import Database, LabelLog, StorageError, export
-from storage.exports import guarded, iso, unguarded
+from storage.tabular import guarded, iso, unguarded
 from tests.storage_kit import Annotator, make_concept, sit_down
 
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1", "'=1", "'", 'a,"b"\nc', "Möwe 🐦", "plain"]
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(where: Path | str) -> Iterator[Database]:
     """A database in which three people disagree about a few items."""
-    with Database.open(tmp_path / "labels.db", create=True) as opened:
+    with Database.open(where, create=True) as opened:
         yield opened
 
 
@@ -118,10 +118,10 @@ def test_an_empty_project_exports_nothing(database: Database) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_cell_is_a_formula(database: Database, ada: Annotator, name: str) -> None:
     """What a spreadsheet would run begins with an apostrophe in CSV, and comes back; JSON keeps it."""
-    (line, *_) = exported(database, name_of=lambda _: name)
+    (line, *_) = exported(database, names_of=lambda items: [name] * len(items))
     assert not line["name"].startswith(("=", "+", "-", "@", "\t", "\r", "＝"))
     assert unguarded(line["name"]) == name
-    (line, *_) = exported(database, format="jsonl", name_of=lambda _: name)
+    (line, *_) = exported(database, format="jsonl", names_of=lambda items: [name] * len(items))
     assert line["name"] == name
 
 
@@ -145,7 +145,7 @@ def test_times_are_iso_8601() -> None:
 
 def test_unknown_formats_are_refused(database: Database) -> None:
     """With the list of those that exist."""
-    with pytest.raises(StorageError, match="csv, jsonl, got 'xls'"):
+    with pytest.raises(StorageError, match="csv, jsonl, parquet, label-studio, got 'xls'"):
         export(database, io.StringIO(), format="xls")  # type: ignore[arg-type]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,9 @@ _names = count()
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def database(where_for_all: Path | str) -> Iterator[Database]:
     """One database for the whole file; every example takes a concept of its own."""
-    with Database.open(tmp_path_factory.mktemp("fold") / "labels.db", create=True) as opened:
+    with Database.open(where_for_all, create=True) as opened:
         yield opened
 
 
@@ -47,6 +49,40 @@ def test_majority_trains_and_ties_stay_out() -> None:
     assert (state.status(1), len(state.labels())) == ("tied", 0)
     state.apply(answer(3, "yes", annotator="Cleo"))
     assert (state.status(1), state.labels().yes.tolist()) == ("yes", [True])
+
+
+def test_a_decision_outranks_all_votes_until_it_is_undone() -> None:
+    """It trains, whatever the majority says, and leaves what each annotator said as it is."""
+    state = LabelState(1).fold([answer(1, "yes"), answer(2, "yes", annotator="Bob")])
+    state.apply(answer(3, "no", annotator="Ada", purpose="decision"))
+    assert (state.status(1), state.labels().yes.tolist()) == ("no", [False])
+    assert state.votes(1) == {"Ada": "yes", "Bob": "yes"}
+    state.apply(answer(4, "yes", annotator="Cleo"))
+    assert state.status(1) == "no"
+    state.apply(answer(5, "undo", undoes="answer-3"))
+    assert (state.status(1), state.labels().yes.tolist()) == ("yes", [True])
+
+
+def test_a_decision_about_the_audit_does_not_train() -> None:
+    """It makes the audit's truth better, and nothing else."""
+    state = LabelState(1).fold([answer(1, "yes", purpose="audit"), answer(2, "no", annotator="Bob")])
+    state.apply(answer(3, "no", annotator="Cleo", purpose="decision"))
+    assert (state.status(1), len(state.labels())) == ("no", 0)
+    assert state.audit_labels().yes.tolist() == [False]
+
+
+def test_an_item_is_wanted_until_enough_people_have_labeled_it() -> None:
+    """By those who did not answer it; skips are no labels, and what is decided is done."""
+    state = LabelState(1).fold([answer(1, "yes", 1), answer(2, "no", 2), answer(3, "skip", 3)])
+    assert state.wanted(2, "Ada").tolist() == []
+    assert state.wanted(2, "Bob").tolist() == [1, 2]
+    state.apply(answer(4, "skip", 1, annotator="Bob"))
+    assert (state.wanted(2, "Bob").tolist(), state.wanted(2, "Cleo").tolist()) == ([2], [1, 2])
+    state.apply(answer(5, "no", 1, annotator="Cleo"))
+    assert state.wanted(2, "Dan").tolist() == [2]
+    assert state.wanted(3, "Dan").tolist() == [1, 2]
+    state.apply(answer(6, "no", 1, annotator="Ada", purpose="decision"))
+    assert state.wanted(3, "Dan").tolist() == [2]
 
 
 def test_a_second_answer_of_the_same_person_replaces_the_first() -> None:
@@ -120,10 +156,13 @@ def plainly(answers: list[AnswerRecord]) -> tuple[dict[int, str], dict[int, bool
     current: dict[tuple[int, str], AnswerRecord] = {}
     for a in answers:
         if a.answer != "undo" and a.id not in undone:
-            current[a.item, a.annotator] = a
+            current[a.item, "the decision" if a.purpose == "decision" else a.annotator] = a
     statuses, labels = {}, {}
     for item in {item for item, _ in current}:
-        said = [a for (i, _), a in current.items() if i == item]
+        said = [a for (i, who), a in current.items() if i == item and who != "the decision"]
+        is_audited = any(a.purpose == "audit" for a in said)
+        if decision := current.get((item, "the decision")):
+            said = [replace(decision, purpose="audit" if is_audited else "train")]
         yes, no = (sum(a.answer == word for a in said) for word in ("yes", "no"))
         if yes != no:
             statuses[item] = "yes" if yes > no else "no"
@@ -144,7 +183,7 @@ _steps = st.lists(
         st.sampled_from(ANSWERS),
         st.integers(0, 3),
         st.integers(0, 30),
-        st.sampled_from(["train", "train", "train", "audit"]),
+        st.sampled_from(["train", "train", "train", "audit", "decision"]),
         st.integers(1, 2),
     ),
     max_size=30,

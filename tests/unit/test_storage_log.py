@@ -16,9 +16,9 @@ from tests.storage_kit import Annotator, make_concept, sit_down
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
+def database(where: Path | str) -> Iterator[Database]:
     """An empty label database."""
-    with Database.open(tmp_path / "labels.db", create=True) as opened:
+    with Database.open(where, create=True) as opened:
         yield opened
 
 
@@ -295,20 +295,27 @@ def test_the_flattened_log_tells_everything(ada: Annotator) -> None:
 
 @pytest.mark.parametrize("log", ["answers", "selections", "examples"])
 @pytest.mark.parametrize(
-    "statement",
+    "statements",
     [
-        "UPDATE {log} SET concept_id = concept_id",
-        "DELETE FROM {log}",
-        "INSERT OR REPLACE INTO {log} SELECT * FROM {log}",
+        {"": "UPDATE {log} SET concept_id = concept_id"},
+        {"": "DELETE FROM {log}"},
+        {
+            "sqlite": "INSERT OR REPLACE INTO {log} SELECT * FROM {log}",
+            "postgresql": "TRUNCATE {log} CASCADE",
+        },
     ],
-    ids=lambda statement: statement.split(" {")[0],
+    ids=["update", "delete", "replace"],
 )
-def test_logs_are_append_only(database: Database, ada: Annotator, log: str, statement: str) -> None:
+def test_logs_are_append_only(
+    database: Database, ada: Annotator, log: str, statements: dict[str, str]
+) -> None:
     """The database itself refuses to change, delete or replace a row, whoever asks."""
     from storage import Concepts
 
     ada.says("yes", 5, selection_id=ada.is_shown(5).id)
     Concepts(database).add_example(ada.session.concept_id, b"\x89PNG\r\n\x1a\n", True)
+    with database.read() as connection:
+        statement = statements.get(connection.dialect.name) or statements[""]
     with pytest.raises(StorageError, match="append-only"), database.write() as connection:
         connection.execute(text(statement.format(log=log)))
     assert database.count_rows()[log] == 1

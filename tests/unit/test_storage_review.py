@@ -9,8 +9,8 @@ from tests.storage_kit import Annotator, make_concept, sit_down
 
 
 @pytest.fixture
-def database(tmp_path):
-    with Database.open(tmp_path / "labels.db", create=True) as opened:
+def database(where):
+    with Database.open(where, create=True) as opened:
         yield opened
 
 

@@ -6,12 +6,16 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from core.build import build
-from core.learner import Labels, is_positive, play_round
-from core.search import STRUCTURES
+from core.hashing import MetricLSH, RandomHyperplaneLSH
+from core.learner import Labels, accuracy, is_positive, play_round
+from core.metric import ITML, Constraints
+from core.search import SIMILARITY_STRUCTURES, STRUCTURES
 from core.selection import STRATEGIES, make_strategy
 from core.selection.hashed import HashedSearch
+from core.similar import ExactSearch, HashedSimilarity, nearness_of
 from core.sources import source_from
 from core.warmup import warm_up
+from tests.fakes import FakeTexts
 
 
 def compiled() -> dict[str, int]:
@@ -45,4 +49,36 @@ def test_nothing_is_left_to_compile(name, tmp_path):
         for index in (strategy, strategy.extended(pool)):
             play_round(pool, labels, index)
             index.select(play_round(pool, labels, index).trained.hyperplane, 12, exclude=range(50))
+    assert compiled() == before
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_nothing_is_left_to_compile_for_texts(name, tmp_path):
+    """As for images."""
+    before = compiled()
+    pool = build(FakeTexts(700, held_out=range(5)), tmp_path / "pool")
+    labels = Labels.of(pool, pool.ids[:80], is_positive(pool.truth(pool.ids[:80]), 1))
+    params = {"n_directions": None} if name in ("h-hash", "eh-hash", "bh-hash") else {}
+    for strategy in (make_strategy(name), make_strategy(name, **params)):
+        index = strategy.fit(pool.prefix(400)).extended(pool)
+        hyperplane = play_round(pool, labels, index).trained.hyperplane
+        index.select(hyperplane, 12, exclude=range(50), diversity=0.3)
+        accuracy(hyperplane, pool.held_out.X, pool.held_out.truth, 1)
+    assert compiled() == before
+
+
+@pytest.mark.parametrize("texts", [False, True], ids=["images", "texts"])
+@pytest.mark.parametrize("structure", SIMILARITY_STRUCTURES)
+def test_nothing_is_left_to_compile_for_finding_similar_items(structure, texts, tmp_path):
+    """Under the original metric and a learned one."""
+    before = compiled()
+    pool = build(FakeTexts(700) if texts else source_from("digits:700"), tmp_path / "pool")
+    X, y = pool.rows(range(80)), pool.truth(pool.ids[:80])
+    metric = ITML().fit(X, Constraints.from_labels(X, y)).metric_
+    for family in (RandomHyperplaneLSH(n_functions=20), MetricLSH(metric=metric, n_functions=20)):
+        search = HashedSimilarity.built(pool, family.fit(X), structure=structure)
+        search.save(tmp_path / "index")
+        for found in (search, HashedSimilarity.load(tmp_path / "index", pool)):
+            found.neighbours(X[[3]], 4, exclude=range(9))
+        ExactSearch(nearness_of(pool, family)).neighbours(X[[3]], 4)
     assert compiled() == before

@@ -8,7 +8,9 @@ from app.bench.commands.planes import bench_planes
 from app.bench.commands.positives import bench_positives
 from app.bench.commands.select import bench_select
 from app.bench.commands.sessions import bench_sessions
+from app.bench.commands.similar import bench_similar
 from app.bench.commands.stopping import bench_stopping
+from app.bench.commands.team import bench_team
 from app.bench.commands.ui import bench_ui
 
 COMMANDS = (
@@ -17,7 +19,9 @@ COMMANDS = (
     bench_select,
     bench_sessions,
     bench_positives,
+    bench_similar,
     bench_ui,
+    bench_team,
     bench_audit,
     bench_stopping,
 )

@@ -29,6 +29,19 @@ from app.sentences import sentences
     "--rounds", type=click.IntRange(1), default=100, show_default=True, help="Hyperplanes of each session."
 )
 @click.option(
+    "--strategy",
+    "word",
+    default="exhaustive",
+    show_default=True,
+    help="What selects in the sessions: NAME or NAME:param=value,param=value.",
+)
+@click.option(
+    "--before",
+    type=click.IntRange(0),
+    default=0,
+    help="Labels that a session begins with, four of five of them hard.  [default: six, at random]",
+)
+@click.option(
     "--noise",
     type=click.FloatRange(0, 1),
     default=0.05,
@@ -40,16 +53,33 @@ from app.sentences import sentences
 )
 @sentences
 def bench_planes(
-    folder: Path, out: Path, singles: int, sessions: int, rounds: int, noise: float, seed: int
+    folder: Path,
+    out: Path,
+    singles: int,
+    sessions: int,
+    rounds: int,
+    word: str,
+    before: int,
+    noise: float,
+    seed: int,
 ) -> None:
     """Train hyperplanes on a pool of known truth and save them, to compare strategies by.
 
     Single ones are trained on labels drawn at random, in 19 settings. Sessions are simulated: an SVM of one
-    class against the rest is retrained after every answer about the item nearest to it.
+    class against the rest is retrained after every answer about the item nearest to it. What a strategy
+    misses stays in the pool: how often it finds the nearest in long sessions is told by sessions of its own.
     """
     from app.bench.planes import make_corpus
     from core.pool import Pool
 
     make_corpus(
-        Pool.open(folder), out, singles=singles, sessions=sessions, rounds=rounds, noise=noise, seed=seed
+        Pool.open(folder),
+        out,
+        singles=singles,
+        sessions=sessions,
+        rounds=rounds,
+        word=word,
+        before=before,
+        noise=noise,
+        seed=seed,
     )

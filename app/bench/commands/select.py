@@ -46,6 +46,13 @@ from app.sentences import sentences
     help="Hyperplanes of each setting, at most.",
 )
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of BLAS.")
+@click.option(
+    "--warm-up",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Hyperplanes to ask before any is timed; as many as --queries for a pool that has long been in use.",
+)
 @click.option("--cold", is_flag=True, help="Let sessions remember nothing.")
 @click.option(
     "--indexes",
@@ -70,6 +77,7 @@ def bench_select(
     sizes: tuple[int, ...],
     queries: int,
     threads: int,
+    warm_up: int,
     cold: bool,
     indexes: Path | None,
     seed: int,
@@ -96,6 +104,7 @@ def bench_select(
         sizes=sizes or [len(pool)],
         queries=queries,
         threads=threads,
+        warm_up=warm_up,
         cold=cold,
         indexes=indexes,
         seed=seed,

@@ -2,6 +2,7 @@
 // server says that it is stored. Streamlit calls the default function again with each new payload; what must
 // outlive such a call is kept on the root element.
 
+import { alikeAddress } from "../shared/alike.js";
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { element, painted, say } from "../shared/dom.js";
 import { hasKeys, isField, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
@@ -123,7 +124,7 @@ class Grid {
   showSaving() {
     if (!this.outbox) return;
     this.card.dataset.saving = String(this.outbox.queue.own.length);
-    say(this.root.querySelector(".status"), this.outbox.sentence || this.refusal || this.hint || this.data.message || "");
+    say(this.root.querySelector(".status"), this.outbox.sentence(this.data.message) || this.refusal || this.hint || this.data.message || "");
   }
 
   // What is in view
@@ -155,7 +156,7 @@ class Grid {
     await painted();
     if (this.cells !== cells || !cells.length) return;
     this.paintedAt = performance.now();
-    say(this.spoken, isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} images.`);
+    say(this.spoken, isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} items.`);
     this.refresh();
   }
 
@@ -164,9 +165,9 @@ class Grid {
     if (cells.length) return "";
     if (!waiting) return this.finder.isUsed ? this.finder.absence : "";
     if (waiting.exhausted) return "Every item has an answer.";
-    if (!waiting.done) return "The first images are being prepared…";
+    if (!waiting.done) return "The first items are being prepared…";
     const whole = (value) => value.toLocaleString("en-US");
-    return `The first images are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
+    return `The first items are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
   }
 
   showNotes() {
@@ -259,6 +260,12 @@ class Grid {
     this.tiles.follow(to);
   }
 
+  /** To the items that are like the one under the cursor; what is marked stays marked. */
+  lookForLike() {
+    const cell = this.cells[this.marks.cursor];
+    if (cell) location.assign(alikeAddress(cell.id));
+  }
+
   /** Take back the last step; before the first one, go back to the last grid, and from there on to this one. */
   undo() {
     if (!this.canMark) return;
@@ -313,6 +320,7 @@ class Grid {
     if (word) return () => this.mark(word);
     if (key === "u" || key === "backspace") return () => this.undo();
     if (key === "/") return () => (this.finder.isUsed ? this.finder.focus() : openFind());
+    if (key === "l") return () => this.lookForLike();
     if (key in PAGES && this.finder.isUsed) return () => this.finder.turn(PAGES[key]);
     if (key === "escape" && this.isLast) return () => this.showCurrent();
     const [target] = event.composedPath();

@@ -2,9 +2,17 @@
 
 import { element } from "../shared/dom.js";
 
-/** An item's image as the frame shows it. */
-export function picture({ alt, src }) {
-  return element("img", { alt, src, className: "item", draggable: false });
+/** An item's image, or its text, as the frame shows it. */
+export function picture({ alt, src, text }) {
+  return text ? sheet(alt, text) : element("img", { alt, src, className: "item", draggable: false });
+}
+
+/** A text in its parts, on a sheet that scrolls within the frame. */
+function sheet(alt, text) {
+  const parts = text.map(({ kind, text: letters }) => element("p", { className: kind }, letters));
+  const made = element("article", { className: "item text", tabIndex: 0, "aria-label": alt }, ...parts);
+  made.decode = async () => {};
+  return made;
 }
 
 export class Ahead {

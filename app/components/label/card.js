@@ -6,7 +6,7 @@ import { element, newId, painted, say } from "../shared/dom.js";
 import { hasKeys, isField, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Queue } from "../shared/queue.js";
-import { revive } from "../shared/revive.js";
+import { Revival } from "../shared/revive.js";
 import { Ahead, picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
 import { Choices } from "./choices.js";
@@ -58,6 +58,7 @@ class Card {
     this.paintedAt = null; // when it was painted; null before
     this.undoing = null; // id of an undo that is not stored yet: what is in view may be about to change
     this.failures = 0;
+    this.revival = new Revival();
     this.listen();
     root.host?.setAttribute("data-runs", ""); // the page then offers no plain buttons instead
   }
@@ -95,13 +96,13 @@ class Card {
   /** A new payload from the server. */
   update(component) {
     this.component = component;
-    this.heardAt = performance.now();
+    this.revival.heard();
     this.data = component.data;
     const { project, session, acked, refused } = this.data;
     if (this.data.session !== this.session || !hasKeys(this)) this.begin(project, session);
     this.settle(acked, refused);
     this.choices.update(this.data.classes);
-    this.showConcept();
+    this.card.dataset.blind = String(Boolean(this.data.blind));
     this.showItem();
     this.lookAhead();
     this.autopilot.update(this.data.autopilot);
@@ -138,7 +139,7 @@ class Card {
   // What is in view
 
   showConcept() {
-    const { question, guideline, examples } = this.data.concept;
+    const { question, guideline, examples } = this.view.concept;
     say(this.question, question);
     const text = this.root.querySelector(".guideline");
     say(text, guideline);
@@ -162,6 +163,7 @@ class Card {
       return;
     }
     this.view = { item, round, notes, history, waiting, concept };
+    this.showConcept();
     if (item && item.selection === this.item?.selection) {
       this.notes.show(this.view);
       this.showStrip();
@@ -186,11 +188,13 @@ class Card {
   /** Show at once what follows an answer; the server catches up behind. */
   goOn({ view, image }) {
     const { item, round, notes } = view;
+    const concept = { ...this.view.concept, ...view.concept };
     const past = Object.entries(this.turn?.history ?? this.view.history);
     const history = Object.fromEntries(past.map(([name, values]) => [name, [...values, notes[name]].slice(-COURSE)]));
-    this.view = { ...this.view, item, round, notes, history };
+    this.view = { ...this.view, item, round, notes, history, concept };
     this.item = item;
     this.paintedAt = null;
+    this.showConcept();
     this.put(image);
     this.appear(item);
   }
@@ -216,7 +220,7 @@ class Card {
 
   /** Another image, or none, is in the frame; nobody has touched it yet. */
   put(image) {
-    this.frame.querySelector("img")?.remove();
+    this.frame.querySelector(".item")?.remove();
     if (image) this.frame.prepend(image);
     this.gestures.cancel();
     this.zoom.reset();
@@ -239,12 +243,13 @@ class Card {
   }
 
   absence({ item, waiting, concept }) {
-    if (item) return this.frame.querySelector("img") ? "" : `${item.alt} can't be shown. Skip it to go on.`;
+    if (item) return this.frame.querySelector(".item") ? "" : `${item.alt} can't be shown. Skip it to go on.`;
     if (!waiting) return "";
+    if (waiting.said) return waiting.said;
     if (waiting.exhausted) return `Every item has an answer to “${concept.question}”`;
-    if (!waiting.done) return "The first images are being prepared…";
+    if (!waiting.done) return "The first items are being prepared…";
     const whole = (value) => value.toLocaleString("en-US");
-    return `The first images are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
+    return `The first items are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
   }
 
   /** Say in attributes what may be done now; the style sheet and the tests read them. */
@@ -275,7 +280,7 @@ class Card {
 
   canAnswer(action) {
     const seen = this.paintedAt !== null && !this.answered.has(this.item.selection) && this.undoing === null;
-    return seen && (this.frame.querySelector("img") !== null || action === "skip");
+    return seen && (this.frame.querySelector(".item") !== null || action === "skip");
   }
 
   answer(action) {
@@ -352,7 +357,7 @@ class Card {
       if (action || event.key === "Enter" || event.key === " ") event.preventDefault();
     } else if (this.strip.menuIsOpen) {
       if (this.strip.pressed(event)) event.preventDefault();
-    } else if (this.zoom.pressed(event)) {
+    } else if (this.zoom.pressed(event) || this.leafed(event)) {
       event.preventDefault();
     } else if (event.key === "/") {
       event.preventDefault();
@@ -363,6 +368,15 @@ class Card {
     }
   }
 
+  /** Page keys move a text, wherever the focus is. */
+  leafed({ key }) {
+    const sheet = this.frame.querySelector(".text");
+    const pages = { PageDown: 0.9, PageUp: -0.9 }[key];
+    if (!sheet || !pages) return false;
+    sheet.scrollBy({ top: pages * sheet.clientHeight });
+    return true;
+  }
+
   clicked(event) {
     const button = event.target.closest("[data-answer],[data-undo],.guideline,.look");
     if (!button) return;
@@ -370,7 +384,7 @@ class Card {
     else if (button.matches(".guideline")) {
       const open = button.getAttribute("aria-expanded") !== "true";
       button.setAttribute("aria-expanded", String(open));
-    } else if (event.detail > 1 && performance.now() - (this.paintedAt ?? 0) < DOUBLE_CLICK) {
+    } else if (event.detail > 1 && event.timeStamp - (this.paintedAt ?? 0) < DOUBLE_CLICK) {
       return;
     } else this.act(button.dataset.answer ?? "undo");
   }
@@ -388,7 +402,7 @@ class Card {
     const pause = RETRIES[Math.min(this.failures, RETRIES.length - 1)];
     this.retryTimer = setTimeout(() => {
       this.failures += 1;
-      revive(this.queue, this.heardAt);
+      this.revival.consider(this.queue);
       if (this.queue.own.length || this.failures < RETRIES.length) this.send();
     }, pause);
     this.showSaving();
@@ -412,8 +426,8 @@ class Card {
     }
     const age = Date.now() - Math.min(...waiting.map((answer) => answer.browser_time));
     const answers = waiting.length === 1 ? "1 answer" : `${waiting.length} answers`;
-    const kept = this.queue.durable ? "kept in this browser and saved when it is back" : "kept as long as this page is open";
-    if (age > OFFLINE_AFTER) say(this.status, this.data.message ?? `The server does not answer. ${answers} ${kept}.`);
+    const kept = this.queue.durable ? "kept in this browser and saved as soon as it can be" : "kept as long as this page is open";
+    if (age > OFFLINE_AFTER) say(this.status, `${this.data.message ?? "The server does not answer"}. ${answers} ${kept}.`);
     else say(this.status, age > SAVING_AFTER ? `Saving ${answers}…` : calm);
     this.lateTimer = setTimeout(() => this.showSaving(), SAVING_AFTER);
   }

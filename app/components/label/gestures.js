@@ -42,6 +42,7 @@ export class Gestures {
 
   #down(event) {
     if (event.button !== 0 || event.target.closest("button")) return;
+    if (event.pointerType === "mouse" && event.target.closest(".text")) return; // it may be selected, and scrolled
     this.#pointers.set(event.pointerId, event);
     this.#frame.setPointerCapture(event.pointerId);
     this.#from = event;
@@ -90,6 +91,7 @@ export class Gestures {
   }
 
   #wheel(event) {
+    if (event.target.closest(".text")) return; // it scrolls
     const isBack = event.deltaY > 0;
     if (isBack && !this.#zoom.isOn) return;
     event.preventDefault();

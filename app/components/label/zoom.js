@@ -28,7 +28,7 @@ export class Zoom {
 
   /** Scale by a factor; what is under the point stays there. */
   by(factor, point = null) {
-    if (!this.#frame.querySelector("img")) return;
+    if (!this.#frame.querySelector(".item")) return;
     const scale = Math.min(CLOSEST, Math.max(1, this.#scale * factor));
     const { x, y } = point ? this.#fromCentre(point) : { x: 0, y: 0 };
     const grown = scale / this.#scale;

@@ -62,7 +62,7 @@ function ruled(tick, y, at, width) {
 
 function marked({ text }, at, width) {
   const rule = drawn("line", { class: "mark", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
-  return [rule, written("tick", width - PAD.right + 6, at + 4, text)];
+  return [rule, written("tick", PAD.left + 2, at - 5, text)]; // at the right the lines have their labels
 }
 
 function traced({ className, values }, xs, across, down) {
@@ -88,36 +88,4 @@ function ends(lines, xs, across, down) {
 
 function written(className, x, y, text) {
   return drawn("text", { class: className, x, y }, text);
-}
-
-// Scales
-
-const nothing = (span) => (span > 0 ? span : 1);
-
-/** From `low` to `high`, evenly. */
-export function linear(low, high, ticks, write) {
-  return { at: (value) => (value - low) / nothing(high - low), ticks, write };
-}
-
-/** By ratios; for numbers from 1 on. */
-export function logarithmic(low, high, ticks, write) {
-  const span = nothing(Math.log(high / low));
-  return { at: (value) => Math.log(Math.max(value, low) / low) / span, ticks, write };
-}
-
-/** Round numbers from `low` to `high`, about `n` of them. */
-export function roundTicks(low, high, n) {
-  const rough = nothing(high - low) / n;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
-  const first = Math.ceil(low / step - 1e-9);
-  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => (first + i) * step);
-}
-
-/** 1, 2 and 5 times powers of ten from `low` to `high`; where these are many, powers of ten alone. */
-export function ratioTicks(low, high) {
-  const powers = Array.from({ length: 13 }, (_, i) => 10 ** i);
-  const within = (ticks) => ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
-  const fine = within(powers.flatMap((power) => [power, 2 * power, 5 * power]));
-  return fine.length > 6 ? within(powers) : fine;
 }

@@ -4,8 +4,9 @@
 import { say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
 import { mayChoose, releaseFocus } from "../shared/keys.js";
+import { linear, logarithmic, ratioTicks, roundTicks } from "../shared/scales.js";
 import { Audit } from "./audit.js";
-import { Chart, linear, logarithmic, ratioTicks, roundTicks } from "./chart.js";
+import { Chart } from "./chart.js";
 
 const POLL = 700; // milliseconds, while something is being computed
 
@@ -134,10 +135,11 @@ function timeTicks(first, last) {
   return [first, (first + last) / 2, last];
 }
 
-/** Clock times within a day, dates beyond. */
+/** Clock times within a day, with seconds where minutes would come twice; dates beyond. */
 function timeOf(first, last) {
-  const isOneDay = last - first < 86_400_000;
-  const format = isOneDay ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" };
+  const clock = { hour: "2-digit", minute: "2-digit" };
+  const span = last - first;
+  const format = span > 86_400_000 ? { day: "numeric", month: "short" } : span > 300_000 ? clock : { ...clock, second: "2-digit" };
   return (value) => new Date(value).toLocaleString("en-GB", format);
 }
 

@@ -171,7 +171,7 @@ class Review {
     this.card.querySelector("[data-undo]").setAttribute("aria-disabled", String(!this.changes.length));
     const { message, problem, judged, view, listed } = this.data;
     const training = judged || (view === "doubted" && !listed) ? "" : "The model is being retrained; the scores are those from before.";
-    say(this.status, this.outbox.sentence || this.refusal || message || problem || training);
+    say(this.status, this.outbox.sentence(message) || this.refusal || message || problem || training);
   }
 
   // What the person does
@@ -276,6 +276,7 @@ class Review {
     else if (key === "u" || key === "backspace") this.undo();
     else if (key === "pagedown" || key === "pageup") this.turn(key === "pagedown" ? 1 : -1);
     else if (key === "enter") this.rows.get(this.current)?.toggleHistory();
+    else if (key === "l") this.rows.get(this.current)?.alike.click();
     else if (key === "/") this.search.focus();
     else return false;
     return true;

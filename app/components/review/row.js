@@ -1,5 +1,6 @@
 // One item of the list: its picture, who said what, which side the model puts it on, and the answer buttons.
 
+import { alikeAddress } from "../shared/alike.js";
 import { element, glyph, say } from "../shared/dom.js";
 import { clock, seconds } from "./times.js";
 
@@ -39,9 +40,10 @@ export class Row {
     this.score = element("span", { className: "score" }, this.bar, this.figure);
     this.buttons = CHOICES.map(makeButton);
     const group = element("span", { className: "choices", role: "group" }, ...this.buttons);
+    this.alike = element("a", { className: "alike", target: "_self", title: "Items like this one (L)" }, this.picture);
     const what = element("span", { className: "what" }, this.name, this.by);
     this.history = element("ol", { className: "history", hidden: true });
-    this.place = element("li", { className: "row" }, this.picture, what, this.score, group, this.history);
+    this.place = element("li", { className: "row" }, this.alike, what, this.score, group, this.history);
     this.place.dataset.item = item;
     this.group = group;
   }
@@ -51,6 +53,8 @@ export class Row {
     if (src) this.picture.src = src;
     this.lacksPicture = src === null && this.lacksPicture;
     say(this.name, name);
+    this.alike.href = alikeAddress(item);
+    this.alike.setAttribute("aria-label", `Items like ${name}`);
     this.stack = standing(events, annotator, pending);
     this.mine = this.stack.at(-1) ?? null;
     const others = events.filter((event) => event.in_force && event.annotator !== annotator);
@@ -66,7 +70,7 @@ export class Row {
   mark(current) {
     if (current) this.place.setAttribute("aria-current", "true");
     else this.place.removeAttribute("aria-current");
-    for (const button of [this.by, ...this.buttons]) button.tabIndex = current ? 0 : -1;
+    for (const button of [this.alike, this.by, ...this.buttons]) button.tabIndex = current ? 0 : -1;
   }
 
   toggleHistory() {

@@ -18,6 +18,11 @@ export const whole = (value) => Math.round(value).toLocaleString("en-US");
 export const fixed = (digits) => (value) =>
   value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
+/** An interval, as it stands behind its figure; empty where there is none. */
+export function between(interval) {
+  return interval ? interval.map(fixed(2)).join(" – ").replaceAll("-", "−") : "";
+}
+
 /** A figure in `list`; `name` is text and elements. */
 export class Figure {
   #place;
@@ -36,10 +41,14 @@ export class Figure {
     list.append(this.#place);
   }
 
-  /** `value` is written already, null where there is none; `history` are numbers, put to `scale`. */
-  show({ value, aside = "", history = [], scale = (number) => number, hidden = false }) {
+  /**
+   * `value` is written already, null where there is none; `unit` stands in the place of the usual one; `history`
+   * are numbers, put to `scale`.
+   */
+  show({ value, unit = null, aside = "", history = [], scale = (number) => number, hidden = false }) {
     this.#place.hidden = hidden;
     say(this.#value, value ?? ABSENT);
+    if (unit !== null) say(this.#unit, unit);
     this.#unit.hidden = value == null;
     say(this.#aside, aside);
     this.#course.setAttribute("d", trace(history, scale));

@@ -34,9 +34,11 @@ export function openFind() {
   document.querySelector(".st-key-find button")?.click();
 }
 
+const CLOSING_MS = 3000;
+
 /** Give the keys back to the page as soon as the picker that has the focus is closed. */
 export async function releaseFocus() {
-  for (let tries = 0; tries < 30; tries += 1) {
+  for (const start = performance.now(); performance.now() - start < CLOSING_MS; ) {
     await painted();
     const active = document.activeElement;
     if (!active?.closest(PICKERS)) return;

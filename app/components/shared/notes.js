@@ -65,6 +65,9 @@ const WHY = {
   undo: (round) => ["Back again", ` for another answer, round ${round}`],
   audit: (round) => ["Drawn for the audit", `, whatever you answer does not train, round ${round}`],
   search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
+  overlap: (round, { items }) => ["Drawn for another opinion", `: somebody has answered ${items > 1 ? "them" : "it"} already, round ${round}`],
+  decision: (round, { waiting }) => ["People disagree", `: what you say here counts, whatever they said. ${waiting === 1 ? "The last one" : `${whole(waiting)} items to decide`}`],
+  blind: (round) => ["Strategies take turns", `, unseen: whose choice this is you’ll hear in the end, round ${round}`],
   "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
 };
 

@@ -2,7 +2,7 @@
 
 import { newId } from "./dom.js";
 import { Queue } from "./queue.js";
-import { revive } from "./revive.js";
+import { Revival } from "./revive.js";
 
 // Milliseconds.
 const RETRIES = [2000, 3000, 5000, 8000];
@@ -12,7 +12,7 @@ const OFFLINE_AFTER = 5000;
 export class Outbox {
   #send;
   #failures = 0;
-  #heardAt = performance.now();
+  #revival = new Revival();
   #timer = null;
 
   /** `send(answers)` hands answers over, without knowing whether they arrive. */
@@ -40,7 +40,7 @@ export class Outbox {
   /** What the server says of answers; returns why some were refused, by id. */
   settle(acked, refused) {
     const known = this.queue.size;
-    this.#heardAt = performance.now();
+    this.#revival.heard();
     this.queue.settle(acked);
     const reasons = new Map();
     for (const { id, reason } of refused) {
@@ -60,7 +60,7 @@ export class Outbox {
     const pause = RETRIES[Math.min(this.#failures, RETRIES.length - 1)];
     this.#timer = setTimeout(() => {
       this.#failures += 1;
-      revive(this.queue, this.#heardAt);
+      this.#revival.consider(this.queue);
       if (this.queue.own.length || this.#failures < RETRIES.length) this.send();
     }, pause);
   }
@@ -69,14 +69,14 @@ export class Outbox {
     clearTimeout(this.#timer);
   }
 
-  /** A sentence about what is not saved yet; empty while nothing is, or not for long. */
-  get sentence() {
+  /** A sentence about what is not saved yet, and why, if the server said so; empty while nothing waits for long. */
+  sentence(reason) {
     const waiting = this.queue.own;
     if (!waiting.length) return "";
     const age = Date.now() - Math.min(...waiting.map((answer) => answer.browser_time));
     const answers = waiting.length === 1 ? "1 answer" : `${waiting.length} answers`;
-    const kept = this.queue.durable ? "kept in this browser and saved when it is back" : "kept as long as this page is open";
-    if (age > OFFLINE_AFTER) return `The server does not answer. ${answers} ${kept}.`;
+    const kept = this.queue.durable ? "kept in this browser and saved as soon as it can be" : "kept as long as this page is open";
+    if (age > OFFLINE_AFTER) return `${reason || "The server does not answer"}. ${answers} ${kept}.`;
     return age > SAVING_AFTER ? `Saving ${answers}…` : "";
   }
 }

@@ -2,18 +2,33 @@
 // not known there. Loaded anew it is heard, and what waits to be saved is in the browser's store.
 
 // Milliseconds.
-const PATIENCE = 25_000; // of silence, although the server is there
+const PATIENCE = 25_000; // with a server that is there
 const APART = 60_000; // never loaded again sooner
 
 const LAST = "marginalia revived";
 
-/** Load the page anew, if answers of `queue` wait since the server was last `heardAt`; only where they outlive that. */
-export async function revive(queue, heardAt) {
-  const isSilent = queue.own.length && performance.now() - heardAt > PATIENCE;
-  if (!isSilent || !queue.durable || Date.now() - Number(sessionStorage.getItem(LAST)) < APART) return;
-  if (!(await isThere()) || !queue.own.length) return;
-  sessionStorage.setItem(LAST, String(Date.now()));
-  location.reload();
+export class Revival {
+  #thereSince = null; // since when the server was found there at each try, and did not hear
+
+  /** The server has said something. */
+  heard() {
+    this.#thereSince = null;
+  }
+
+  /** Answers of `queue` went out in vain: load the page anew if that goes on for long, where they outlive it. */
+  async consider(queue) {
+    if (!queue.own.length || !queue.durable) return;
+    const asked = performance.now();
+    if (!(await isThere())) {
+      this.#thereSince = null;
+      return;
+    }
+    this.#thereSince ??= asked;
+    if (performance.now() - this.#thereSince < PATIENCE || !queue.own.length) return;
+    if (Date.now() - Number(sessionStorage.getItem(LAST)) < APART) return;
+    sessionStorage.setItem(LAST, String(Date.now()));
+    location.reload();
+  }
 }
 
 async function isThere() {

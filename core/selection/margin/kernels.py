@@ -5,11 +5,12 @@ cluster's rows. Clusters are read in the order of that density at zero.
 
 **Cascade.** A row's score is summed block by block of bytes. The row is dropped once its partial score is
 farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest so far; σ² is the
-variance of what hasn't been read of the row, w_j² E[p_j²] for each coordinate to come and w_j² Δ_j² / 12 for
-each byte's rounding; z is a quantile of the normal distribution. And κ is the slope of the density of scores:
-where a hyperplane passes far beside the pool, there are many more rows a little farther away, and the nearest
-is rather one that its rest brought near. A normal rest, tilted by that slope, has a mean κσ² nearer to zero.
-What float32 may have rounded is added to all of that: near-duplicates differ by no more.
+variance of what hasn't been read of the row, s² w_j² E[p_j²] for each coordinate to come, s being the row's
+own scale (see `core.selection.margin.moments`), and w_j² Δ_j² / 12 for each byte's rounding; z is a quantile
+of the normal distribution. And κ is the slope of the density of scores: where a hyperplane passes far beside
+the pool, there are many more rows a little farther away, and the nearest is rather one that its rest brought
+near. A normal rest, tilted by that slope, has a mean κσ² nearer to zero. What float32 may have rounded is
+added to all of that: near-duplicates differ by no more.
 
 **Remembering.** With the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β where
 δ = w − α w₀, and α makes the variance of δᵀx smallest. The cascade then sums δᵀx + β, after a first look
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from core.kernels import fast_kernel, kernel, prefetch, strict_kernel
 from core.selection.margin.quantizer import BLOCK
 
+Bytes = NDArray[np.uint8]
 Codes = NDArray[np.int8]
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
@@ -68,6 +70,10 @@ class Tables(NamedTuple):
         Cluster c has the places starts[c] to starts[c + 1].
     codes : array of shape (n_blocks, N, BLOCK), int8
         Bytes of the row at each place.
+    tails : array of shape (n_blocks, N), uint8
+        Scale of what is left after each block of the row at each place.
+    scales : array of shape (256,), float32
+        What the bytes of `tails` stand for, see `core.selection.margin.moments`.
     order : array of shape (N,), int32
         The row at each place.
     ids : array of shape (N,), int64
@@ -83,6 +89,8 @@ class Tables(NamedTuple):
     variances: Floats32
     starts: Ints64
     codes: Codes
+    tails: Bytes
+    scales: Floats32
     order: Ints32
     ids: Ints64
 
@@ -96,7 +104,9 @@ class Outlook(NamedTuple):
     units : array of shape (n_blocks,), float32
         A row's score is offsets[its cluster] + Σ_block units[block] · (weights[block] · its bytes).
     unread : array of shape (n_blocks,), float32
-        Standard deviation of the error that is left after each block.
+        Variance, for an average row, of what is left to read after each block.
+    rounded : array of shape (n_blocks,), float32
+        Variance by the rounding of the bytes read till then.
     offsets : array of shape (K,), float32
     means, variances : arrays of shape (K,), float32
         Of the function, over the rows of each cluster.
@@ -105,6 +115,7 @@ class Outlook(NamedTuple):
     weights: Ints16
     units: Floats32
     unread: Floats32
+    rounded: Floats32
     offsets: Floats32
     means: Floats32
     variances: Floats32
@@ -158,6 +169,7 @@ def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
     weights = np.zeros((n_blocks, BLOCK), dtype=np.int16)
     units = np.ones(n_blocks, dtype=np.float32)
     unread = np.zeros(n_blocks, dtype=np.float32)
+    rounded = np.zeros(n_blocks, dtype=np.float32)
     rest = np.float32(0)
     for block in range(n_blocks - 1, -1, -1):
         first, end = block * BLOCK, min(block * BLOCK + BLOCK, normal.shape[0])
@@ -173,9 +185,9 @@ def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
             units[block] = largest / np.float32(32767)
         for j in range(first, end):
             weights[block, j - first] = np.int16(np.rint(normal[j] * tables.steps[j] / units[block]))
-        unread[block] += rest
+        unread[block] = rest
         for later in range(block, n_blocks):
-            unread[later] += rounding / np.float32(12)
+            rounded[later] += rounding / np.float32(12)
         if block > 0:
             rest += energy
     offsets = np.empty(n_clusters, dtype=np.float32)
@@ -195,7 +207,7 @@ def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
         offsets[c] = offset
         means[c] = mean
         variances[c] = variance
-    return Outlook(weights, units, np.sqrt(unread), offsets, means, variances)
+    return Outlook(weights, units, unread, rounded, offsets, means, variances)
 
 
 @fast_kernel
@@ -231,6 +243,17 @@ def _rounding(normal: Floats32, at_centre: float) -> float:
     for j in range(normal.shape[0]):
         squares += normal[j] * normal[j]
     return (len(normal) + 3) * _ROUNDING * (sqrt(squares) + abs(at_centre))
+
+
+@fast_kernel
+def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, rounding: float) -> Floats32:
+    """How far its rest may bring a row after each block, by its tail's byte; of shape (n_blocks, 256)."""
+    found = np.empty((outlook.unread.shape[0], tables.scales.shape[0]), dtype=np.float32)
+    for block in range(found.shape[0]):
+        for scale in range(found.shape[1]):
+            variance = outlook.unread[block] * tables.scales[scale] ** 2 + outlook.rounded[block]
+            found[block, scale] = z * sqrt(variance) + tilt * variance + rounding
+    return found
 
 
 @kernel
@@ -275,16 +298,20 @@ def _product(codes: Codes, weights: Ints16) -> np.int32:
 
 @strict_kernel
 def _left(
-    codes: Codes, coming: Codes, weights: Ints16, unit: np.float32, cut: np.float32, start: int, end: int,
-    places: Ints32, scores: Floats32,
+    tables: Tables, outlook: Outlook, tolerances: Floats32, block: int, reach: np.float32,
+    start: int, end: int, places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
-    """Add a block to the scores of places[start:end]; those within the cut move up. Returns their end."""
+    """Add a block to the scores of places[start:end]; those that may be near move up. Returns their end."""
+    later = min(block + 1, tables.codes.shape[0] - 1)
+    codes, coming, tails = tables.codes[block], tables.codes[later], tables.tails[block]
+    weights, unit, tolerance = outlook.weights[block], outlook.units[block], tolerances[block]
     kept = start
     for candidate in range(start, end):
         place = np.uint32(places[candidate])  # unsigned: no check for places counted from the end
         score = scores[candidate] + unit * np.float32(_product(codes[place], weights))
-        if abs(score) <= cut:
+        if abs(score) <= reach + tolerance[tails[place]]:
             prefetch(coming, place, 0)
+            prefetch(tables.tails, later, place)
             places[kept] = place
             scores[kept] = score
             kept += 1
@@ -306,13 +333,13 @@ def _contains(ids: Ints64, wanted: int) -> bool:
 
 @strict_kernel
 def _cascade(
-    tables: Tables, outlook: Outlook, errors: Floats32, clusters: Ints64, limit: int,
+    tables: Tables, outlook: Outlook, tolerances: Floats32, clusters: Ints64, limit: int,
     old: Floats32, slope: np.float32, reaches: Floats32,
     excluded: Ints64, best: Floats32, places: Ints32, scores: Floats32,
 ) -> tuple[int, int]:  # fmt: skip
     """Read `limit` rows, cluster by cluster, and keep those that may be among the nearest.
 
-    `errors` says how wrong a score may be after each block. Where there are `old` scores, slope · old is
+    `tolerances` say how wrong a score may be after each block. Where there are `old` scores, slope · old is
     part of the score, and slope · old + the cluster's mean is wrong by no more than the cluster's reach.
     `best` becomes the smallest approximate distances from zero; `places` and `scores` are those of the rows
     left.
@@ -322,7 +349,9 @@ def _cascade(
     codes, order, ids = tables.codes, tables.order, tables.ids
     n_blocks, n = codes.shape[0], best.shape[0]
     first_codes, first_weights, first_unit = codes[0], outlook.weights[0], outlook.units[0]
-    second_codes = codes[min(1, n_blocks - 1)]
+    first_tails, tolerance = tables.tails[0], tolerances[0]
+    second = min(1, n_blocks - 1)
+    second_codes = codes[second]
     flags = np.empty(_LONG_BATCH, dtype=np.uint8)
     words = flags.view(np.uint64)  # eight flags at a time, most of them zero
     reach = np.float32(np.inf)
@@ -339,12 +368,12 @@ def _cascade(
             end = found
             if old.shape[0] == 0:
                 looked += size
-                cut = reach + errors[0]
                 for place in range(begin, begin + size):
                     prefetch(first_codes, place + _AHEAD, 0)
                     score = offset + first_unit * np.float32(_product(first_codes[place], first_weights))
-                    if abs(score) <= cut:
+                    if abs(score) <= reach + tolerance[first_tails[place]]:
                         prefetch(second_codes, place, 0)
+                        prefetch(tables.tails, second, place)
                         places[end] = place
                         scores[end] = score
                         end += 1
@@ -356,18 +385,14 @@ def _cascade(
                     if words[word] != 0:
                         for i in range(8 * word, min(8 * word + 8, size)):
                             prefetch(first_codes, begin + i, 0)
+                            prefetch(tables.tails, 0, begin + i)
                             places[end] = begin + i
                             scores[end] = slope * old[begin + i] + offset
                             end += flags[i]
                 looked += end - found
-                cut = reach + errors[0]
-                end = _left(
-                    first_codes, second_codes, first_weights, first_unit, cut, found, end, places, scores
-                )
+                end = _left(tables, outlook, tolerances, 0, reach, found, end, places, scores)
             for block in range(1, n_blocks):
-                weights, unit, cut = outlook.weights[block], outlook.units[block], reach + errors[block]
-                coming = codes[min(block + 1, n_blocks - 1)]
-                end = _left(codes[block], coming, weights, unit, cut, found, end, places, scores)
+                end = _left(tables, outlook, tolerances, block, reach, found, end, places, scores)
             for candidate in range(found, end):
                 distance = abs(scores[candidate])
                 if distance < best[n - 1] and not _contains(excluded, ids[order[places[candidate]]]):
@@ -376,7 +401,7 @@ def _cascade(
                         best[at] = best[at - 1]
                         at -= 1
                     best[at] = distance
-            reach = best[n - 1] + errors[n_blocks - 1]
+            reach = best[n - 1] + tolerances[n_blocks - 1, 0]
             found = end
             begin += size
     return found, looked
@@ -420,17 +445,17 @@ def search(  # noqa: D417
         rest = along - np.float32(slope) * old_normal
         outlook = _outlook(tables, rest, at_centre - slope * old_at_centre)
         rounding += abs(slope) * _rounding(old_normal, old_at_centre)
-    errors = np.float32(z) * outlook.unread + np.float32(tilt) * outlook.unread**2 + np.float32(rounding)
+    tolerances = _tolerances(tables, outlook, z, tilt, rounding)
     reaches = np.float32(z) * np.sqrt(outlook.variances) + np.float32(tilt) * outlook.variances
     reaches += np.float32(rounding)
     best = np.full(n, np.inf, dtype=np.float32)
     places = np.empty(limit + 1, dtype=np.int32)
     scores = np.empty(limit + 1, dtype=np.float32)
     left, looked = _cascade(
-        tables, outlook, errors, clusters, limit, old, np.float32(slope), reaches,
+        tables, outlook, tolerances, clusters, limit, old, np.float32(slope), reaches,
         excluded, best, places, scores,
     )  # fmt: skip
-    error = errors[errors.shape[0] - 1]
+    error = tolerances[tolerances.shape[0] - 1, 0]
     rows = np.empty(left, dtype=np.int64)
     distances = np.empty(left, dtype=np.float32)
     found = 0
@@ -442,25 +467,3 @@ def search(  # noqa: D417
             distances[found] = distance
             found += 1
     return Found(rows[:found], distances[:found], error, looked)
-
-
-@kernel
-def add_moments(  # noqa: D417
-    codes: Codes, labels: NDArray[np.uint16], sums: Ints64, squares: Ints64, strayed: NDArray[np.bool_]
-) -> None:
-    """Add each row's bytes, and their squares, to its cluster's, and mark rows with bytes at the limit.
-
-    Parameters
-    ----------
-    codes : array of shape (n, BLOCK), int8
-    labels : array of shape (n,), uint16
-    sums, squares : arrays of shape (n_clusters, BLOCK), int64
-    strayed : array of shape (n,), bool
-    """
-    for i in range(codes.shape[0]):
-        c = labels[i]
-        for j in range(codes.shape[1]):
-            q = np.int64(codes[i, j])
-            sums[c, j] += q
-            squares[c, j] += q * q
-            strayed[i] |= abs(q) == 127

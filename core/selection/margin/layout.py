@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from core.blocks import even_blocks
 from core.selection.base import Arrays, Progress
-from core.selection.margin.kernels import Tables, add_moments
+from core.selection.margin.kernels import Tables
+from core.selection.margin.moments import add_moments, scales, tails
 from core.selection.margin.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
 from core.selection.reader import PoolRows, Rows
 from core.selection.scratch import scratch_array
@@ -51,6 +52,8 @@ class Layout:
         The row at each place; those of a cluster lie together, ascending.
     codes : array of shape (n_blocks, N, BLOCK), int8
         The bytes of the row at each place.
+    tails : array of shape (n_blocks, N), uint8
+        Of the row at each place, see `core.selection.margin.moments.tails`.
     sums, squares : arrays of shape (n_clusters, n_blocks, BLOCK), int64
         Over the bytes of each cluster: of integers, so that it doesn't matter in which order.
     strayed : array of shape (n_strayed,), int64
@@ -63,6 +66,7 @@ class Layout:
     labels: NDArray[np.uint16]
     order: NDArray[np.int32]
     codes: NDArray[np.int8]
+    tails: NDArray[np.uint8]
     sums: NDArray[np.int64]
     squares: NDArray[np.int64]
     strayed: Rows
@@ -132,7 +136,8 @@ class Layout:
         for block, of_block in enumerate(codes):
             add_moments(of_block, by_place, sums[:, block], squares[:, block], strayed)
         strayed_rows = np.sort(order[strayed]).astype(np.int64)
-        return cls(quantizer, labels, order, codes, sums, squares, strayed_rows, fit_rows)
+        by_block = tails(codes, squares.sum(axis=0) / n, quantizer.steps)
+        return cls(quantizer, labels, order, codes, by_block, sums, squares, strayed_rows, fit_rows)
 
     def tables(self, ids: NDArray[np.int64]) -> Tables:
         """What a query reads: each cluster's mean and variances as if it had one average row more.
@@ -154,7 +159,7 @@ class Layout:
             np.ascontiguousarray(mean[:, :n_leading], dtype=np.float32),
             np.ascontiguousarray((variance * steps**2)[:, :n_leading], dtype=np.float32),
             np.concatenate([[0], np.cumsum(sizes)]),
-            self.codes, self.order, ids,
+            self.codes, self.tails, scales(), self.order, ids,
         )  # fmt: skip
         return Tables(*(read_only(array) for array in parts))
 
@@ -165,6 +170,7 @@ class Layout:
             "labels": self.labels,
             "order": self.order,
             "codes": self.codes,
+            "tails": self.tails,
             "sums": self.sums,
             "squares": self.squares,
             "strayed": self.strayed,
@@ -177,7 +183,7 @@ class Layout:
         quantizer = Quantizer(
             **{name: arrays[name] for name in ("centre", "directions", "centroids", "steps")}
         )
-        names = ("labels", "order", "codes", "sums", "squares", "strayed")
+        names = ("labels", "order", "codes", "tails", "sums", "squares", "strayed")
         return cls(quantizer, **{name: arrays[name] for name in names}, fit_rows=int(arrays["fit-rows"][0]))
 
 

@@ -30,6 +30,20 @@ CREATE TRIGGER {log}_never_replaced BEFORE INSERT ON {log} WHEN EXISTS (SELECT 1
 BEGIN SELECT RAISE(ABORT, '{log} is append-only: a row is never replaced'); END;
 """
 
+POSTGRESQL_FUNCTION = """
+CREATE FUNCTION never_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only: a row is never %', TG_TABLE_NAME,
+        CASE TG_OP WHEN 'UPDATE' THEN 'changed' ELSE 'deleted' END USING ERRCODE = 'restrict_violation';
+END $$
+"""
+POSTGRESQL_TRIGGERS = (
+    "CREATE TRIGGER {log}_never_change BEFORE UPDATE OR DELETE ON {log} "
+    "FOR EACH ROW EXECUTE FUNCTION never_change()",
+    "CREATE TRIGGER {log}_never_emptied BEFORE TRUNCATE ON {log} "
+    "FOR EACH STATEMENT EXECUTE FUNCTION never_change()",
+)
+
 VIEWS = (
     # The last answer of each annotator about each item that was not taken back.
     """
@@ -93,7 +107,7 @@ def upgrade() -> None:
     """Make every table, view and trigger of the first version."""
     op.create_table(
         "concepts",
-        _column("id", sa.Integer()),
+        _column("id", _seq()),
         _column("name", sa.String(200)),
         _column("question", sa.String(1000)),
         _column("guideline", sa.Text()),
@@ -110,7 +124,7 @@ def upgrade() -> None:
     op.create_table(
         "examples",
         _column("id", _seq()),
-        _column("concept_id", sa.Integer()),
+        _column("concept_id", _seq()),
         sa.Column("image", sa.LargeBinary()),
         sa.Column("feature", sa.LargeBinary()),
         _column("is_positive", sa.Boolean()),
@@ -130,7 +144,7 @@ def upgrade() -> None:
     op.create_table(
         "sessions",
         _column("id", sa.String(64)),
-        _column("concept_id", sa.Integer()),
+        _column("concept_id", _seq()),
         _column("annotator", sa.String(200)),
         _column("seed", sa.BigInteger()),
         _column("strategy", sa.String(200)),
@@ -151,6 +165,11 @@ def upgrade() -> None:
             for trigger in SQLITE_TRIGGERS.format(log=log, same=same).split("END;\n"):
                 if trigger.strip():
                     op.execute(trigger + "END")
+    else:
+        op.execute(POSTGRESQL_FUNCTION)
+        for log in LOGS:
+            for trigger in POSTGRESQL_TRIGGERS:
+                op.execute(trigger.format(log=log))
 
 
 def _create_selections() -> None:
@@ -159,7 +178,7 @@ def _create_selections() -> None:
         _column("seq", _seq()),
         _column("id", sa.String(64)),
         _column("session_id", sa.String(64)),
-        _column("concept_id", sa.Integer()),
+        _column("concept_id", _seq()),
         _column("round", sa.Integer()),
         _column("item", sa.BigInteger()),
         _column("why", sa.String(20)),
@@ -209,7 +228,7 @@ def _create_answers() -> None:
         "answers",
         _column("seq", _seq()),
         _column("id", sa.String(64)),
-        _column("concept_id", sa.Integer()),
+        _column("concept_id", _seq()),
         _column("session_id", sa.String(64)),
         sa.Column("selection_id", sa.String(64)),
         _column("item", sa.BigInteger()),

@@ -15,7 +15,7 @@ def upgrade() -> None:
     """Make the table `archivals`."""
     op.create_table(
         "archivals",
-        sa.Column("concept_id", sa.Integer(), nullable=False),
+        sa.Column("concept_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("created", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["concept_id"], ["concepts.id"], name=op.f("fk_archivals_concept_id")),
         sa.PrimaryKeyConstraint("concept_id", name=op.f("pk_archivals")),

@@ -1,0 +1,72 @@
+"""How far annotators agree, from what the log says; decisions are no votes, and take no part."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.agreement import (
+    cohen_interval,
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    krippendorff_interval,
+)
+from storage.review import CODES, Answers
+
+YES_OR_NO = (CODES["yes"], CODES["no"])
+
+
+def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any]]:
+    """Cohen's κ of every two annotators who said yes or no of the same items; most items first.
+
+    With its 95 % interval, if wanted: a millisecond each.
+    """
+    pairs: list[dict[str, Any]] = []
+    own = [_yes_or_no(answers, number) for number in range(len(answers.annotators))]
+    for one, other in combinations(range(len(own)), 2):
+        shared, left, right = np.intersect1d(
+            answers.item[own[one]], answers.item[own[other]], assume_unique=True, return_indices=True
+        )
+        if len(shared):
+            first, second = (
+                answers.word[own[who]][rows] == CODES["yes"] for who, rows in ((one, left), (other, right))
+            )
+            names = [answers.annotators[one], answers.annotators[other]]
+            pair = {"names": names, "items": len(shared), "kappa": cohen_kappa(first, second)}
+            pairs.append(pair | ({"interval": cohen_interval(first, second)} if intervals else {}))
+    return sorted(pairs, key=lambda pair: (-pair["items"], pair["names"]))
+
+
+def together_of(answers: Answers) -> dict[str, Any] | None:
+    """Krippendorff's α of all who answered an item, and Fleiss' κ; None where no item has two answers.
+
+    Fleiss' κ needs equally many answers an item: it is of the items with the commonest number of them.
+    """
+    rows = np.concatenate([_yes_or_no(answers, number) for number in range(len(answers.annotators))] or [[]])
+    rows = rows.astype(np.int64)
+    items, place = np.unique(answers.item[rows], return_inverse=True)
+    counts = np.stack(
+        [np.bincount(place[answers.word[rows] == code], minlength=len(items)) for code in YES_OR_NO], axis=1
+    )
+    voices = counts.sum(axis=1)
+    if not (voices >= 2).any():
+        return None
+    commonest = int(np.bincount(voices[voices >= 2]).argmax())
+    return {
+        "alpha": krippendorff_alpha(counts),
+        "interval": krippendorff_interval(counts),
+        "items": int(np.count_nonzero(voices >= 2)),
+        "fleiss": fleiss_kappa(counts[voices == commonest]),
+        "fleiss_items": int(np.count_nonzero(voices == commonest)),
+        "voices": commonest,
+    }
+
+
+def _yes_or_no(answers: Answers, annotator: int) -> NDArray[np.int64]:
+    """The rows in which the annotator says yes or no now."""
+    says = answers.in_force & ~answers.is_decision & np.isin(answers.word, YES_OR_NO)
+    return np.flatnonzero(says & (answers.annotator == annotator))

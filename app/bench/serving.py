@@ -1,0 +1,117 @@
+"""The server that is measured: ``marginalia serve`` over one project, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from core.errors import InputError
+
+START_SECONDS = 180
+"""A server that does not answer after so long won't."""
+
+
+class Server:
+    """A server that can be started again where it was, once it is stopped or killed.
+
+    Parameters
+    ----------
+    project : Path
+        The project's folder; ``server.log`` in it has what the server says.
+    """
+
+    def __init__(self, project: Path) -> None:
+        self.project = project
+        self._port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._seconds_before = 0.0
+
+    @property
+    def url(self) -> str:
+        """The address of its pages, the same after each start."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Processor time of all its processes so far; None where the system does not say."""
+        if self._process is None:
+            return self._seconds_before
+        seconds = _cpu_seconds(self._process.pid)
+        return None if seconds is None else self._seconds_before + seconds
+
+    def start(self) -> None:
+        """Start it, and wait until it answers.
+
+        Raises
+        ------
+        InputError
+            If it doesn't.
+        """
+        words = ["serve", str(self.project), "--headless", "--port", str(self._port)]
+        with (self.project / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", *words],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        patience = time.monotonic() + START_SECONDS
+        while not _is_healthy(self.url):
+            if self._process.poll() is not None or time.monotonic() > patience:
+                self.stop()
+                raise InputError(f"The server did not start: see {self.project / 'server.log'}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Ask it to stop, and wait until it has."""
+        if self._process is not None:
+            self._seconds_before = self.cpu_seconds or 0.0
+            self._process.terminate()
+            self._over()
+
+    def kill(self) -> None:
+        """Kill −9, and with it whatever it has started."""
+        if self._process is not None:
+            self._seconds_before = self.cpu_seconds or 0.0
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._over()
+
+    def _over(self) -> None:
+        assert self._process is not None
+        self._process.wait()
+        self._process = None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _cpu_seconds(pid: int) -> float | None:
+    """User and system time of a process, and of its children that have ended."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        return None
+    fields = stat.read_text("ascii", "replace").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

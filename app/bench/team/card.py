@@ -1,0 +1,222 @@
+"""The labeling card without its looks: what ``label/card.js`` keeps, shows and sends, rule for rule.
+
+It keeps each answer until the server says that it is stored, goes on at once to what the server had sent
+ahead, and lets the server change what is in view only while no answer of its own is under way.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+ROOT = "marginalia"
+
+Store = MutableMapping[str, str]
+"""A browser's ``localStorage``: it outlives the page."""
+
+
+class Queue:
+    """Answers that the server has not acknowledged yet, each an entry of its own in the store.
+
+    Parameters
+    ----------
+    store : Store
+    project, session : str
+        Where new answers belong. What is left over from other sessions of the project is sent, too.
+    """
+
+    def __init__(self, store: Store, project: str, session: str) -> None:
+        self._store = store
+        self._project = project
+        self._session = session
+
+    @property
+    def pending(self) -> list[dict[str, Any]]:
+        """The answers in the order they were given."""
+        return [entry["answer"] for _, entry in self._entries()]
+
+    @property
+    def own(self) -> list[dict[str, Any]]:
+        """Those of this session."""
+        return [answer for answer in self.pending if answer["session"] == self._session]
+
+    def add(self, answer: Mapping[str, Any]) -> None:
+        """Keep one more."""
+        entries = self._entries()
+        entry = {
+            "place": entries[-1][1]["place"] + 1 if entries else 0,
+            "answer": {**answer, "session": self._session},
+        }
+        key = "/".join(quote(part, safe="") for part in (ROOT, self._project, self._session, answer["id"]))
+        self._store[key] = json.dumps(entry)
+
+    def settle(self, ids: Iterable[str]) -> list[dict[str, Any]]:
+        """Forget answers that are stored, or refused for good; returns those that were here."""
+        settled = set(ids)
+        found = [(key, entry["answer"]) for key, entry in self._entries() if entry["answer"]["id"] in settled]
+        for key, _ in found:
+            del self._store[key]
+        return [answer for _, answer in found]
+
+    def _entries(self) -> list[tuple[str, dict[str, Any]]]:
+        mine = f"{ROOT}/{quote(self._project, safe='')}/"
+        read = [(key, json.loads(text)) for key, text in self._store.items() if key.startswith(mine)]
+        return sorted(read, key=lambda entry: entry[1]["place"])
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is in view: an item, the selection that chose it, and its picture."""
+
+    id: int
+    selection: str
+    picture: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """An answer as the card took it, of what was in view then."""
+
+    id: str
+    item: int
+    selection: str
+    answer: str
+
+
+class Card:
+    """One page's card; nobody waits in it, and it knows no clock but that of its answers.
+
+    Parameters
+    ----------
+    store : Store
+        The browser's.
+    send : callable
+        Hands the whole queue over, without knowing whether it arrives.
+    """
+
+    def __init__(self, store: Store, send: Callable[[list[dict[str, Any]]], None]) -> None:
+        self.item: Item | None = None
+        self.session: str | None = None
+        self.message: str | None = None
+        self.refused: dict[str, str] = {}
+        self._store = store
+        self._send = send
+        self._queue: Queue | None = None
+        self._answered: set[str] = set()
+        self._ahead: tuple[str, dict[str, Item]] = ("", {})
+        self._data: Mapping[str, Any] = {}
+
+    @property
+    def pending(self) -> list[dict[str, Any]]:
+        """What waits to be saved, left over from other sessions or not."""
+        return self._queue.pending if self._queue else []
+
+    @property
+    def saving(self) -> set[str]:
+        """The ids of this session's answers that wait to be saved."""
+        return {answer["id"] for answer in self._queue.own} if self._queue else set()
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether there is something in view that has no answer yet."""
+        return self.item is not None and self.item.selection not in self._answered
+
+    @property
+    def in_hand(self) -> set[int]:
+        """The items that nobody else may have: the one in view until it is answered, and what may follow."""
+        if self.item is None or not self.can_answer:
+            return set()
+        return {self.item.id, *(item.id for item in self._after().values())}
+
+    @property
+    def poll_seconds(self) -> float | None:
+        """How long until the page asks again by itself; None where nothing is to come."""
+        waiting = self._data.get("waiting")
+        if waiting is not None and (not waiting["exhausted"] or waiting["done"] < waiting["total"]):
+            return POLL_SECONDS
+        return POLL_AHEAD_SECONDS if self._data.get("next_is_coming") else None
+
+    def update(self, data: Mapping[str, Any]) -> None:
+        """A new payload from the server."""
+        self._data, self.message = data, data["message"]
+        if self._queue is None or data["session"] != self.session:
+            self._begin(data["project"], data["session"])
+        assert self._queue is not None
+        self._queue.settle(data["acked"])
+        for refusal in data["refused"]:
+            for answer in self._queue.settle([refusal["id"]]):
+                self._answered.discard(answer["selection"])
+                self.refused[refusal["id"]] = refusal["reason"]
+        if not (self.item and self._queue.own):
+            self.item = _item(data["item"], data["item"]["src"]) if data["item"] else None
+        if self.item and data["item"] and data["item"]["selection"] == self.item.selection:
+            self._look_ahead(data["next"], data["pictures"])
+
+    def answer(self, word: str, *, taken_ms: int) -> tuple[Given, bool]:
+        """Answer what is in view; returns what was given, and whether the next item was there at once."""
+        assert self.item is not None
+        assert self._queue is not None
+        shown, following = self.item, self._after().get(word)
+        self._answered.add(shown.selection)
+        if following is not None:
+            self.item = following
+        given = Given(str(uuid.uuid4()), shown.id, shown.selection, word)
+        self._queue.add(
+            {
+                "id": given.id,
+                "undoes": None,
+                "corrects": None,
+                "next": following.selection if following else None,
+                "time_taken_ms": taken_ms,
+                "browser_time": int(time.time() * 1000),
+                "item": shown.id,
+                "selection": shown.selection,
+                "answer": word,
+            }
+        )
+        self.send()
+        return given, following is not None
+
+    def send(self) -> None:
+        """Hand over what waits to be saved."""
+        if self.pending:
+            self._send(self.pending)
+
+    def _begin(self, project: str, session: str) -> None:
+        self.session, self.item = session, None
+        self._queue = Queue(self._store, project, session)
+        self._answered = {answer["selection"] for answer in self._queue.own}
+        self.send()
+
+    def _look_ahead(self, views: Mapping[str, Any], pictures: Mapping[str, str]) -> None:
+        assert self.item is not None
+        found = {
+            word: _item(view["item"], pictures[str(view["item"]["id"])])
+            for word, view in views.items()
+            if pictures.get(str(view["item"]["id"]))
+        }
+        self._ahead = self.item.selection, found
+
+    def _after(self) -> dict[str, Item]:
+        """What would follow each answer to what is in view, as far as it is known."""
+        selection, views = self._ahead
+        return views if self.item is not None and selection == self.item.selection else {}
+
+
+POLL_SECONDS = 0.7
+"""While there is nothing to show yet."""
+
+POLL_AHEAD_SECONDS = 0.1
+"""While the server still computes what follows; again and again `POLL_SECONDS` after that."""
+
+RETRY_SECONDS: Sequence[float] = (2, 3, 5, 8)
+"""Until an answer that was not acknowledged is sent again: after the first try, the second, …"""
+
+
+def _item(said: Mapping[str, Any], picture: str) -> Item:
+    return Item(said["id"], said["selection"], picture)

@@ -1,0 +1,62 @@
+"""What is dangerous about how a server is started, in a sentence each."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.project_file import ProjectFile
+from core.errors import InputError
+from storage.errors import StorageError
+from storage.filesystem import network_file_system
+
+if TYPE_CHECKING:
+    from app.workspace import Workspace
+
+
+def cautions(workspace: Workspace, host: str) -> list[str]:
+    """What whoever starts to serve `workspace` on `host` should know beforehand."""
+    said = list(_on_networks(_folders_with_labels(workspace)))
+    if not (is_own_machine(host) or workspace.roles.must_sign_in):
+        said.append(
+            f"Other machines can reach {host}, and names are taken at their word: whoever finds the page may "
+            "label, and change, under any name. Let people sign in, or leave --host out."
+        )
+    return said
+
+
+def is_own_machine(host: str) -> bool:
+    """Whether only programs of this machine can reach what listens on `host`."""
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
+
+
+def _folders_with_labels(workspace: Workspace) -> Iterator[Path]:
+    """Where labels are files, or new projects' would be."""
+    if workspace.can_create and not workspace.labels_go_to_a_server:
+        yield workspace.folder
+    for key in workspace.served_keys():
+        try:
+            if not ProjectFile.read(workspace.folder / key).database:
+                yield workspace.folder / key
+        except (InputError, StorageError):
+            continue  # the page says what is wrong with it
+
+
+def _on_networks(folders: Iterable[Path]) -> Iterator[str]:
+    told: set[Path] = set()
+    for folder in folders:
+        kind = network_file_system(folder)
+        if kind is not None and told.isdisjoint(folder.parents):
+            told.add(folder)
+            yield (
+                f"{folder} is on a network file system ({kind}), where SQLite's locks cannot be relied upon: "
+                "labels may be damaged. Keep projects on a disk of this machine, or their labels in "
+                "PostgreSQL (--database)."
+            )

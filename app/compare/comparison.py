@@ -1,0 +1,192 @@
+"""A comparison from its words to its report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import click
+import numpy as np
+from filelock import FileLock, Timeout
+
+from app.compare.claims import Measures
+from app.compare.figures import draw_figures, first_pictures
+from app.compare.lanes import fit_lanes
+from app.compare.peers import make_peer
+from app.compare.plan import STRATEGIES, UNITS, Plan, chosen_classes
+from app.compare.report import write_report
+from app.compare.results import Results, write_results
+from app.compare.workers import run_units
+from app.terminal import show_build
+from app.words import duration
+from core.durable import disk_trouble
+from core.errors import InputError
+from core.experiment.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
+from core.manifest import MANIFEST
+from core.pool import Pool
+from core.selection import strategy_from
+from core.sources import source_from
+from core.svm import ClassWeight
+
+IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
+"""What the paper reckons an annotator needs for an image, and for a document."""
+
+DIGITS = "digits:50000"
+"""The pool where none is named."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command was asked for; parameters as in `app.compare.plan.Plan`, classes and pool as given."""
+
+    pool: Path | None
+    classes: tuple[str, ...]
+    most_classes: int | None
+    runs: int
+    iterations: int
+    strategies: tuple[str, ...]
+    peers: tuple[str, ...]
+    first: int
+    C: float
+    class_weight: ClassWeight
+    noise: float
+    limit: float
+    seed: int
+
+
+def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_seconds: float | None) -> None:
+    """Run what is not finished yet, then write results, figures and report; see `app.compare.command`."""
+    with _alone(out):
+        pool = _pool(wish, out)
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, signal.default_int_handler)
+        plan = plan_of(wish, pool)
+        plan.settle(out, pool.classes)
+        missing = [unit for unit in plan.units if not (out / UNITS / unit.file).is_file()]
+        n_workers = n_workers or os.cpu_count() or 1
+        click.echo(_size(plan, pool, len(missing)))
+        if missing:
+            fit_lanes(plan, pool, out, click.echo)
+            with _shown(len(missing), plan.iterations) as told:
+                run_units(plan, missing, out, n_workers, told)
+        if label_seconds is None:
+            label_seconds = DOCUMENT_SECONDS if pool.is_sparse else IMAGE_SECONDS
+        results = Results.read(plan, pool, out)
+        write_results(results, out, label_seconds=label_seconds)
+        measures = Measures(results, label_seconds)
+        figures = draw_figures(measures, first_pictures(measures), out)
+        click.echo(f"The report is {write_report(measures, figures, out)}.")
+
+
+def plan_of(wish: Wish, pool: Pool) -> Plan:
+    """The words of the comparison that was asked for.
+
+    Raises
+    ------
+    InputError
+        If the pool can't be raced on.
+    """
+    items = ItemsByClass(pool, wish.first)
+    if len(items) < len(pool):
+        raise InputError(
+            f"the class of {len(pool) - len(items)} items of the pool {pool.path} is unknown: "
+            f"nobody could answer for them"
+        )
+    seen = min(len(items.classes), SEEN_CLASSES if len(items.classes) > MOST_CLASSES else MOST_CLASSES)
+    needed = seen * wish.first + wish.iterations
+    if needed > len(pool):
+        raise InputError(
+            f"{wish.iterations} labels after {seen} × {wish.first} first ones need {needed} items, "
+            f"the pool {pool.path} has {len(pool)}"
+        )
+    if not (pool.held_out.truth >= 0).any():
+        raise InputError(f"the pool {pool.path} has no held-out items of known class to measure AUROC on")
+    classes = chosen_classes(pool, items.classes.tolist(), wish.classes)
+    if wish.most_classes is not None and not wish.classes and len(classes) > wish.most_classes:
+        drawn = items.positives(np.random.default_rng(wish.seed), wish.most_classes)
+        classes = tuple(sorted(drawn))
+    strategies = tuple(dict.fromkeys(wish.strategies or STRATEGIES))
+    for word in strategies:
+        strategy_from(word, random_state=wish.seed).check()
+    for name in wish.peers:
+        make_peer(name).check()
+    return Plan(
+        pool=str(pool.path),
+        pool_digest=pool.digest,
+        classes=classes,
+        runs=wish.runs,
+        iterations=wish.iterations,
+        strategies=strategies,
+        peers=tuple(dict.fromkeys(wish.peers)),
+        first=wish.first,
+        C=wish.C,
+        class_weight=wish.class_weight,
+        noise=wish.noise,
+        seed=wish.seed,
+        limit=wish.limit,
+    )
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    with disk_trouble(out):
+        out.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(out / "comparison.lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise InputError(
+            f"another command is at work in {out}: wait for it, or name another folder"
+        ) from error
+
+
+def _pool(wish: Wish, out: Path) -> Pool:
+    """The pool that was named, or digits, drawn first where they are not there yet."""
+    if wish.pool is not None:
+        pool = Pool.open(wish.pool.resolve())
+        if not pool.complete:
+            raise InputError(f"the pool {pool.path} is not whole yet: build it to its end first")
+        return pool
+    folder = (out / "pool").resolve()
+    if not ((folder / MANIFEST).is_file() and Pool.open(folder).complete):
+        show_build(source_from(DIGITS), folder, threads=None, quiet=False)
+        if not Pool.open(folder).complete:
+            raise KeyboardInterrupt
+    return Pool.open(folder)
+
+
+def _size(plan: Plan, pool: Pool, n_missing: int) -> str:
+    n_units = len(plan.units)
+    said = (
+        f"{pool.title}: {len(pool):,} items; {len(plan.classes)} × {plan.runs} races of {len(plan.names)} "
+        f"strategies over {plan.iterations} labels."
+    )
+    return said if n_missing == n_units else f"{said} {n_units - n_missing} of {n_units} are there already."
+
+
+@contextmanager
+def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
+    """Progress with an estimate: a bar on a terminal, elsewhere a line each finished unit."""
+    if sys.stdout.isatty():
+        bar: Any = click.progressbar(length=n_units * n_rounds, label="Racing")
+        with bar:
+            yield lambda rounds, _: bar.update(max(0, min(rounds, bar.length) - bar.pos))
+        return
+    start, last = perf_counter(), 0
+
+    def told(rounds: int, finished: int) -> None:
+        nonlocal last
+        if finished > last:
+            last = finished
+            left = (perf_counter() - start) * (n_units * n_rounds / max(rounds, 1) - 1)
+            ending = f", about {duration(left)} left" if finished < n_units else ""
+            click.echo(f"{finished} of {n_units} races{ending}")
+
+    yield told

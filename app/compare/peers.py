@@ -1,0 +1,223 @@
+"""Uncertainty sampling of other libraries, in the same race.
+
+Each peer is asked as its manual tells, with our hyperplane as its fitted classifier of two classes: the
+probability of a yes is the logistic function of wᵀx + b, so that the least certain item is the one nearest to
+the hyperplane. It has the whole pool as one matrix, and a limit of memory for what it makes of that.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse, vstack
+from scipy.special import expit
+
+from core.errors import InputError
+from core.geometry import Hyperplane
+from core.selection import Choice, PoolRows, Progress, Query, QueryStrategy
+
+GIGABYTES = 4.0
+"""What a peer may take, beside the pool itself."""
+
+
+class LinearProbabilities:
+    """The hyperplane as a fitted classifier, as far as peers ask one.
+
+    Parameters
+    ----------
+    hyperplane : Hyperplane
+        Its scores become probabilities.
+    """
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, hyperplane: Hyperplane) -> None:
+        self._normal = hyperplane.normal.astype(np.float32)
+        self._bias = hyperplane.bias
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probabilities of no and yes for each row, of shape (n, 2)."""
+        yes = expit((X @ self._normal).astype(np.float64) + self._bias)
+        return np.column_stack([1 - yes, yes])
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Whether each row is a yes."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+
+class Peer(QueryStrategy):
+    """Another library's uncertainty sampling.
+
+    Parameters
+    ----------
+    gigabytes : float
+        How much more memory than now it may take; more is told as a failure. Where the system has no such
+        limit (it is Linux's), there is none.
+    random_state : int
+    """
+
+    package: ClassVar[str]
+    """What is imported."""
+
+    distribution: ClassVar[str]
+    """What is installed."""
+
+    def __init__(self, *, gigabytes: float = GIGABYTES, random_state: int = 0) -> None:
+        super().__init__(random_state=random_state)
+        self.gigabytes = gigabytes
+
+    def check(self) -> None:
+        """See `QueryStrategy.check`: whether the library is there."""
+        try:
+            import_module(self.package)
+        except ImportError as error:
+            raise InputError(
+                f"{self.distribution} cannot be imported ({error}): install marginalia with the extra peers"
+            ) from error
+
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
+        """See `QueryStrategy.prepare`: the pool as one matrix, if there is room for it."""
+        self.X_: Any = None
+        with suppress(MemoryError), memory_limited(self.gigabytes):
+            parts = [X for _, X in pool.blocks()]
+            join = vstack if issparse(parts[0]) else np.concatenate
+            self.X_ = parts[0] if len(parts) == 1 else join(parts)
+
+    def choose(self, query: Query) -> Choice:
+        """See `QueryStrategy.choose`; in the order of the distances, which peers do not promise."""
+        if self.X_ is None:
+            raise MemoryError
+        labeled = np.isin(self.pool_.ids, query.exclude, assume_unique=True)
+        n = min(query.n, len(labeled) - int(labeled.sum()))
+        if not n:
+            return Choice.nothing()
+        with memory_limited(self.gigabytes):
+            rows = np.sort(self.ask(LinearProbabilities(query.plane()), labeled, n))
+        margins = self.reader_.margins(rows, query.plane())
+        order = np.argsort(margins, kind="stable")
+        return Choice(self.pool_.ids[rows][order], margins[order], scored=len(labeled))
+
+    @abstractmethod
+    def ask(self, classifier: LinearProbabilities, labeled: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
+        """The rows that the peer selects: n of those that are not `labeled`."""
+
+
+class Modal(Peer):
+    """modAL's `uncertainty_sampling`.
+
+    It knows no labeled rows: it is asked for as many more, and those that are labeled are passed over.
+    """
+
+    name = "modal"
+    package = "modAL.uncertainty"
+    distribution = "modAL-python"
+
+    def ask(self, classifier: LinearProbabilities, labeled: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
+        """See `Peer.ask`."""
+        from modAL.uncertainty import uncertainty_sampling
+
+        found = uncertainty_sampling(classifier, self.X_, n_instances=n + int(labeled.sum()))
+        rows = np.asarray(found[0] if isinstance(found, tuple) else found, dtype=np.int64)
+        free = rows[~labeled[rows]]
+        certain = np.abs(classifier.predict_proba(self.X_[free])[:, 1] - 0.5)
+        return free[np.argsort(certain, kind="stable")[:n]]
+
+
+class ScikitActiveml(Peer):
+    """scikit-activeml's `UncertaintySampling`."""
+
+    name = "scikit-activeml"
+    package = "skactiveml.pool"
+    distribution = "scikit-activeml"
+
+    def ask(self, classifier: LinearProbabilities, labeled: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
+        """See `Peer.ask`."""
+        from skactiveml.pool import UncertaintySampling
+
+        y = np.where(labeled, 0.0, np.nan)
+        strategy = UncertaintySampling(method="least_confident", random_state=self.random_state)
+        wrapped = self._wrapper(classifier)
+        found = strategy.query(self.X_, y, wrapped, fit_clf=False, batch_size=n)
+        return np.asarray(found, dtype=np.int64)
+
+    @cached_property
+    def _wrapper(self) -> Any:
+        """The kind of classifier that it takes."""
+        from skactiveml.base import SkactivemlClassifier
+
+        class Fitted(SkactivemlClassifier):  # type: ignore[misc]
+            def __init__(self, fitted: LinearProbabilities) -> None:
+                super().__init__(classes=[0, 1])
+                self.fitted = fitted
+
+            def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: ARG002
+                return self
+
+            def predict_proba(self, X: Any) -> NDArray[np.float64]:
+                return self.fitted.predict_proba(X)
+
+        return Fitted
+
+
+class SmallText(Peer):
+    """small-text's `LeastConfidence`."""
+
+    name = "small-text"
+    package = "small_text"
+    distribution = "small-text"
+
+    def ask(self, classifier: LinearProbabilities, labeled: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
+        """See `Peer.ask`."""
+        from small_text import LeastConfidence
+
+        free, known = np.flatnonzero(~labeled), np.flatnonzero(labeled)
+        found = LeastConfidence().query(classifier, self.X_, free, known, np.zeros(len(known), np.int64), n=n)
+        return np.asarray(found, dtype=np.int64)
+
+
+PEERS: dict[str, type[Peer]] = {cls.name: cls for cls in (ScikitActiveml, SmallText, Modal)}
+
+
+def make_peer(name: str, *, random_state: int = 0) -> Peer:
+    """A peer, not fitted yet.
+
+    Raises
+    ------
+    InputError
+        If there is no such peer.
+    """
+    if name not in PEERS:
+        raise InputError(f"a peer must be one of {', '.join(PEERS)}, got {name!r}")
+    return PEERS[name](random_state=random_state)
+
+
+@contextmanager
+def memory_limited(gigabytes: float) -> Iterator[None]:
+    """Let allocations raise a MemoryError that would take this process so much further than it is now."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    (kilobytes,) = (
+        int(line.split()[1]) for line in status.read_text("utf-8").splitlines() if line.startswith("VmData")
+    )
+    limit = int(1024 * kilobytes + gigabytes * 10**9)
+    hard = before[1]
+    resource.setrlimit(
+        resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+    )
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)

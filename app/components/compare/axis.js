@@ -1,0 +1,111 @@
+// A logarithmic axis across a column of plots, and what stands on it: everything is placed in per cent of its plot.
+
+import { element, say } from "../shared/dom.js";
+
+const SUPERSCRIPTS = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const LEAST = 1e-9; // nearer to the hyperplane is as good as on it
+
+/** From one power of ten to another, around all of `values`; ticks at powers, every other one where there are many. */
+export class LogAxis {
+  constructor(values, { unit = "", mostTicks = 5, write }) {
+    const known = values.filter((value) => value != null).map((value) => Math.max(value, LEAST));
+    this.low = Math.floor(Math.log10(Math.min(...known)) + 1e-9);
+    this.high = Math.max(this.low + 1, Math.ceil(Math.log10(Math.max(...known)) - 1e-9));
+    const step = Math.ceil((this.high - this.low) / mostTicks);
+    const powers = Array.from({ length: this.high - this.low + 1 }, (_, i) => this.low + i);
+    this.ticks = powers.filter((power) => (this.high - power) % step === 0);
+    this.unit = unit;
+    this.write = write;
+  }
+
+  /** Where a value stands, 0 … 100. */
+  at(value) {
+    const exponent = Math.log10(Math.max(value, LEAST));
+    return Math.min(100, Math.max(0, (100 * (exponent - this.low)) / (this.high - this.low)));
+  }
+
+  /** The ticks' names, for the column's head. */
+  names() {
+    return this.ticks.map((power) => {
+      const unit = power === this.high && this.unit ? [element("span", { className: "unit" }, this.unit)] : [];
+      return placed("span", "tick", this.at(10 ** power), this.write(power), ...unit);
+    });
+  }
+
+  /** The ticks' lines, for a row. */
+  lines() {
+    return this.ticks.map((power) => placed("i", "gridline", this.at(10 ** power)));
+  }
+}
+
+/** An element that stands at `x` per cent of its plot. */
+export function placed(tag, className, x, ...children) {
+  const made = element(tag, { className }, ...children);
+  move(made, x);
+  return made;
+}
+
+/** An element from `x` to `end` per cent. */
+export function stretched(className, x, end) {
+  const made = element("i", { className });
+  stretch(made, x, end);
+  return made;
+}
+
+function move(part, x) {
+  part.style.left = `${x.toFixed(2)}%`;
+}
+
+function stretch(part, x, end) {
+  move(part, Math.min(x, end));
+  part.style.width = `${Math.abs(end - x).toFixed(2)}%`;
+}
+
+/** Whiskers, box and median of a spread's percentiles, what is newest as a dot, and what is written above. */
+export class BoxPlot {
+  #parts = Object.fromEntries(["whisker", "box", "middle", "newest"].map((name) => [name, element("i", { className: name })]));
+  #said = element("b", {});
+  #reads = element("span", { className: "reads" }, this.#said);
+  #place;
+  #axis = "";
+
+  constructor(place) {
+    this.#place = place;
+  }
+
+  /** `spread` is null as long as nothing is known; `said` is left out where the plot is to speak for itself. */
+  show(spread, axis, said = "") {
+    const key = `${axis.low} ${axis.high} ${Boolean(spread)}`;
+    if (this.#axis !== key) {
+      this.#axis = key;
+      this.#place.replaceChildren(...axis.lines(), ...(spread ? [...Object.values(this.#parts), this.#reads] : []));
+    }
+    if (!spread) return;
+    const { whisker, box, middle, newest } = this.#parts;
+    stretch(whisker, axis.at(spread.low), axis.at(spread.high));
+    stretch(box, axis.at(spread.q1), axis.at(spread.q3));
+    move(middle, axis.at(spread.median));
+    newest.hidden = spread.now == null;
+    if (spread.now != null) move(newest, axis.at(spread.now));
+    move(this.#reads, axis.at(spread.median));
+    this.#reads.style.setProperty("--x", axis.at(spread.median).toFixed(1));
+    say(this.#said, said);
+  }
+}
+
+/** 0.01, 0.1, 1, 10. */
+export const plain = (power) => String(Number((10 ** power).toPrecision(1)));
+
+/** 10⁻², 1. */
+export const powerOfTen = (power) => (power ? `10${[...String(power)].map((sign) => SUPERSCRIPTS[sign]).join("")}` : "1");
+
+/** As many digits as are measured: 0.012, 0.52, 6.20, 47. */
+export function milliseconds(value) {
+  return value >= 10 ? Math.round(value).toLocaleString("en-US") : value.toFixed(value < 0.1 ? 3 : 2);
+}
+
+/** 0.0001 %, 0.5 %, 100 %. */
+export function percentage(share) {
+  const percent = 100 * share;
+  return `${percent >= 1 ? Math.round(percent) : Number(percent.toPrecision(1)).toLocaleString("en-US", { maximumFractionDigits: 6 })} %`;
+}

@@ -1,0 +1,153 @@
+// Learning curves: a line each, labeled at its end, with the figures that a headline is about drawn in.
+
+import { drawn, say } from "../shared/dom.js";
+import { roundTicks } from "../shared/scales.js";
+import { quantile } from "./records.js";
+
+const PAD = { left: 52, top: 14, bottom: 46 };
+const NARROW = 520; // pixels; below, the labels' column is a small one
+const APART = 24; // pixels between two labels, at the least
+const MARK = 14;
+const STEPS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // between two ticks
+const BELOW = 0.1; // of all values, that may lie below the axis: a few first rounds teach little about the others
+const MOST_POINTS = 700; // of a line; more are closer than pixels
+
+export class Curves {
+  #svg;
+  #lanes;
+  #grid = drawn("g", {});
+  #window = drawn("rect", { x: PAD.left - MARK, y: 0 });
+  #guides = drawn("g", {});
+  #lines;
+
+  /** `lanes` are `{ symbol, label }`, in the order of the rows. */
+  constructor(svg, lanes) {
+    this.#svg = svg;
+    this.#lanes = lanes;
+    this.#lines = lanes.map((lane) => new Line(lane));
+    const clip = drawn("clipPath", { id: "curves-window" }, this.#window);
+    const paths = drawn("g", { "clip-path": "url(#curves-window)" }, ...this.#lines.map((line) => line.path));
+    svg.replaceChildren(clip, this.#grid, paths, this.#guides, ...this.#lines.flatMap((line) => line.parts));
+  }
+
+  /**
+   * `courses` are `{ xs, ys }` of each lane; `most` is where x ends; `guide` says that at `x` of one lane as much was
+   * learned as at `x` of another, `{ from, to, y, write }`, or null; `name` is what x counts.
+   */
+  show({ courses, most, guide, name, write }) {
+    const width = this.#svg.clientWidth;
+    const height = this.#svg.clientHeight;
+    if (!width || !height) return;
+    const right = width < NARROW ? 118 : 196;
+    const y = yScale(courses.map(({ ys }) => ys.filter((value) => value != null)));
+    const across = (value) => PAD.left + (value / most) * (width - PAD.left - right);
+    const down = (value) => PAD.top + (1 - (value - y.low) / (y.high - y.low)) * (height - PAD.top - PAD.bottom);
+    const edges = { left: PAD.left, right: width - right, bottom: height - PAD.bottom };
+    this.#svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.#window.setAttribute("width", width);
+    this.#window.setAttribute("height", edges.bottom);
+    this.#drawGrid({ y, most, across, down, edges, name, write, height });
+    this.#guides.replaceChildren(...(guide ? guided(guide, across, down, edges) : []));
+    const ends = courses.map(({ xs, ys }, i) => this.#lines[i].draw(xs, ys, across, down));
+    this.#label(ends, edges, width < NARROW, y.fine);
+  }
+
+  #drawGrid({ y, most, across, down, edges, name, write, height }) {
+    const key = [y.low, y.high, most, edges.right, height, name].join(" ");
+    if (this.#grid.dataset.key === key) return;
+    this.#grid.dataset.key = key;
+    const parts = [];
+    for (const tick of y.ticks) {
+      const at = down(tick);
+      parts.push(drawn("line", { class: "level", x1: edges.left, x2: edges.right, y1: at, y2: at }));
+      parts.push(written("ytick", edges.left - 10, at + 5, tick.toFixed(y.digits)));
+    }
+    for (const tick of roundTicks(0, most, edges.right > 400 ? 6 : 3)) {
+      parts.push(written("xtick", across(tick), edges.bottom + 20, write(tick)));
+    }
+    parts.push(written("xtick", (edges.left + edges.right) / 2, edges.bottom + 41, name));
+    this.#grid.replaceChildren(...parts);
+  }
+
+  /** At the right edge, in the order of what was reached, pushed apart where they would lie upon each other. */
+  #label(ends, edges, isNarrow, digits) {
+    const apart = isNarrow ? 18 : APART;
+    const places = ends.flatMap((end, i) => (end ? [{ ...end, line: this.#lines[i], at: end.top }] : []));
+    places.sort((one, other) => one.top - other.top);
+    places.forEach((place, i) => {
+      place.at = Math.max(place.top, i ? places[i - 1].at + apart : PAD.top);
+    });
+    const room = edges.bottom;
+    for (let i = places.length - 1; i >= 0; i -= 1) {
+      places[i].at = Math.min(places[i].at, i === places.length - 1 ? room : places[i + 1].at - apart);
+    }
+    for (const line of this.#lines) line.label(null);
+    for (const { line, left, top, at, value } of places) line.label({ left, top, at, value, edge: edges.right, isNarrow, digits });
+  }
+}
+
+/** The parts of one lane, made once. */
+class Line {
+  constructor({ symbol, label }) {
+    this.path = drawn("path", { class: `curve ${symbol}` });
+    this.leader = drawn("path", { class: `leader ${symbol}` });
+    this.mark = drawn("use", { class: `endmark ${symbol}`, href: `#s-${symbol}`, width: MARK, height: MARK });
+    this.name = drawn("tspan", { class: `endname ${symbol}` }, label);
+    this.value = drawn("tspan", { dx: 6 });
+    this.text = drawn("text", { class: "endlabel" }, this.name, this.value);
+    this.parts = [this.leader, this.mark, this.text];
+  }
+
+  draw(xs, ys, across, down) {
+    const step = Math.ceil(xs.length / MOST_POINTS);
+    const points = [];
+    xs.forEach((x, i) => {
+      if (ys[i] == null || (i % step && i !== xs.length - 1)) return;
+      points.push(`${across(x).toFixed(1)} ${down(ys[i]).toFixed(1)}`);
+    });
+    this.path.setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
+    const last = ys.findLastIndex((y) => y != null);
+    return last < 0 ? null : { left: across(xs[last]), top: down(ys[last]), value: ys[last] };
+  }
+
+  label(place) {
+    for (const part of [this.leader, this.mark, this.text]) part.setAttribute("visibility", place ? "visible" : "hidden");
+    if (!place) return;
+    const { left, top, at, value, edge, isNarrow, digits } = place;
+    const turn = Math.max(edge, left);
+    this.mark.setAttribute("x", left - MARK / 2);
+    this.mark.setAttribute("y", top - MARK / 2);
+    this.leader.setAttribute("d", `M${left + MARK / 2} ${top}L${turn} ${top}L${turn + 18} ${at}`);
+    this.text.setAttribute("x", turn + 24);
+    this.text.setAttribute("y", at + 6);
+    say(this.value, isNarrow ? "" : value.toFixed(digits));
+  }
+}
+
+function guided({ from, to, y, write }, across, down, edges) {
+  const line = (points) => drawn("path", { class: "guide", d: `M${points.map((point) => point.join(" ")).join("L")}` });
+  const [x1, x2, at] = [across(from), across(to), down(y)];
+  const near = x2 - x1 < 36;
+  return [
+    line([[x1, edges.bottom], [x1, at], [x2, at]]),
+    line([[x2, at], [x2, edges.bottom]]),
+    written(`guidename${near ? " before" : ""}`, x1 + (near ? -6 : 6), edges.bottom - 8, write(from)),
+    written("guidename", x2 + 6, edges.bottom - 8, write(to)),
+  ];
+}
+
+/** Round numbers around where the curves begin and end, and nearly all of the values between. */
+function yScale(courses) {
+  const all = courses.flat();
+  const ends = courses.filter((ys) => ys.length).flatMap((ys) => [ys[0], ys.at(-1)]);
+  const [least, highest] = [Math.min(1, quantile(all, BELOW) ?? 1, ...ends), Math.max(...all, 0.5)];
+  const step = STEPS.find((one) => highest - least < 7 * one) ?? 0.1;
+  const low = Math.floor(least / step + 1e-9) * step;
+  const high = Math.max(low + step, Math.min(1, Math.ceil(highest / step - 1e-9) * step));
+  const ticks = Array.from({ length: Math.round((high - low) / step) + 1 }, (_, i) => low + i * step);
+  return { low, high, ticks, digits: step < 0.01 ? 3 : 2, fine: step < 0.005 ? 4 : 3 };
+}
+
+function written(className, x, y, text) {
+  return drawn("text", { class: className, x, y }, text);
+}

@@ -1,0 +1,170 @@
+// One hyperplane, put to several query strategies: a row each, in a fixed order. What must outlive a new payload
+// is kept on the root element.
+
+import { element, glyph, say } from "../shared/dom.js";
+import { whole } from "../shared/figures.js";
+import { mayChoose, releaseFocus } from "../shared/keys.js";
+import { BoxPlot, LogAxis, milliseconds, percentage, placed, plain, powerOfTen, stretched } from "./axis.js";
+
+const POLL = 700; // milliseconds, while something is being measured or built
+const ROOM = { until: 62, apart: 20 }; // per cent: where a time can be read at its right, and so far before the full scan
+const ALIKE = 1.1; // times that differ by a smaller factor are told as equal
+
+class Comparison {
+  constructor(root) {
+    this.card = root.querySelector(".card");
+    for (const part of ["title", "about", "table", "lines", "foot", "trouble", "last", "again"]) {
+      this[part] = root.querySelector(`.${part}`);
+    }
+    this.heads = { time: root.querySelector(".axis.time"), margin: root.querySelector(".axis.margin") };
+    this.rows = new Map();
+    this.beat = 0;
+    this.abort = new AbortController();
+    for (const kind of ["keydown", "click"]) {
+      const options = { signal: this.abort.signal, capture: true };
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), options);
+    }
+    this.again.addEventListener("click", () => this.component.setTriggerValue("again", true));
+  }
+
+  close() {
+    this.abort.abort();
+    clearTimeout(this.timer);
+  }
+
+  update(component) {
+    this.component = component;
+    const { headline, about, rows, trouble, is_coming: isComing } = component.data;
+    say(this.title, headline);
+    say(this.about, about);
+    say(this.trouble, trouble ?? "");
+    this.table.hidden = this.foot.hidden = !rows.length;
+    this.again.disabled = isComing;
+    if (rows.length) this.show(rows);
+    this.card.dataset.state = isComing ? "coming" : "shown";
+    clearTimeout(this.timer);
+    if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", (this.beat += 1)), POLL);
+  }
+
+  show(rows) {
+    const shown = rows.filter((row) => row.state === "shown");
+    const full = shown.find((row) => row.strategy === "exhaustive");
+    if (!full) return;
+    say(this.last, spanOf(this.component.data.n));
+    const time = new LogAxis(shown.flatMap(({ ms }) => [ms.low, ms.high]), { unit: "ms", write: plain });
+    const margin = new LogAxis(
+      shown.flatMap((row) => [row.margin.low, row.margin.high, row.margin.now]),
+      { mostTicks: 4, write: powerOfTen },
+    );
+    for (const [name, axis] of Object.entries({ time, margin })) {
+      const head = this.heads[name];
+      head.replaceChildren(head.querySelector(".axisname"), element("span", { className: "ticks" }, ...axis.names()));
+    }
+    for (const row of rows) {
+      const key = `${row.strategy} ${row.label}`;
+      if (!this.rows.has(key)) this.rows.set(key, new Row(this.lines, row));
+      this.rows.get(key).show(row, { time, margin, full: time.at(full.ms.median) });
+    }
+    for (const [key, row] of this.rows) {
+      if (!rows.some((known) => `${known.strategy} ${known.label}` === key)) {
+        row.line.remove();
+        this.rows.delete(key);
+      }
+    }
+  }
+}
+
+const spanOf = (n) => (n === 1 ? "this hyperplane" : `the last ${n} hyperplanes`);
+
+class Row {
+  constructor(lines, { strategy, label }) {
+    this.image = element("img", { alt: "" });
+    this.pick = cell("pick", this.image);
+    this.time = cell("plot time");
+    this.margin = cell("plot margin");
+    this.distances = new BoxPlot(this.margin);
+    this.rank = new Quantity("rank");
+    this.scored = new Quantity("scored");
+    this.said = cell("said");
+    this.brief = element("small", { className: "brief" });
+    this.line = element("div", { className: "line", role: "row" });
+    this.symbol = lines.getRootNode().getElementById(`s-${strategy}`) ? strategy : "other";
+    this.line.classList.add(this.symbol);
+    const name = element("span", { className: "name" }, element("b", {}, label), this.brief);
+    const who = element("span", { className: "who", role: "rowheader" }, this.marker("strategy"), name);
+    this.line.append(who, this.pick, this.time, this.margin, this.rank.place, this.scored.place, this.said);
+    lines.append(this.line);
+  }
+
+  marker(className) {
+    return glyph(`s-${this.symbol}`, `${className} ${this.symbol}`);
+  }
+
+  show(row, { time, margin, full }) {
+    const isShown = row.state === "shown";
+    this.line.dataset.used = String(row.in_use);
+    this.line.dataset.state = row.state;
+    for (const part of [this.pick, this.time, this.margin, this.rank.place, this.scored.place]) part.hidden = !isShown;
+    this.said.hidden = isShown;
+    say(this.said, isShown ? "" : row.said);
+    say(this.brief, isShown ? `rank ${whole(row.rank)}` : "");
+    if (!isShown) return;
+    if (this.image.src !== row.src) this.image.src = row.src;
+    this.image.alt = `${row.alt}${row.rank ? "" : ", the nearest"}`;
+    this.pick.dataset.nearest = String(row.rank === 0);
+    this.time.replaceChildren(...time.lines(), ...this.timed(row, time, full));
+    this.distances.show(row.margin, margin);
+    this.margin.setAttribute("aria-label", said(row.margin));
+    this.rank.show(whole(row.rank), `median ${whole(row.typical_rank)}`);
+    this.scored.show(whole(row.scored), percentage(row.share));
+  }
+
+  timed(row, axis, full) {
+    const at = axis.at(row.ms.median);
+    const [value, ratio] = [`${milliseconds(row.ms.median)} ms`, ratioOf(row)];
+    const reads = placed("span", "reads", at, element("b", {}, value), element("small", {}, ratio));
+    reads.style.setProperty("--x", at.toFixed(2));
+    reads.dataset.side = at > ROOM.until || (full >= at && full - at < ROOM.apart) ? "left" : "right";
+    const dot = placed("span", "dot", at, this.marker("mark"));
+    return [stretched("rule", at, full), placed("i", "full", full), stretched("band", axis.at(row.ms.low), axis.at(row.ms.high)), dot, reads];
+  }
+}
+
+/** A number, and a word below it. */
+class Quantity {
+  constructor(className) {
+    this.value = element("b", {});
+    this.aside = element("small", {});
+    this.place = cell(`number ${className}`, this.value, this.aside);
+  }
+
+  show(value, aside) {
+    say(this.value, value);
+    say(this.aside, aside);
+  }
+}
+
+function cell(className, ...children) {
+  return element("span", { className, role: "cell" }, ...children);
+}
+
+function said({ now, median }) {
+  return `${now.toPrecision(2)} now, median ${median.toPrecision(2)}`;
+}
+
+function ratioOf({ strategy, ratio }) {
+  if (strategy === "exhaustive") return "full scan";
+  if (ratio < ALIKE && ratio > 1 / ALIKE) return "as fast";
+  const times = ratio > 1 ? ratio : 1 / ratio;
+  return `${times >= 9.95 ? whole(times) : times.toFixed(1)}× ${ratio > 1 ? "faster" : "slower"}`;
+}
+
+export default function (component) {
+  const root = component.parentElement;
+  root.marginaliaComparison ??= new Comparison(root);
+  root.marginaliaComparison.update(component);
+  return () => {
+    root.marginaliaComparison?.close();
+    root.marginaliaComparison = null;
+  };
+}

@@ -1,0 +1,282 @@
+// A race, watched: the strategies' learning curves, what choosing takes and how near it comes. What must outlive a
+// new payload is kept on the root element; what is new comes from the server several times a second.
+
+import { element, glyph, say } from "../shared/dom.js";
+import { fixed, whole } from "../shared/figures.js";
+import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
+import { BoxPlot, LogAxis, milliseconds, plain, powerOfTen } from "./axis.js";
+import { Curves } from "./curves.js";
+import { Records, spreadOf, verdict } from "./records.js";
+
+// Milliseconds.
+const POLL = 100; // while it runs
+const PREPARING = 700; // while indexes are built
+const BETWEEN = 3000; // two runs
+const PICTURES = 330; // between two rounds whose picks are shown
+const PATIENCE = 2000; // until a command is obeyed, and between two tries where the server doesn't answer
+
+class RacePage {
+  constructor(root) {
+    this.root = root;
+    this.card = root.querySelector(".card");
+    const parts = ["title", "done", "rounds", "go", "step", "speed", "repeat", "measure", "failures", "lines", "curves", "trouble"];
+    for (const part of parts) this[part] = root.querySelector(`.${part}`);
+    this.heads = { time: root.querySelector(".axis.time"), margin: root.querySelector(".axis.margin") };
+    this.against = "labels";
+    this.column = "numbers";
+    this.beat = 0;
+    this.pictured = this.awaited = 0;
+    this.abort = new AbortController();
+    this.listen();
+    this.observer = new ResizeObserver(() => this.draw());
+    this.observer.observe(this.curves);
+    takeKeys(this);
+  }
+
+  close() {
+    this.abort.abort();
+    this.observer.disconnect();
+    clearTimeout(this.timer);
+    clearTimeout(this.next);
+    this.isClosed = true;
+  }
+
+  listen() {
+    const options = { signal: this.abort.signal };
+    document.addEventListener("keydown", (event) => this.pressed(event), options);
+    for (const kind of ["keydown", "click"]) {
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { ...options, capture: true });
+    }
+    this.go.addEventListener("click", () => this.command(this.go.dataset.does));
+    this.step.addEventListener("click", () => this.command("step"));
+    this.repeat.addEventListener("click", () => this.setRepeating(!this.isRepeating));
+    this.speed.addEventListener("click", () => this.command("speed", this.nextSpeed()));
+    // A pressed button keeps the focus, and would take the space bar.
+    this.card.addEventListener("click", (event) => event.detail && event.target.closest("button")?.blur());
+    this.choice("against", () => this.draw());
+    this.choice("column", () => (this.card.dataset.column = this.column));
+    this.card.dataset.column = this.column;
+  }
+
+  /** Tabs that set the property `name`. */
+  choice(name, chosen) {
+    const tabs = [...this.root.querySelectorAll(`[data-${name}].tab`)];
+    const show = () => tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset[name] === this[name])));
+    for (const tab of tabs) {
+      tab.addEventListener("click", () => {
+        this[name] = tab.dataset[name];
+        show();
+        chosen();
+      });
+    }
+    show();
+  }
+
+  /** Whether another run follows when one is over, with other first labels. */
+  setRepeating(isRepeating) {
+    this.isRepeating = isRepeating;
+    this.repeat.setAttribute("aria-pressed", String(isRepeating));
+    if (this.wasOver) this.beginAgain();
+  }
+
+  /** Let what was reached be seen for a while, then begin another run. */
+  beginAgain() {
+    clearTimeout(this.next);
+    this.next = setTimeout(() => this.isRepeating && this.news?.is_over && this.command("again"), BETWEEN);
+  }
+
+  pressed(event) {
+    if (!hasKeys(this) || event.repeat || event.defaultPrevented || isField(event)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.data?.race) return;
+    const isButtons = event.composedPath()[0]?.closest?.("button");
+    if (event.key === " " && !isButtons) this.command(this.go.dataset.does);
+    else if (event.key === "ArrowRight" && !this.step.disabled) this.command("step");
+    else return;
+    event.preventDefault();
+  }
+
+  command(does, value = null) {
+    this.component.setTriggerValue("command", { does, value });
+    this.awaited = performance.now() + PATIENCE;
+    this.poll();
+  }
+
+  nextSpeed() {
+    const { speeds } = this.data;
+    return speeds[(speeds.indexOf(this.pace ?? speeds[0]) + 1) % speeds.length];
+  }
+
+  update(component) {
+    this.component = component;
+    const before = this.data?.race;
+    this.data = component.data;
+    const { race, said, trouble, is_coming: isComing } = this.data;
+    say(this.trouble, trouble ?? "");
+    this.card.dataset.state = race ? "shown" : isComing ? "coming" : "failed";
+    clearTimeout(this.timer);
+    if (!race) {
+      say(this.title, said ?? "");
+      if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", (this.beat += 1)), PREPARING);
+      return;
+    }
+    if (race !== before) this.begin();
+    this.draw();
+    this.poll();
+  }
+
+  begin() {
+    const { lanes, rounds, held_out: heldOut } = this.data;
+    const symbols = lanes.map(({ strategy }) => (this.root.querySelector(`#s-${strategy}`) ? strategy : "other"));
+    this.records = new Records(this.data);
+    this.chart = new Curves(this.curves, lanes.map(({ label }, i) => ({ label, symbol: symbols[i] })));
+    this.lines.replaceChildren();
+    this.rows = lanes.map((lane, i) => new LaneRow(this.lines, lane, symbols[i], this.data.first_picks));
+    this.news = null;
+    this.wasOver = false;
+    say(this.rounds, whole(rounds));
+    say(this.measure, `AUROC on ${whole(heldOut)} held-out items`);
+  }
+
+  /** Ask for what is new, again and again while it runs; one question at a time. */
+  async poll() {
+    clearTimeout(this.timer);
+    if (this.isAsking) return;
+    this.isAsking = true;
+    const race = this.data.race;
+    let pause = PATIENCE;
+    try {
+      const pictures = performance.now() - this.pictured > PICTURES || !this.news?.is_running;
+      const asked = `race?race=${race}&since=${this.records.rounds}${pictures ? "&pictures" : ""}`;
+      const answer = await fetch(asked, { cache: "no-store", signal: this.abort.signal });
+      if (answer.status === 404) {
+        this.component.setStateValue("beat", (this.beat += 1));
+      } else if (answer.ok) {
+        const news = await answer.json();
+        if (race === this.data.race && !this.isClosed) this.take(news, pictures);
+        pause = POLL;
+      }
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      say(this.trouble, "The server does not answer. Trying again…");
+    } finally {
+      this.isAsking = false;
+    }
+    const goesOn = !this.news || this.news.is_running || pause === PATIENCE || performance.now() < this.awaited;
+    if (!this.isClosed && goesOn) this.timer = setTimeout(() => this.poll(), pause);
+  }
+
+  take(news, pictures) {
+    this.records.take(news);
+    if (pictures && news.picks) this.pictured = performance.now();
+    this.news = news;
+    this.pace = news.speed;
+    say(this.trouble, "");
+    if (this.isDrawing) return;
+    this.isDrawing = true;
+    requestAnimationFrame(() => {
+      this.isDrawing = false;
+      this.draw();
+    });
+  }
+
+  draw() {
+    if (!this.records || this.isClosed) return;
+    const { lanes, rounds, label_seconds: labelSeconds, speeds } = this.data;
+    const { records, against, news } = this;
+    const { said, guide } = verdict(records, lanes, { against, labelSeconds });
+    const isOver = news?.is_over ?? false;
+    if (isOver && !this.wasOver) this.beginAgain();
+    this.wasOver = isOver;
+    say(this.title, said ?? (records.rounds ? "The race has begun." : "Which strategy learns fastest?"));
+    say(this.done, whole(records.rounds));
+    this.go.dataset.does = news?.is_running ? "pause" : isOver ? "again" : "start";
+    say(this.go.querySelector(".word"), { pause: "Pause", again: "Again", start: records.rounds ? "Go on" : "Start" }[this.go.dataset.does]);
+    this.step.disabled = isOver || Boolean(news?.is_running);
+    say(this.speed, `${this.pace ?? speeds[0]} rounds/s`);
+    this.card.dataset.running = String(Boolean(news?.is_running));
+    this.card.dataset.rounds = String(records.rounds);
+    say(this.failures, (news?.failures ?? []).flatMap((why, i) => (why ? [`${lanes[i].label} is out: ${why}.`] : [])).join(" "));
+    const courses = lanes.map((_, i) => records.course(i, against, labelSeconds));
+    const most = against === "labels" ? rounds : this.mostSeconds(courses, labelSeconds * rounds);
+    const name = against === "labels" ? "labels given" : `seconds spent: ${labelSeconds} s a label, and selecting`;
+    const write = against === "labels" ? whole : (x) => (most < 10 ? fixed(1)(x) : whole(x));
+    this.chart.show({ courses, most, guide, name, write });
+    this.curves.setAttribute("aria-label", this.spoken(courses));
+    this.drawRows();
+  }
+
+  /** Where the axis ends: steady while labeling takes most of the time, else growing by halves. */
+  mostSeconds(courses, planned) {
+    const spent = Math.max(...courses.map(({ xs }) => xs.at(-1)));
+    let most = Math.max(planned, 0.5);
+    while (most < spent) most *= 1.5;
+    return most;
+  }
+
+  drawRows() {
+    const { records } = this;
+    const spreads = records.lanes.map((lane) => ({ time: spreadOf(lane.milliseconds), margin: spreadOf(lane.margins) }));
+    const values = (name) => spreads.flatMap((spread) => (spread[name] ? [spread[name].low, spread[name].high] : []));
+    const time = new LogAxis([...values("time"), 0.1, 10], { mostTicks: 5, write: plain });
+    const margin = new LogAxis([...values("margin"), 1e-4, 1], { mostTicks: 4, write: powerOfTen });
+    for (const [name, axis] of Object.entries({ time, margin })) {
+      const [head, key] = [this.heads[name], `${axis.low} ${axis.high}`];
+      if (head.dataset.key === key) continue;
+      head.dataset.key = key;
+      head.replaceChildren(head.querySelector(".axisname"), element("span", { className: "ticks" }, ...axis.names()));
+    }
+    this.rows.forEach((row, i) => row.show(spreads[i], { time, margin }, records.picks[i], records.firsts.map((round) => round[i])));
+  }
+
+  spoken(courses) {
+    const reached = courses.map(({ ys }, i) => `${this.data.lanes[i].label} ${ys.findLast((y) => y != null)?.toFixed(3) ?? "–"}`);
+    return `AUROC after ${this.records.rounds} labels: ${reached.join(", ")}`;
+  }
+}
+
+/** One strategy's row. */
+class LaneRow {
+  constructor(lines, { label, in_use: inUse }, symbol, nFirst) {
+    this.image = element("img", { alt: "", hidden: true });
+    const cells = ["time", "margin"].map((name) => element("span", { className: `plot ${name}`, role: "cell" }));
+    this.plots = { time: new BoxPlot(cells[0]), margin: new BoxPlot(cells[1]) };
+    this.firsts = Array.from({ length: nFirst }, () => element("img", { alt: "", hidden: true }));
+    const who = element("span", { className: "who", role: "rowheader" }, glyph(`s-${symbol}`, `strategy ${symbol}`), element("b", {}, label));
+    const pick = element("span", { className: "pick", role: "cell" }, this.image);
+    const firsts = element("span", { className: "firsts", role: "cell" }, ...this.firsts);
+    const line = element("div", { className: `line ${symbol}`, role: "row" }, who, pick, ...cells, firsts);
+    line.dataset.used = String(inUse);
+    lines.append(line);
+  }
+
+  show(spread, axes, pick, firsts) {
+    const { time, margin } = spread;
+    this.plots.time.show(time, axes.time, time && `${milliseconds(time.median)} ms`);
+    this.plots.margin.show(margin, axes.margin, margin && nearness(margin.median));
+    showPicture(this.image, pick);
+    this.firsts.forEach((image, i) => showPicture(image, firsts[i] ?? ""));
+  }
+}
+
+function showPicture(image, src) {
+  image.hidden = !src;
+  if (src && image.src !== src) image.src = src;
+}
+
+/** 0.16, 2·10⁻³. */
+function nearness(value) {
+  if (value >= 0.01) return value.toFixed(2);
+  if (!value) return "0";
+  const [digit, power] = value.toExponential(0).split("e");
+  return `${digit}·${powerOfTen(Number(power))}`;
+}
+
+export default function (component) {
+  const root = component.parentElement;
+  root.marginaliaRace ??= new RacePage(root);
+  root.marginaliaRace.update(component);
+  return () => {
+    root.marginaliaRace?.close();
+    root.marginaliaRace = null;
+  };
+}

@@ -1,0 +1,89 @@
+// The margin: what the search took, how much of the pool it looked at, what it found of the nearest, by which metric.
+
+import { element, say } from "../shared/dom.js";
+import { Figure, Tally, fixed, whole } from "../shared/figures.js";
+
+const METRICS = { original: "Original", learned: "Learned" };
+
+export class Margin {
+  #time;
+  #share;
+  #recall;
+  #metric;
+  #tally;
+  #among;
+  #bars;
+
+  constructor(card) {
+    const list = card.querySelector(".rows");
+    this.#time = new Figure(list, ["Search time"], "ms");
+    this.#share = new Figure(list, ["Share searched"], "%");
+    this.#recall = new Figure(list, ["Recall of the nearest 10"]);
+    this.#metric = new Figure(list, ["Metric"], "labels");
+    this.#tally = new Tally(card);
+    this.#among = card.querySelector(".among");
+    this.#bars = new Map(Object.keys(METRICS).map((name) => [name, makeBar(name, card.querySelector(".metrics"))]));
+  }
+
+  show({ search, metric, among }, counts) {
+    this.#time.show({
+      value: search && fixed(2)(search.ms),
+      aside: search?.exact_ms == null ? "" : `exact scan ${fixed(search.exact_ms < 10 ? 1 : 0)(search.exact_ms)} ms`,
+      history: search?.course.ms ?? [],
+      scale: Math.log,
+    });
+    this.#share.show({
+      value: search && fixed(1)((100 * search.compared) / search.items),
+      aside: search ? `${whole(search.compared)} of ${whole(search.items)}` : "",
+      history: search?.course.share ?? [],
+    });
+    this.#recall.show({
+      value: search?.recall == null ? null : fixed(2)(search.recall),
+      aside: search ? (search.recall == null ? "being compared…" : "against the exact scan") : "",
+      history: search?.course.recall ?? [],
+    });
+    this.#metric.show({ value: metric.labels == null ? null : whole(metric.labels), aside: learnedWhen(metric) });
+    this.#showAmong(among, metric);
+    this.#tally.show(counts);
+  }
+
+  #showAmong(among, metric) {
+    const note = this.#among.querySelector(".aside-note");
+    say(this.#among.querySelector(".heading"), among ? `“${among.named}” among the nearest ${among.nearest}, by metric` : "By metric");
+    for (const [name, { place, bar, value }] of this.#bars) {
+      const row = among?.rows[name];
+      place.hidden = !row;
+      if (!row) continue;
+      bar.style.width = `${(100 * row.yes) / among.nearest}%`;
+      say(value, row.of ? `${row.yes} of ${row.of}` : "none answered");
+    }
+    const { original, learned } = among?.rows ?? {};
+    const unseen = learned && among.by_truth ? `Of those without an answer: ${share(original)} by the original, ${share(learned)} by the learned.` : "";
+    const told = learned && !among.by_truth ? "Counted among those that have an answer." : "";
+    say(note, metric.missing ? `${metric.missing}.` : metric.problem ? `${metric.problem}.` : unseen || told);
+  }
+}
+
+function share({ new_yes: yes, new: of }) {
+  return `${yes} of ${of}`;
+}
+
+function learnedWhen({ labels, age, is_coming: isComing, missing, newer }) {
+  if (labels == null) return isComing ? "being learned…" : missing ? "not learned yet" : "";
+  const next = isComing ? ", learning…" : newer ? ", a newer one is next" : "";
+  return `learned ${ago(age)}${next}`;
+}
+
+function ago(seconds) {
+  if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s ago`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
+  return `${Math.round(seconds / 3600)} h ago`;
+}
+
+function makeBar(name, list) {
+  const bar = element("i", { className: name });
+  const value = element("b");
+  const place = element("li", {}, element("span", {}, METRICS[name]), element("span", { className: "track" }, bar), value);
+  list.append(place);
+  return { place, bar, value };
+}

@@ -1,0 +1,66 @@
+// What is selected of the items in view, and where the cursor is. Items are known by their ids: one that two
+// lists have is selected in both.
+
+export class Picks {
+  #chosen = new Set();
+  #anchor = null;
+  cursor = 0;
+
+  /** `cells` in their order; what is selected and still free stays so. */
+  constructor(cells = [], before = null) {
+    this.cells = cells;
+    const free = new Set(cells.filter((cell) => cell.selection).map((cell) => cell.id));
+    for (const id of before?.ids ?? []) if (free.has(id)) this.#chosen.add(id);
+    const under = before?.cells[before.cursor];
+    const same = under ? cells.findIndex((cell) => cell.id === under.id && cell.list === under.list) : -1;
+    this.cursor = Math.max(0, same);
+  }
+
+  get ids() {
+    return [...this.#chosen];
+  }
+
+  /** The selected cells, each item once. */
+  get chosen() {
+    const first = new Map();
+    for (const cell of this.cells) if (this.has(cell) && !first.has(cell.id)) first.set(cell.id, cell);
+    return [...first.values()];
+  }
+
+  has(cell) {
+    return this.#chosen.has(cell.id);
+  }
+
+  clear() {
+    this.#chosen.clear();
+    this.#anchor = null;
+  }
+
+  toggle(place) {
+    this.cursor = place;
+    this.#anchor = place;
+    const cell = this.cells[place];
+    if (!cell?.selection) return;
+    if (!this.#chosen.delete(cell.id)) this.#chosen.add(cell.id);
+  }
+
+  /** Select all from where the last one was to this place. */
+  extend(place) {
+    this.#anchor ??= this.cursor;
+    const [low, high] = [this.#anchor, place].sort((a, b) => a - b);
+    for (const cell of this.cells.slice(low, high + 1)) if (cell.selection) this.#chosen.add(cell.id);
+    this.cursor = place;
+  }
+
+  /** All that are free; none, where they are selected already. */
+  all() {
+    const free = this.cells.filter((cell) => cell.selection);
+    if (free.every((cell) => this.has(cell))) this.clear();
+    else for (const cell of free) this.#chosen.add(cell.id);
+  }
+
+  move(to) {
+    this.cursor = to;
+    this.#anchor = null;
+  }
+}

@@ -1,0 +1,339 @@
+// Find similar: the nearest items, selected with clicks or keys, and answered in one go. What must outlive a new
+// payload is kept on the root element.
+
+import { element, newId, painted, say } from "../shared/dom.js";
+import { whole } from "../shared/figures.js";
+import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
+import { Outbox } from "../shared/outbox.js";
+import { Like } from "./like.js";
+import { Margin } from "./margin.js";
+import { Picks } from "./picks.js";
+import { standing, Tiles } from "./tiles.js";
+
+const STEPS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
+const PAGES = { pageup: -1, pagedown: 1 };
+
+// Milliseconds.
+const DIM_AFTER = 150; // a wait longer than this is shown
+const PRESSED_FOR = 120;
+const TELL_EVERY = 1000; // what is not saved yet, and how old the metric is
+const ASK_EVERY = 700; // while something is being prepared
+
+class Similar {
+  constructor(root) {
+    this.root = root;
+    root.host?.setAttribute("data-runs", "");
+    this.card = root.querySelector(".card");
+    this.spoken = root.querySelector(".spoken");
+    this.tiles = new Tiles(root.querySelector(".lists"));
+    this.margin = new Margin(this.card);
+    this.like = new Like(this.card, {
+      ask: (word) => this.ask(word),
+      upload: (image) => this.component.setTriggerValue("upload", image),
+      selected: () => this.lookForSelected(),
+    });
+    this.picks = new Picks();
+    this.outbox = null;
+    this.refusal = null;
+    this.hint = "";
+    this.current = null; // names of the cells in view
+    this.paintedAt = null;
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
+    for (const kind of ["keydown", "click"]) {
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
+    }
+    this.card.addEventListener("click", (event) => this.clicked(event), { signal });
+    window.addEventListener("online", () => this.outbox?.send(), { signal });
+    this.tellTimer = setInterval(() => this.tell(), TELL_EVERY);
+    releaseFocus();
+  }
+
+  close() {
+    this.abort.abort();
+    this.outbox?.close();
+    clearInterval(this.tellTimer);
+    for (const timer of ["dim", "ask"]) clearTimeout(this[`${timer}Timer`]);
+  }
+
+  /** A new payload from the server. */
+  update(component) {
+    this.component = component;
+    this.data = component.data;
+    this.cameAt = performance.now();
+    const { project, session, acked, refused, cells, similar } = this.data;
+    if (session !== this.session || !hasKeys(this)) this.begin(project, session);
+    for (const reason of this.outbox.settle(acked, refused).values()) this.refusal = reason;
+    if (namesOf(cells) !== this.current) this.paint(cells);
+    this.show();
+    clearTimeout(this.askTimer);
+    if (similar.pending) this.askTimer = setTimeout(() => this.send("beat", newId()), ASK_EVERY);
+    this.undim();
+  }
+
+  begin(project, session) {
+    takeKeys(this);
+    this.session = session;
+    this.current = null;
+    this.outbox?.close();
+    this.outbox = new Outbox(project, session, (answers) => this.send("pending", answers));
+  }
+
+  send(name, value) {
+    this.component.setStateValue(name, value);
+  }
+
+  async paint(cells) {
+    this.current = namesOf(cells);
+    this.picks = new Picks(cells, this.picks);
+    this.paintedAt = null;
+    const lists = [...new Set(cells.map((cell) => cell.list))];
+    this.tiles.paint(cells, lists);
+    const mine = this.current;
+    await Promise.allSettled([...this.root.querySelectorAll(".tile img")].map((image) => image.decode()));
+    await painted();
+    if (this.current !== mine) return;
+    this.paintedAt = performance.now();
+    this.show();
+  }
+
+  // What is in view
+
+  show() {
+    const { similar, notes, cells, message } = this.data;
+    const { first, page, found, total, like, search } = similar;
+    const shown = Math.min(page, Math.max(0, found - first));
+    say(this.root.querySelector(".title"), titleOf(first, shown, total, like));
+    say(this.root.querySelector(".how"), howOf(search, like));
+    const nothing = like ? (similar.problem ? "" : "The nearest are being looked for…") : "Pick what to look for: upload an image, take all your yes answers, or the image on Label.";
+    say(this.root.querySelector(".placeholder"), cells.length ? "" : nothing);
+    this.like.show(similar, this.oneSelected() !== null);
+    this.tell();
+    this.tiles.show(this.picks);
+    const n = this.picks.chosen.length;
+    this.root.querySelector(".selected").replaceChildren(element("b", {}, String(n)), " selected");
+    this.root.querySelector(".pager").hidden = found <= page;
+    say(this.root.querySelector(".place"), `${whole(first + 1)}–${whole(first + shown)}`);
+    this.card.dataset.state = cells.length ? "shown" : "empty";
+    this.card.dataset.answerable = String(this.canAnswer);
+    this.card.dataset.painted = this.paintedAt === null ? "" : cells.map((cell) => cell.id).join(" ");
+    this.card.dataset.pending = String(similar.pending);
+    this.card.dataset.like = like?.word ?? "";
+    const usable = {
+      "[data-answer=no]": this.canAnswer && this.toAnswer.length > 0,
+      "[data-answer=yes]": this.canAnswer && this.toAnswer.length > 0,
+      "[data-undo]": this.canAnswer && similar.undo.length > 0,
+      "[data-turn='-1']": first > 0,
+      "[data-turn='1']": first + page < found,
+    };
+    for (const [button, is] of Object.entries(usable)) {
+      this.root.querySelector(button).setAttribute("aria-disabled", String(!is));
+    }
+    this.message = message;
+    this.notes = notes;
+  }
+
+  /** What changes by itself: what is not saved yet, and how old the metric is. */
+  tell() {
+    if (!this.outbox || !this.data) return;
+    const { similar, notes, message } = this.data;
+    const { metric } = similar;
+    const age = metric.age === null ? null : metric.age + (performance.now() - this.cameAt) / 1000;
+    this.margin.show({ ...similar, metric: { ...metric, age } }, notes.counts);
+    this.card.dataset.saving = String(this.outbox.queue.own.length);
+    say(this.root.querySelector(".status"), this.outbox.sentence(message) || this.refusal || this.hint || message || "");
+  }
+
+  get sent() {
+    return this.outbox.queue.own.length > 0;
+  }
+
+  get canAnswer() {
+    return this.paintedAt !== null && !this.sent;
+  }
+
+  /** What an answer would be about: the selected items; where there are none, the one under the keys' cursor. */
+  get toAnswer() {
+    const { chosen, cells, cursor } = this.picks;
+    if (chosen.length) return chosen;
+    const under = cells[cursor];
+    return this.card.dataset.keys === "true" && under?.selection ? [under] : [];
+  }
+
+  dim() {
+    clearTimeout(this.dimTimer);
+    this.dimTimer = setTimeout(() => this.card.setAttribute("data-waiting", ""), DIM_AFTER);
+  }
+
+  undim() {
+    if (this.sent) return;
+    clearTimeout(this.dimTimer);
+    this.card.removeAttribute("data-waiting");
+  }
+
+  // What the person does
+
+  ask(like, first = 0) {
+    this.hint = "";
+    this.dim();
+    this.send("asked", { id: newId(), like, first });
+  }
+
+  turn(step) {
+    const { first, page, found, like } = this.data.similar;
+    const to = first + step * page;
+    if (like && to >= 0 && to < found) this.ask(like.word, to);
+  }
+
+  /** The one item that is selected, or under the keys' cursor; null where that isn't one. */
+  oneSelected() {
+    const { chosen, cells, cursor } = this.picks;
+    if (chosen.length) return chosen.length === 1 ? chosen[0] : null;
+    return this.card.dataset.keys === "true" ? (cells[cursor] ?? null) : null;
+  }
+
+  lookForSelected() {
+    const one = this.oneSelected();
+    if (one) {
+      this.picks.clear();
+      this.ask(String(one.id));
+    } else {
+      this.hint = "Select one image to look for what is like it.";
+      this.tell();
+    }
+  }
+
+  answer(word) {
+    const cells = this.toAnswer;
+    if (!this.canAnswer || !cells.length) return;
+    this.flash(`[data-answer=${word}]`);
+    const time_taken_ms = Math.round((performance.now() - this.paintedAt) / cells.length);
+    this.picks.clear();
+    this.refusal = null;
+    this.hint = "";
+    this.outbox.addAll(cells.map(({ id: item, selection }) => ({ item, selection, answer: word, time_taken_ms })));
+    say(this.spoken, `${cells.length} answered ${word}.`);
+    this.dim();
+    this.show();
+  }
+
+  undo() {
+    const { undo } = this.data.similar;
+    if (!this.canAnswer || !undo.length) return;
+    this.flash("[data-undo]");
+    this.outbox.addAll(undo.map(({ item, undoes }) => ({ item, answer: "undo", undoes })));
+    say(this.spoken, `${undo.length} undone.`);
+    this.dim();
+    this.show();
+  }
+
+  pick(place, extend) {
+    const cell = this.picks.cells[place];
+    if (!cell) return;
+    this.hint = cell.selection ? "" : `${cell.alt} is ${standing(cell)}${cell.stands === "held" ? "" : "; Review can change that"}.`;
+    if (extend) this.picks.extend(place);
+    else this.picks.toggle(place);
+    this.show();
+  }
+
+  move(key, extend) {
+    if (!this.picks.cells.length) return;
+    const isFirst = this.card.dataset.keys !== "true";
+    this.card.dataset.keys = "true";
+    const to = isFirst ? this.picks.cursor : this.tiles.toward(this.picks.cursor, key);
+    if (extend) this.picks.extend(to);
+    else this.picks.move(to);
+    this.show();
+    this.tiles.follow(to);
+  }
+
+  flash(selector) {
+    const button = this.root.querySelector(selector);
+    button.classList.add("pressed");
+    setTimeout(() => button.classList.remove("pressed"), PRESSED_FOR);
+  }
+
+  keyPressed(event) {
+    if (!hasKeys(this) || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
+    const action = this.actionOf(event);
+    if (!action) return;
+    event.preventDefault();
+    if (!event.repeat || STEPS.includes(event.key)) action();
+  }
+
+  actionOf(event) {
+    const key = event.key.toLowerCase();
+    const [target] = event.composedPath();
+    const onTile = this.tiles.placeOf(target);
+    if (STEPS.includes(event.key)) return () => this.move(event.key, event.shiftKey);
+    if (key === "y" || key === "n") return () => this.answer(key === "y" ? "yes" : "no");
+    if (key === "u" || key === "backspace") return () => this.undo();
+    if (key === "a") return () => this.all();
+    if (key === "l") return () => this.lookForSelected();
+    if (key in PAGES) return () => this.turn(PAGES[key]);
+    if (key === "escape" && this.picks.chosen.length) return () => this.clear();
+    if ((key === " " || key === "enter") && onTile >= 0) {
+      return () => {
+        this.card.dataset.keys = "true";
+        this.pick(onTile, event.shiftKey);
+      };
+    }
+    return null;
+  }
+
+  all() {
+    this.picks.all();
+    this.show();
+  }
+
+  clear() {
+    this.picks.clear();
+    this.show();
+  }
+
+  clicked(event) {
+    const place = this.tiles.placeOf(event.target);
+    const button = event.target.closest("[data-answer],[data-undo],[data-turn]");
+    if (place >= 0) {
+      this.card.dataset.keys = "false";
+      this.pick(place, event.shiftKey);
+    } else if (button?.dataset.answer) this.answer(button.dataset.answer);
+    else if (button?.dataset.turn) this.turn(Number(button.dataset.turn));
+    else if (button) this.undo();
+    // Keys are about the images again, not about the button that the mouse left behind.
+    if (button && event.detail > 0) button.blur();
+  }
+}
+
+function titleOf(first, shown, total, like) {
+  if (!like) return "Find similar";
+  if (!shown) return "Nothing to show";
+  const of = `of ${whole(total)}`;
+  return first ? `${whole(first + 1)} to ${whole(first + shown)} of the nearest ${of}` : `The ${whole(shown)} nearest ${of}`;
+}
+
+function howOf(search, like) {
+  if (!search) return "";
+  const { method, awaited, in_full: full, compared, items } = search;
+  const near = like.word === "yes" && like.of > 1 ? "Each as near as the nearest yes answer. " : "";
+  if (awaited?.problem) return `${near}${awaited.problem}. The exact scan stands in.`;
+  if (awaited) return `${near}The exact scan stands in: ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)} %.`;
+  if (search.is_exact) return `${near}${method}: every item’s angle was computed.`;
+  const codes = compared < items ? `${whole(compared)} codes` : "all codes";
+  return `${near}${method}: ${codes} compared, ${whole(full)} angles computed.`;
+}
+
+function namesOf(cells) {
+  return cells.map(({ id, list, selection, stands }) => `${list} ${id} ${selection ?? stands}`).join(",");
+}
+
+export default function (component) {
+  const root = component.parentElement;
+  root.marginaliaSimilar ??= new Similar(root);
+  root.marginaliaSimilar.update(component);
+  return () => {
+    root.marginaliaSimilar?.close();
+    root.marginaliaSimilar = null;
+  };
+}

@@ -1,0 +1,101 @@
+// The items in view: one list, or two side by side, each picture with its place and its angle.
+
+import { element, glyph, say } from "../shared/dom.js";
+import { fixed, whole } from "../shared/figures.js";
+
+const LISTS = { original: "Original", learned: "Learned" };
+const STANDS = { yes: "answered yes", no: "answered no", skip: "skipped", unsure: "unsure", tied: "tied", held: "in another session's view" };
+
+export class Tiles {
+  #place;
+  #tiles = new Map(); // by list and item
+  #cells = [];
+
+  constructor(place) {
+    this.#place = place;
+  }
+
+  /** Put the cells in place; pictures that are there already stay. */
+  paint(cells, names) {
+    this.#cells = cells;
+    const before = this.#tiles;
+    this.#tiles = new Map(cells.map((cell) => [nameOf(cell), before.get(nameOf(cell)) ?? makeTile(cell)]));
+    const focused = this.#place.getRootNode().activeElement;
+    const lists = names.map((name) => {
+      const own = cells.filter((cell) => cell.list === name).map((cell) => this.#tiles.get(nameOf(cell)));
+      const cellsOf = element("div", { className: "cells", role: "group", "aria-label": `${LISTS[name]} metric, nearest first` }, ...own);
+      return element("div", { className: "list" }, element("h2", {}, LISTS[name]), cellsOf);
+    });
+    this.#place.dataset.lists = String(names.length);
+    this.#place.replaceChildren(...lists);
+    if (focused?.isConnected) focused.focus({ preventScroll: true });
+  }
+
+  placeOf(target) {
+    const tile = target.closest?.(".tile");
+    return tile ? this.#cells.findIndex((cell) => this.#tiles.get(nameOf(cell)) === tile) : -1;
+  }
+
+  show(picks) {
+    this.#cells.forEach((cell, place) => {
+      const tile = this.#tiles.get(nameOf(cell));
+      const isPicked = picks.has(cell);
+      const mark = cell.selection ? (isPicked ? "picked" : "") : cell.stands || "waiting";
+      if (tile.dataset.mark !== mark) {
+        tile.dataset.mark = mark;
+        const symbol = mark && mark !== "waiting" ? [glyph(`g-${mark}`)] : [];
+        tile.querySelector(".badge").replaceChildren(...symbol);
+      }
+      const angle = `${fixed(1)(cell.angle)}°`;
+      say(tile.querySelector(".rank"), whole(cell.place + 1));
+      say(tile.querySelector(".angle"), angle);
+      tile.dataset.selection = cell.selection ?? "";
+      const stands = cell.selection ? (isPicked ? "selected" : "open") : (STANDS[cell.stands] ?? "open soon");
+      tile.setAttribute("aria-label", `${cell.alt}, ${whole(cell.place + 1)}, ${angle}, ${stands}`);
+      tile.setAttribute("aria-pressed", String(isPicked));
+      tile.setAttribute("aria-disabled", String(!cell.selection));
+      tile.classList.toggle("cursor", place === picks.cursor);
+      tile.tabIndex = place === picks.cursor ? 0 : -1;
+    });
+  }
+
+  /** Keep the tile under the cursor in view, and in focus. */
+  follow(cursor) {
+    const cell = this.#cells[cursor];
+    const tile = cell && this.#tiles.get(nameOf(cell));
+    tile?.scrollIntoView({ block: "nearest" });
+    tile?.focus({ preventScroll: true });
+  }
+
+  /** Where the cursor goes: the nearest tile in that direction, as they lie on the screen. */
+  toward(cursor, key) {
+    const last = this.#cells.length - 1;
+    if (key === "ArrowLeft" || key === "ArrowRight") {
+      return Math.max(0, Math.min(last, cursor + (key === "ArrowRight" ? 1 : -1)));
+    }
+    const boxes = this.#cells.map((cell) => this.#tiles.get(nameOf(cell)).getBoundingClientRect());
+    const own = boxes[cursor];
+    const isBeyond = (box) => (key === "ArrowDown" ? box.top >= own.bottom - 1 : box.bottom <= own.top + 1);
+    const distance = (box) => Math.abs(box.top - own.top) * 4 + Math.abs(box.left - own.left);
+    const beyond = boxes.map((box, place) => [box, place]).filter(([box]) => isBeyond(box));
+    return beyond.length ? beyond.reduce((a, b) => (distance(b[0]) < distance(a[0]) ? b : a))[1] : cursor;
+  }
+}
+
+export function standing(cell) {
+  return STANDS[cell.stands] ?? "being made ready";
+}
+
+function nameOf({ list, id }) {
+  return `${list}/${id}`;
+}
+
+function makeTile({ id, alt, src }) {
+  const picture = src
+    ? element("img", { src, alt: "", draggable: false })
+    : element("span", { className: "missing" }, `${alt} can't be shown`);
+  const tile = element("button", { type: "button", className: "tile", title: alt }, picture, element("span", { className: "badge" }));
+  tile.append(element("span", { className: "rank" }), element("span", { className: "angle" }));
+  tile.dataset.item = id;
+  return tile;
+}

@@ -1,0 +1,280 @@
+"""What happens on the server, one JSON object a line on stderr, for ``--log-format json``.
+
+Whoever tells something does it by `logging.getLogger("marginalia")`, with what belongs to it as
+``extra={"told": {...}}``; without ``--log-format json`` nobody hears it. What other libraries say on stderr
+becomes events too, so that each line is one.
+
+Nothing secret gets out, by three means: events have fields of numbers, kinds and ids, never what a request
+carries; addresses are told without what stands behind their "?"; and every string is cleared of the secrets
+that the process knows, and of what looks like one (see `Redaction`).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+FORMATS = ("text", "json")
+
+LONGEST = 4000
+"""Characters of one string in an event."""
+
+HIDDEN = "***"
+
+OPEN_SETTINGS = frozenset({"redirect_uri", "server_metadata_url", "client_id"})
+"""Of secrets.toml everything is secret but these."""
+
+ROUTES = (
+    "/",
+    "/healthz",
+    "/race",
+    "/oauth2callback",
+    "/auth/login",
+    "/auth/logout",
+    "/_stcore/stream",
+    "/_stcore/health",
+    "/_stcore/script-health-check",
+    "/_stcore/metrics",
+    "/_stcore/host-config",
+)
+"""Addresses that are told as they are."""
+
+FOLDERS = (
+    "/_stcore/upload_file/",
+    "/_stcore/bidi-components/",
+    "/_stcore/agent/",
+    "/component/",
+    "/media/",
+    "/static/",
+)
+"""Of addresses below these the rest is left out: it may be a key."""
+
+_logger = logging.getLogger("marginalia")
+
+
+def tell(event: str, level: int = logging.INFO, **told: Any) -> None:
+    """Tell an event; `told` is what belongs to it, numbers, short words and ids."""
+    _logger.log(level, event, extra={"told": told})
+
+
+class Redaction:
+    """Takes secrets out of text.
+
+    Parameters
+    ----------
+    secrets : iterable of str
+        Those that are known; shorter ones than four characters are words that occur anywhere.
+    """
+
+    LOOKS = (
+        # A password in an address; the last @ before the path ends it.
+        (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s/]*@", re.I), rf"\1:{HIDDEN}@"),
+        # What stands behind an address's question mark.
+        (re.compile(r"((?:\bhttps?:/|(?<![\w:/]))/[^\s?\"'<>]*)\?[^\s\"'<>]+", re.I), rf"\1?{HIDDEN}"),
+        # A JSON web token, and what a header presents itself by.
+        (re.compile(r"\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)*"), HIDDEN),
+        (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.I), rf"\1 {HIDDEN}"),
+        (re.compile(r"((?:set-)?cookie[\"']?\s*[:=]\s*)[^\n]+", re.I), rf"\1{HIDDEN}"),
+        (
+            re.compile(r"(\b_streamlit_\w+[\"']?\s*[:=]\s*)(?:\"[^\"]*\"|'[^']*'|[^\s;,]+)", re.I),
+            rf"\1{HIDDEN}",
+        ),
+        # A value with a name that says what it is.
+        (
+            re.compile(
+                r"((?:pass(?:word|wd|phrase)?|pwd|secret|token|authorization|credentials?|api[_-]?key)\w*"
+                r"[\"']?\s*[:=]\s*)(?:\"[^\"]*\"|'[^']*'|[^\s;,&)}\]]+)",
+                re.I,
+            ),
+            rf"\1{HIDDEN}",
+        ),
+    )
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        longest_first = sorted({text for text in secrets if len(text) >= 4}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def __call__(self, text: str) -> str:
+        """`text` without secrets, and not longer than `LONGEST`."""
+        if self._known is not None:
+            text = self._known.sub(HIDDEN, text)
+        for look, instead in self.LOOKS:
+            text = look.sub(instead, text)
+        return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+
+    def clean(self, told: Any) -> Any:
+        """The same for every string in a JSON value, names included."""
+        if isinstance(told, str):
+            return self(told)
+        if isinstance(told, Mapping):
+            return {self(str(name)): self.clean(value) for name, value in told.items()}
+        if isinstance(told, (list, tuple, set, frozenset)):
+            return [self.clean(value) for value in told]
+        return told if isinstance(told, (bool, int, float, type(None))) else self(str(told))
+
+
+class Lines(logging.Formatter):
+    """An event as a line of JSON: when, how grave, what, and what belongs to it.
+
+    Parameters
+    ----------
+    redaction : Redaction
+    """
+
+    def __init__(self, redaction: Redaction) -> None:
+        super().__init__()
+        self._redaction = redaction
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter.format`."""
+        told = dict(getattr(record, "told", {}))
+        if record.exc_info and record.exc_info[0] is not None:
+            told |= {"error": record.exc_info[0].__name__, "trace": self.formatException(record.exc_info)}
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        said = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps(said | self._redaction.clean(said | told) | {"time": moment})
+
+
+class Overheard(io.TextIOBase):
+    """Stands in for stderr: what is printed there becomes events of the name "message"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._half = ""
+        self._lock = threading.RLock()
+
+    def writable(self) -> bool:
+        """See `io.IOBase.writable`."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Tell what was printed once its line is over; what comes in one piece is one event."""
+        with self._lock:
+            self._half += text
+            if not self._half.endswith("\n"):
+                return len(text)
+            said, self._half = self._half.strip(), ""
+        if said:
+            tell("message", logging.WARNING, message=said)
+        return len(text)
+
+
+def begin(redaction: Redaction, stream: TextIO | None = None) -> None:
+    """Tell events on `stream`, which is stderr if None, from now on; to be called before libraries load."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(Lines(redaction))
+    _logger.handlers = [handler]
+    _logger.setLevel(logging.INFO)
+    _logger.propagate = False
+    sys.stderr = Overheard()
+    sys.excepthook = _crashed
+    threading.excepthook = lambda failed: _crashed(failed.exc_type, failed.exc_value, failed.exc_traceback)
+
+
+def is_on() -> bool:
+    """Whether somebody hears events."""
+    return _logger.isEnabledFor(logging.INFO)
+
+
+def known_secrets(environment: Mapping[str, str], files: Iterable[Path]) -> set[str]:
+    """What must not be told: the database's password, and what secrets.toml keeps."""
+    found = {environment.get("PGPASSWORD", "")}
+    for path in files:
+        try:
+            found |= set(_values(tomllib.loads(path.read_text("utf-8"))))
+        except (OSError, ValueError):
+            continue  # said, where it matters, when signing in is looked for
+    return {text for text in found if text}
+
+
+def _values(settings: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _values(value)
+        elif isinstance(value, str) and name not in OPEN_SETTINGS:
+            yield value
+
+
+def _crashed(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    if error is not None and not issubclass(kind, (KeyboardInterrupt, SystemExit)):
+        _logger.critical("crash", exc_info=(kind, error, trace))
+
+
+def route_of(path: str) -> str:
+    """What is told of a request's path: only what this server's own addresses are called."""
+    if path in ROUTES:
+        return path
+    return next((folder + "…" for folder in FOLDERS if path.startswith(folder)), "other")
+
+
+class Requests:
+    """ASGI middleware: tells of each request its method, route, status and milliseconds, and of connections.
+
+    Parameters
+    ----------
+    app : ASGI application
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the ASGI specification."""
+        if scope["type"] == "http":
+            await self._request(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._connection(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, status = time.perf_counter(), 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = int(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            level = logging.WARNING if status >= 400 else logging.INFO
+            milliseconds = round(1000 * (time.perf_counter() - began), 1)
+            tell(
+                "request", level, method=scope["method"], route=route_of(scope["path"]), status=status,
+                ms=milliseconds,
+            )  # fmt: skip
+
+    async def _connection(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, is_open = time.perf_counter(), False
+
+        async def watched(message: Message) -> None:
+            nonlocal is_open
+            if message["type"] == "websocket.accept":
+                is_open = True
+                tell("connected", route=route_of(scope["path"]))
+            elif not is_open:
+                tell("connection refused", logging.WARNING, route=route_of(scope["path"]))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            if is_open:
+                seconds = round(time.perf_counter() - began, 1)
+                tell("disconnected", route=route_of(scope["path"]), seconds=seconds)

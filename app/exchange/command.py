@@ -1,0 +1,156 @@
+"""The commands that take labels, predictions and classifiers in and out of a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from app.sentences import sentences
+
+_PROJECT = click.argument("project", type=click.Path(path_type=Path))
+_OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [default: stdout]")
+
+
+@click.command("export")
+@_PROJECT
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl", "parquet", "label-studio", "folder"]),
+    default="csv",
+    show_default=True,
+    help="Kind of file; folder copies the items into one folder a label or class.",
+)
+@click.option("--concept", help="Only this concept, by name.  [default: all]")
+@click.option("--log", is_flag=True, help="The whole log, answer by answer, instead of the current labels.")
+@click.option("--out", type=click.Path(path_type=Path), help="File, or new folder.  [default: stdout]")
+@click.option(
+    "--image-url",
+    default="/data/local-files/?d=",
+    show_default=True,
+    help="What Label Studio puts before an image's path to show it.",
+)
+@sentences
+def export_command(
+    project: Path, form: str, concept: str | None, log: bool, out: Path | None, image_url: str
+) -> None:
+    """Write the labels of PROJECT."""
+    from app.exchange.exporting import export_labels
+
+    export_labels(project, form=form, concept=concept, log=log, out=out, image_url=image_url)
+
+
+@click.command("import")
+@_PROJECT
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]),
+    help="Kind of file.  [default: as FILE's name says]",
+)
+@click.option("--concept", help="What the labels are about, by name.  [default: as FILE says]")
+@click.option(
+    "--annotator", default="import", show_default=True, help="Whose labels they are, unless FILE says."
+)
+@click.option("--predictions", "model", help="FILE holds predictions of a model of this name, not labels.")
+@sentences
+def import_command(
+    project: Path, file: Path, form: str | None, concept: str | None, annotator: str, model: str | None
+) -> None:
+    """Read labels into PROJECT, or another model's predictions, which are kept beside them.
+
+    Items are found by id, or by name or path. Importing a file twice stores it once. A file that is
+    malformed, or contradicts itself, changes nothing.
+    """
+    from app.exchange.importing import import_labels, import_predictions
+
+    known = cast(Any, form)
+    if model is None:
+        import_labels(project, file, form=known, concept=concept, annotator=annotator)
+    else:
+        import_predictions(project, file, form=known, concept=concept, model=model)
+
+
+@click.command("predictions")
+@_PROJECT
+@sentences
+def predictions_command(project: Path) -> None:
+    """List the other models' predictions that PROJECT has."""
+    from app.exchange.importing import tell_predictions
+
+    tell_predictions(project)
+
+
+@click.command("export-model")
+@_PROJECT
+@click.option("--concept", help="Whose classifier, by name.  [default: the only one]")
+@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="New folder.")
+@sentences
+def export_model_command(project: Path, concept: str | None, out: Path) -> None:
+    """Write a classifier of PROJECT: weights, a manifest, and a scikit-learn estimator (a pickle)."""
+    from app.exchange.model import export_model
+
+    export_model(project, concept, out)
+
+
+@click.command("predict")
+@_PROJECT
+@click.option("--concept", help="Whose classifier, by name.  [default: the only one]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl", "parquet"]),
+    help="Kind of file.  [default: as --out says, else csv]",
+)
+@_OUT
+@sentences
+def predict_command(project: Path, concept: str | None, form: str | None, out: Path | None) -> None:
+    """Write the score and the predicted label of every item of PROJECT's pool."""
+    from app.exchange.model import predict
+    from storage.imports import format_of
+
+    said = form or (format_of(out) if out is not None else "csv")
+    predict(project, concept, out, cast(Any, said))
+
+
+@click.command()
+@_PROJECT
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@sentences
+def backup(project: Path, file: Path, force: bool) -> None:
+    """Copy the label database of PROJECT to FILE, also while it is being served."""
+    from app.exchange.copies import backup_labels
+
+    backup_labels(project, file, overwrite=force)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@_PROJECT
+@click.option("--force", is_flag=True, help="Replace the labels that PROJECT has (they are set aside).")
+@click.option(
+    "--database",
+    metavar="URL",
+    help="Where PROJECT's labels go and stay: an address in PostgreSQL, or the word sqlite.",
+)
+@sentences
+def restore(file: Path, project: Path, force: bool, database: str | None) -> None:
+    """Put the labels of a backup FILE into PROJECT."""
+    from app.exchange.copies import restore_labels
+
+    restore_labels(file, project, overwrite=force, database=database)
+
+
+COMMANDS = (
+    export_command,
+    import_command,
+    predictions_command,
+    export_model_command,
+    predict_command,
+    backup,
+    restore,
+)

@@ -1,0 +1,115 @@
+"""A folder of files by class: what many training programs begin with."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+
+from app.classes import labels_of
+from core.errors import InputError
+from core.pool import Pool
+from core.sources import Source
+from core.sources.texts import Texts
+from storage import ConceptRecord, Concepts, Database
+from storage.exports import label_rows
+
+NONE = "none"
+"""The folder of items that are of no concept's class."""
+
+_PIXELS = 512
+"""Longest side of a picture that is no file: they are drawn, or small."""
+_RESERVED = '<>:"|?*\\'
+
+
+def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None, out: Path) -> dict[str, int]:
+    """Copy every item that is labeled yes or no into a folder of its label, below the new folder `out`.
+
+    Of one concept the folders are "yes" and "no", of several the names of their classes, and "none" for a no
+    to all. Items keep their relative paths; what is no file is written as PNG, or as text. An item of several
+    classes is in each of their folders.
+
+    Returns
+    -------
+    dict of str to int
+        Files in each folder.
+
+    Raises
+    ------
+    InputError
+        If `out` is there already, or an item can't be read.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} is there already and not empty: name a new folder")
+    half = out.with_name(out.name + ".tmp")
+    if half.exists():
+        raise InputError(f"{half} is left of an export that was stopped: remove it")
+    copied: Counter[str] = Counter()
+    half.mkdir()
+    try:
+        for item, folder in _places(database, concept):
+            _copy(pool.source, item, half / folder)
+            copied[folder] += 1
+        if out.exists():
+            out.rmdir()
+        half.replace(out)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+    return dict(copied)
+
+
+def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, str]]:
+    """Each labeled item and the folder that it belongs in."""
+    concepts = [concept] if concept else Concepts(database).all()
+    if len(concepts) < 2:
+        for its in concepts:
+            yield from ((row[1], row[2]) for row in label_rows(database, its.id) if row[2])
+        return
+    called = {its["concept"]: its["name"] for its in labels_of(concepts)}
+    names = {its.name: called[its.id] for its in concepts}
+    folders = _folder_names(list(names.values()))
+    said = (row[:3] for row in label_rows(database, by_item=True) if row[2])
+    for item, its_labels in groupby(said, key=lambda row: row[1]):
+        classes = [folders[names[name]] for name, _, label in its_labels if label == "yes"]
+        yield from ((item, folder) for folder in classes or [NONE])
+
+
+def _folder_names(classes: list[str]) -> dict[str, str]:
+    """A folder name for each class: what file systems don't allow becomes "_", doubles are numbered."""
+    folders: dict[str, str] = {}
+    taken = {NONE}
+    for name in classes:
+        safe = "".join("_" if sign in _RESERVED + "/" or ord(sign) < 32 else sign for sign in name)
+        safe = safe.strip(" .")[:100] or "_"
+        number, free = 1, safe
+        while free.casefold() in taken:
+            number += 1
+            free = f"{safe} {number}"
+        taken.add(free.casefold())
+        folders[name] = free
+    return folders
+
+
+def _copy(source: Source, item: int, folder: Path) -> None:
+    path = folder.joinpath(*_parts(source.name(item), item))
+    original = source.original(item)
+    if original is None:
+        suffix = ".txt" if isinstance(source, Texts) else ".png"
+        path = path.with_name(path.name + suffix)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():  # two names that differ in nothing that a file system knows
+        path = path.with_name(f"{item} {path.name}")
+    if original is not None:
+        shutil.copy2(original, path)
+    elif isinstance(source, Texts):
+        path.write_text(source.text(item), "utf-8", newline="")
+    else:
+        source.image(item, _PIXELS).save(path)
+
+
+def _parts(name: str, item: int) -> list[str]:
+    """The name as a path that leads nowhere else."""
+    parts = [part.replace("\0", "_") for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
+    return parts or [str(item)]

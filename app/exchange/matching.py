@@ -1,0 +1,190 @@
+"""Which item of a pool a file means, by id or by name.
+
+An id counts where the file gives no name, or the pool's name of that id is the file's. Otherwise the name
+decides: as it is, else by the longest end of its path that names one item ("/home/ada/seal/7.jpg" where the
+pool has "seal/7.jpg"); a bare file name also means the only file of that name in any folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.pool import Pool
+from core.sources import Source
+from storage.imports import Claim
+from storage.tabular import shown
+
+TOLD = 5
+"""Lines that are told of those that match nothing."""
+
+_BLOCK = 65_536
+_UPLOADED = re.compile("[0-9a-f]{8}-")  # Label Studio puts that before the names of files that it was given
+
+
+@dataclass
+class Unmatched:
+    """Lines whose item the pool does not have: how many, and the first few in a sentence each."""
+
+    number: int = 0
+    told: list[str] = field(default_factory=list)
+
+    def add(self, claim: Claim, reason: Callable[[], str]) -> None:
+        """One more."""
+        self.number += 1
+        if len(self.told) < TOLD:
+            self.told.append(f"{claim.place}: {reason()}")
+
+
+class Items:
+    """Finds a pool's items.
+
+    Parameters
+    ----------
+    pool : Pool
+        Its source tells the names; they are asked for once it takes a name to find an item.
+
+    Attributes
+    ----------
+    unmatched : Unmatched
+    by_end : int
+        Names that were matched by the end of a path, or by the file's name alone.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._source = pool.source
+        self._is_row = np.zeros(len(self._source), dtype=np.bool_)
+        self._is_row[pool.ids] = True
+        self._names: _Hashes | None = None
+        self._files: _Hashes | None = None
+        self._found: dict[str, int | None] = {}
+        self.unmatched = Unmatched()
+        self.by_end = 0
+
+    def find(self, claim: Claim) -> int | None:
+        """The item that is meant, if it can be labeled; else None, and `unmatched` has one more."""
+        item = claim.item
+        if claim.name is not None and not (item is not None and self.is_called(item, claim.name)):
+            item = self._named(claim)
+            if item is None:
+                name = claim.name
+                self.unmatched.add(claim, lambda: f"no item is called {shown(name)}")
+                return None
+        assert item is not None
+        if item < len(self._is_row) and self._is_row[item]:
+            return item
+        found = item
+        self.unmatched.add(claim, lambda: self._why_not(found))
+        return None
+
+    def is_called(self, item: int, name: str) -> bool:
+        """Whether that is the item's whole name."""
+        return item < len(self._source) and self._source.name(item) == name
+
+    def _why_not(self, item: int) -> str:
+        if item >= len(self._source):
+            return f"there is no item {shown(item)}: ids are 0 to {len(self._source) - 1}"
+        if item in self._pool.held_out.ids:
+            return f"item {item} is held out to measure accuracy, and is not labeled"
+        return f"item {item} is not in the pool (yet), or can't be read"
+
+    def _named(self, claim: Claim) -> int | None:
+        name = claim.name
+        assert name is not None
+        if name not in self._found:
+            if len(self._found) >= _BLOCK:
+                self._found.clear()
+            self._found[name] = self._search(name)
+        return self._found[name]
+
+    def _search(self, name: str) -> int | None:
+        if self._names is None:
+            self._names = _Hashes(self._source, lambda name: name)
+        found = self._names.find(name)
+        if len(found):
+            return found[0] if len(found) == 1 else None
+        path = _path(name)
+        ends = ["/".join(path[first:]) for first in range(len(path))]
+        bare = path[0] if len(path) == 1 else None
+        if path and _UPLOADED.match(path[-1]):
+            bare = path[-1][9:]
+            ends.append(bare)
+        for end in ends:
+            if len(found := self._names.find(end)) == 1:
+                self.by_end += 1
+                return found[0]
+        if bare is None:
+            return None
+        if self._files is None:
+            self._files = _Hashes(self._source, _file_name)
+        if len(found := self._files.find(bare)) == 1:
+            self.by_end += 1
+            return found[0]
+        return None
+
+
+def _path(name: str) -> list[str]:
+    """The pieces of a path: as it is, of an address, or of a file in Label Studio's local storage."""
+    path = name
+    if "?d=" in name or "://" in name:
+        with suppress(ValueError):  # no address, whatever it looks like
+            parts = urlsplit(name)
+            path = unquote(parts.query.partition("d=")[2] or parts.path)
+    return [piece for piece in path.replace("\\", "/").split("/") if piece]
+
+
+def _file_name(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+class _Hashes:
+    """Items by the hashes of their names: sixteen bytes an item, whatever the names' length."""
+
+    def __init__(self, source: Source, key: Callable[[str], str]) -> None:
+        self._source, self._key = source, key
+        hashes = np.fromiter(map(_hash, map(key, _all_names(source))), dtype=np.int64, count=len(source))
+        self._items = np.argsort(hashes, kind="stable")
+        self._hashes: NDArray[np.int64] = hashes[self._items]
+
+    def find(self, key: str) -> list[int]:
+        """The items with this key; no more than two."""
+        wanted = _hash(key)
+        first, last = np.searchsorted(self._hashes, [wanted, wanted + 1])
+        found = []
+        for item in self._items[first:last].tolist():
+            if self._key(self._source.name(item)) == key:
+                found.append(item)
+                if len(found) == 2:
+                    break
+        return found
+
+
+def _all_names(source: Source) -> Iterable[str]:
+    for first in range(0, len(source), _BLOCK):
+        yield from source.names(np.arange(first, min(first + _BLOCK, len(source)), dtype=np.int64))
+
+
+def _hash(name: str) -> int:
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True) >> 1
+
+
+def require_matches(items: Items, matched: int, file: object) -> None:
+    """Refuse a file of which nothing is about this pool's items.
+
+    Raises
+    ------
+    InputError
+        With the first line's reason.
+    """
+    if not matched and items.unmatched.number:
+        raise InputError(f"{file} is about none of this project's items; {items.unmatched.told[0]}")

@@ -1,0 +1,116 @@
+"""What a word in a file says of which concept: yes, no, unsure, skip, or the name of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from unicodedata import normalize
+
+from app.classes import labels_of
+from core.errors import InputError
+from storage import ConceptRecord
+from storage.imports import Claim
+from storage.records import AnswerWord
+from storage.tabular import shown
+
+NONE_OF_THEM = "none"
+"""A word that is a no for every concept."""
+
+_OURS: dict[str, AnswerWord] = {"yes": "yes", "no": "no", "unsure": "unsure", "skip": "skip"}
+_OTHERS: dict[str, AnswerWord] = {
+    **dict.fromkeys(("true", "y", "t", "1", "positive"), "yes"),
+    **dict.fromkeys(("false", "n", "f", "0", "negative", NONE_OF_THEM), "no"),
+}
+
+
+class Meaning:
+    """Reads a file's words for a project's concepts.
+
+    Yes, no, unsure and skip are what they are; of other words classes go first: where the classes are digits,
+    "1" is the class, and not a yes.
+
+    Parameters
+    ----------
+    concepts : sequence of ConceptRecord
+        All that the project has: a file may name any.
+    offered : sequence of ConceptRecord
+        Those of them that are not put away: what a file is about that names none.
+    only : ConceptRecord or None
+        The one that the whole file is about, because somebody said so.
+    classes : sequence of str
+        Those that the pool knows: one that is not a concept's is a no.
+    """
+
+    def __init__(
+        self,
+        concepts: Sequence[ConceptRecord],
+        offered: Sequence[ConceptRecord],
+        only: ConceptRecord | None,
+        classes: Sequence[str],
+    ) -> None:
+        self._concepts = list(offered)
+        folded = {_folded(concept.name): concept for concept in concepts}
+        self._by_name = folded | {concept.name: concept for concept in concepts}
+        self._only = only or (offered[0] if len(offered) == 1 else None)
+        self._is_named = only is not None
+        self._class_of = {its["concept"]: _folded(its["name"]) for its in labels_of(concepts)}
+        for concept in concepts:
+            if concept.positive_class is not None:
+                self._class_of[concept.id] = _folded(concept.positive_class)
+        self._shown = sorted({*classes, *(c.positive_class for c in concepts if c.positive_class)})
+        self._classes = {_folded(name) for name in classes} | set(self._class_of.values())
+
+    def of(self, claim: Claim, file: object) -> list[tuple[ConceptRecord, AnswerWord]]:
+        """What the claim says of which concepts: of one, or of all where it names a class among several.
+
+        Raises
+        ------
+        InputError
+            If the concept or the word is unknown; the sentence names the file and the line.
+        """
+        where = f"{file}, {claim.place}"
+        concept = self._concept(claim, where)
+        word = _folded(claim.word)
+        if concept is not None:
+            return [(concept, self._word(concept, word, claim, where))]
+        if word not in _OURS and (word == NONE_OF_THEM or word in self._classes):
+            return [(its, "yes" if self._class_of[its.id] == word else "no") for its in self._concepts]
+        raise InputError(
+            f"{where}: {shown(claim.word)} does not say which concept it is about: name one by --concept "
+            f"({', '.join(concept.name for concept in self._concepts)})"
+        )
+
+    def _concept(self, claim: Claim, where: str) -> ConceptRecord | None:
+        if claim.concept is None:
+            return self._only
+        found = self._by_name.get(claim.concept) or self._by_name.get(_folded(claim.concept))
+        if self._only is not None and self._is_named:
+            if found is not None and claim.is_certain and found.id != self._only.id:
+                raise InputError(
+                    f"{where}: it is about the concept {found.name!r}, and --concept says {self._only.name!r}"
+                )
+            return self._only
+        if found is None and not claim.is_certain:
+            return self._only
+        if found is None:
+            raise InputError(
+                f"{where}: there is no concept {shown(claim.concept)} in this project: add it, or say by "
+                f"--concept which of {', '.join(map(repr, (its.name for its in self._concepts)))} is meant"
+            )
+        return found
+
+    def _word(self, concept: ConceptRecord, word: str, claim: Claim, where: str) -> AnswerWord:
+        if word in _OURS:
+            return _OURS[word]
+        if word == self._class_of[concept.id]:
+            return "yes"
+        if word in self._classes:
+            return "no"
+        if word in _OTHERS:
+            return _OTHERS[word]
+        classes = ", ".join(self._shown[:12]) + (", …" if len(self._shown) > 12 else "")
+        allowed = "yes, no, unsure, skip" + (f" or a class ({classes})" if classes else "")
+        raise InputError(f"{where}: the label must be {allowed}, got {shown(claim.word)}")
+
+
+def _folded(text: str) -> str:
+    return normalize("NFC", text.strip().casefold())

@@ -1,0 +1,200 @@
+"""A concept's classifier out of a project: its weights, as an estimator, and what it says of every item."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from app.exchange.opened import names_of, one_concept, open_labels, open_pool, written_whole
+from app.training import accuracy, known_labels, train_concept
+from core.errors import InputError
+from core.geometry import Hyperplane
+from core.pool import Pool
+from core.sources.texts import Texts
+from storage import ConceptRecord, Concepts, Database, LabelLog
+from storage.tabular import Column, Row, TableFormat, write_table
+
+WEIGHTS, ESTIMATOR, MANIFEST = "weights.npz", "svm.joblib", "model.json"
+FORMAT = 1
+PICKLE = (
+    "svm.joblib is a pickle: loading one runs whatever code it holds, so load it only if you trust who made "
+    "it; weights.npz and model.json say the same and are data"
+)
+
+PREDICTIONS = (
+    Column("item", "whole"),
+    Column("name"),
+    Column("score", "number"),
+    Column("predicted"),
+    Column("label"),
+)
+"""The columns of predictions: wᵀx + b, its sign as a word, and what people said, where they did."""
+
+_BLOCK = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A concept's classifier, and what it was trained on."""
+
+    concept: ConceptRecord
+    hyperplane: Hyperplane
+    yes: int
+    no: int
+    examples: int
+    through: int
+
+
+def train_model(database: Database, pool: Pool, concept: ConceptRecord) -> Model:
+    """The classifier that the concept's labels give now: the same that labeling uses.
+
+    Raises
+    ------
+    InputError
+        If there is no yes or no no.
+    """
+    concepts = Concepts(database)
+    labels = LabelLog(database).labels(concept.id)
+    examples = concepts.examples(concept.id)
+    trained = train_concept(pool, labels, examples, concept, examples_through=0)
+    known = known_labels(pool, labels, examples)
+    yes = int(np.count_nonzero(known.y))
+    if trained.hyperplane is None:
+        raise InputError(
+            f"{concept.name!r} has no classifier yet: at least one yes and one no are needed, "
+            f"there are {yes} and {len(known) - yes}"
+        )
+    return Model(
+        concept, trained.hyperplane, yes, len(known) - yes, len(known) - len(labels), trained.through
+    )
+
+
+def export_model(project: Path, concept: str | None, out: Path) -> None:
+    """Write a concept's classifier into the new folder `out`: weights, manifest and estimator.
+
+    Raises
+    ------
+    InputError
+        If there is no classifier yet, or `out` is there already.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} is there already and not empty: name a new folder")
+    pool = open_pool(project)
+    with open_labels(project) as database:
+        model = train_model(database, pool, one_concept(database, concept))
+    half = out.with_name(out.name + ".tmp")
+    half.mkdir()
+    try:
+        plane = model.hyperplane
+        np.savez(half / WEIGHTS, coef=plane.normal, intercept=np.float64(plane.bias))
+        manifest = json.dumps(manifest_of(model, pool), indent=2, ensure_ascii=False)
+        (half / MANIFEST).write_text(manifest + "\n", "utf-8")
+        _save_estimator(model, half / ESTIMATOR)
+        if out.exists():
+            out.rmdir()
+        half.replace(out)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+    click.echo(f"The classifier of {model.concept.name!r}, of {model.yes + model.no:,} labels, is in {out}.")
+    click.echo(f"Note: {PICKLE}.")
+
+
+def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
+    """What the weights are: all that it takes to use them elsewhere, or to doubt them."""
+    concept, plane = model.concept, model.hyperplane
+    return {
+        "format": FORMAT,
+        "concept": concept.name,
+        "question": concept.question,
+        "classes": ["no", "yes"],
+        "decision": "yes where coef · x + intercept > 0, x of unit norm",
+        "digest": plane.digest,
+        "features": {"name": _features(pool), "dimension": pool.n_features, "norm": "unit"},
+        "pool": {"title": pool.title, "items": len(pool), "digest": pool.digest, "version": pool.version},
+        "svm": {"loss": "hinge", "C": concept.c, "class_weight": concept.class_weight, "bias": "regularized"},
+        "labels": {
+            "yes": model.yes,
+            "no": model.no,
+            "of_which_examples": model.examples,
+            "through": model.through,
+        },
+        "accuracy_on_held_out": accuracy(pool, plane, concept.positive_class),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {name: version(name) for name in ("marginalia", "numpy", "scikit-learn")},
+        "files": {WEIGHTS: "numpy arrays coef and intercept, float64", ESTIMATOR: PICKLE},
+    }
+
+
+def _features(pool: Pool) -> str:
+    """What the numbers of an item are."""
+    if isinstance(pool.source, Texts):
+        return "tf-idf over the pool's vocabulary"
+    if pool.source.n_features:
+        return "the pool's own embeddings"
+    kind = {"gist": "GIST", "edges": "edge histograms"}[pool.source.extractor]
+    return f"{kind} of the 32 × 32 grey image"
+
+
+def _save_estimator(model: Model, path: Path) -> None:
+    """The classifier as scikit-learn's LinearSVC, which predicts "yes" and "no"."""
+    import joblib
+    from sklearn.svm import LinearSVC
+
+    plane, concept = model.hyperplane, model.concept
+    svm = LinearSVC(C=concept.c, loss="hinge", class_weight=concept.class_weight)
+    svm.classes_ = np.array(["no", "yes"])
+    svm.coef_, svm.intercept_ = plane.normal[None].copy(), np.array([plane.bias])
+    svm.n_features_in_, svm.n_iter_ = len(plane.normal), 0
+    joblib.dump(svm, path)
+
+
+def predict(project: Path, concept: str | None, out: Path | None, form: TableFormat) -> None:
+    """Write the score and the predicted label of every item of the pool, block by block.
+
+    Held-out items are no part of it.
+
+    Raises
+    ------
+    InputError
+        If there is no classifier yet.
+    """
+    if out is None and form == "parquet":
+        raise InputError("--format parquet needs --out: it can't be written to the terminal")
+    pool = open_pool(project)
+    with open_labels(project) as database:
+        its = one_concept(database, concept)
+        model = train_model(database, pool, its)
+        labels = LabelLog(database).labels(its.id)
+    rows = predictions(
+        pool, model.hyperplane, dict(zip(labels.items.tolist(), labels.yes.tolist(), strict=True))
+    )
+    if out is None:
+        write_table(PREDICTIONS, rows, sys.stdout, form)
+        return
+    with written_whole(out, binary=form == "parquet") as stream:
+        number = write_table(PREDICTIONS, rows, stream, form)
+    click.echo(f"{number:,} predictions of {its.name!r} in {out}")
+
+
+def predictions(pool: Pool, hyperplane: Hyperplane, labels: dict[int, bool]) -> Iterator[Row]:
+    """The rows of `PREDICTIONS`, in the order of the items."""
+    for first, (scores,) in pool.score_blocks([hyperplane]):
+        for start in range(0, len(scores), _BLOCK):
+            block = scores[start : start + _BLOCK]
+            items = pool.ids[first + start : first + start + len(block)]
+            for item, name, score in zip(items.tolist(), names_of(pool, items), block.tolist(), strict=True):
+                label = labels.get(item)
+                yield item, name, score, _WORD[score > 0], None if label is None else _WORD[label]
+
+
+_WORD = {True: "yes", False: "no"}

@@ -1,0 +1,95 @@
+"""What ``/healthz`` says: whether labels can be stored, and how the pools are. Nobody has to sign in for it,
+so it counts, and names nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from core.errors import InputError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from app.project import Project
+    from app.workspace import Workspace
+
+FRESH_SECONDS = 1.0
+"""However often it is asked, databases are asked no oftener."""
+
+PATIENCE_SECONDS = 3.0
+"""A database that has not answered by then is unreachable."""
+
+
+class Health:
+    """How the projects that are open are doing.
+
+    Parameters
+    ----------
+    workspace : Workspace
+        Whose projects.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._looked = -FRESH_SECONDS
+        self._found: dict[str, Any] = {}
+        self._executor = ThreadPoolExecutor(8, thread_name_prefix="health")
+
+    def look(self) -> dict[str, Any]:
+        """As JSON; `status` is "ok" where labels can be stored everywhere, else "trouble"."""
+        with self._lock:
+            if time.monotonic() - self._looked >= FRESH_SECONDS:
+                self._found = self._look()
+                self._looked = time.monotonic()
+            return self._found | {"uptime_seconds": round(time.monotonic() - self._began)}
+
+    def _look(self) -> dict[str, Any]:
+        projects = self._workspace.opened()
+        databases = Counter(self._databases(projects))
+        return {
+            "status": "ok" if set(databases) <= {"ok"} else "trouble",
+            "version": version("marginalia"),
+            "projects": len(projects),
+            "databases": dict(databases),
+            "pools": dict(Counter(map(_pool, projects))),
+        }
+
+    def _databases(self, projects: Sequence[Project]) -> list[str]:
+        """Of each project "ok", or the kind of error that its database would meet labels with."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        asked = [self._executor.submit(_database, project) for project in projects]
+        said = []
+        for answer in asked:
+            try:
+                said.append(answer.result(max(0.0, until - time.monotonic())))
+            except TooLate:
+                answer.cancel()
+                said.append("unreachable")
+        return said
+
+
+def _database(project: Project) -> str:
+    try:
+        project.database.check()
+    except StorageError as error:
+        return error.kind
+    return "ok"
+
+
+def _pool(project: Project) -> str:
+    try:
+        if project.problem():
+            return "trouble"
+        pool = project.pool
+    except (InputError, OSError):
+        return "trouble"
+    return "complete" if pool is not None and pool.complete else "growing"

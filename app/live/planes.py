@@ -1,0 +1,171 @@
+"""The last hyperplanes of a question's log, and what query strategies answer for each of them.
+
+The hyperplanes are trained again from the log. Every strategy is asked about each of them in turn, on one
+thread, so that all are timed under the same conditions; a scan of the pool ranks what they pick. It is that
+thread's processor time that counts: labeling goes on beside it, and would hold up a long scan more often than
+a short look-up, which would then seem better than it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.training import train_concept
+from core.errors import InputError
+from core.experiment.rank import BruteForce
+from core.geometry import Hyperplane
+from core.pool import Pool
+from core.selection import QueryStrategy
+from storage import LabelState, Standing
+
+if TYPE_CHECKING:
+    from app.service import LiveConcept
+
+log = logging.getLogger(__name__)
+
+LAST = 50
+"""So many hyperplanes at most."""
+
+LOOKED = 2 * LAST
+"""They are looked for among so many last answers: some change no hyperplane."""
+
+LEAST_TIMES = 9
+"""Fewer hyperplanes are asked about again, until each strategy was timed so often."""
+
+_FINE = 1e-5  # seconds; a coarser clock can't tell how long a look-up takes
+_clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE else time.perf_counter
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """A hyperplane of the log.
+
+    Parameters
+    ----------
+    hyperplane : Hyperplane
+    answered : array of int64, ascending
+        Items that could not be picked.
+    n_labels : int
+        That it was trained on.
+    through : int
+        Their place in the log; it seeds what is drawn at random.
+    """
+
+    hyperplane: Hyperplane
+    answered: NDArray[np.int64]
+    n_labels: int
+    through: int
+
+
+def last_planes(concept: LiveConcept, pool: Pool) -> list[Plane]:
+    """The concept's last hyperplanes that differ, `LAST` at most, the newest first."""
+    record = concept.record
+    examples = concept.concepts.examples(record.id)
+    answers = list(concept.log.answers_after(record.id))
+    state = LabelState(record.id).fold(answers[:-LOOKED])
+    stood: list[tuple[int, Standing]] = []
+    for answer in answers[-LOOKED:]:
+        state.apply(answer)
+        stood.append((answer.server_time, state.standing()))
+    now = (time.time() * 1000, state.standing())
+    planes: dict[str, Plane] = {}
+    for when, standing in [now, *reversed(stood)]:
+        before = [example for example in examples if example.created <= when]
+        through = before[-1].id if before else 0
+        trained = train_concept(pool, standing.labels, before, record, examples_through=through)
+        if trained.hyperplane is not None and len(planes) < LAST:
+            found = Plane(trained.hyperplane, standing.answered, trained.n_labels, trained.through)
+            planes.setdefault(trained.hyperplane.digest, found)
+    return list(planes.values())
+
+
+@dataclass(eq=False)
+class Answers:
+    """What one strategy answered, hyperplane after hyperplane, the newest first.
+
+    Parameters
+    ----------
+    strategy : QueryStrategy
+        Fitted to the pool.
+    items, margins, ranks, scored : list
+        Of each hyperplane: what was picked, its |wᵀx + b|, how many items are nearer, how many were scored.
+    seconds : list of float
+        Processor time of each selection; more than there are hyperplanes where these were few.
+    failure : str or None
+        Why it can't answer, in one sentence.
+    """
+
+    strategy: QueryStrategy
+    items: list[int] = field(default_factory=list)
+    margins: list[float] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    scored: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    failure: str | None = None
+
+
+class Measurement:
+    """Strategies asked about hyperplanes, one hyperplane a step.
+
+    Parameters
+    ----------
+    pool : Pool
+    planes : sequence of Plane
+        The newest first.
+    strategies : dict of str to QueryStrategy
+        By word.
+    """
+
+    def __init__(self, pool: Pool, planes: Sequence[Plane], strategies: dict[str, QueryStrategy]) -> None:
+        self.pool = pool
+        self.planes = planes
+        self.answers = {word: Answers(strategy) for word, strategy in strategies.items()}
+        self._steps = 0
+        passes = -(-LEAST_TIMES // len(planes)) if planes else 0
+        self._most = max(1, passes) * len(planes)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing left to ask."""
+        return self._steps >= self._most
+
+    @property
+    def n_done(self) -> int:
+        """How many of the hyperplanes every strategy was asked about."""
+        return min(self._steps, len(self.planes))
+
+    def step(self) -> None:
+        """Ask every strategy about the next hyperplane; who comes first changes from step to step."""
+        is_new, plane = self._steps < len(self.planes), self.planes[self._steps % len(self.planes)]
+        going = [answers for answers in self.answers.values() if answers.failure is None]
+        first = self._steps % max(1, len(going))
+        found = [(answers, self._ask(answers, plane)) for answers in going[first:] + going[:first]]
+        if is_new:
+            exact = BruteForce(self.pool, plane.hyperplane, exclude=plane.answered)
+            for answers, item in found:
+                if item is not None:
+                    answers.items.append(item)
+                    answers.ranks.append(exact.rank(item))
+        self._steps += 1
+
+    def _ask(self, answers: Answers, plane: Plane) -> int | None:
+        """The item that is picked; None where the strategy fails."""
+        started = _clock()
+        try:
+            selection = answers.strategy.select(plane.hyperplane, exclude=plane.answered, seed=plane.through)
+        except (InputError, OSError, MemoryError) as error:
+            log.exception("%s can't answer", answers.strategy.name)
+            answers.failure = f"It can't answer here: {error or type(error).__name__}"
+            return None
+        answers.seconds.append(_clock() - started)
+        if len(answers.margins) < len(self.planes):
+            answers.margins.append(float(selection.margins[0]))
+            answers.scored.append(selection.scored)
+        return int(selection.ids[0])

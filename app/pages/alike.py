@@ -1,0 +1,33 @@
+"""The way from an item to what is like it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app.service import LabelingSession
+from app.similar.query import Like
+
+if TYPE_CHECKING:
+    from app.project import Project
+    from app.taking import View
+
+IN_ADDRESS = "like"
+"""The address's parameter that says what is looked for."""
+
+TAKEN_UP = "similar"
+"""Names, in the session state, whose search began as the address's; the browser asks for later ones."""
+
+
+def offer_similar(project: Project, view: View) -> None:
+    """A button that leads from the item in view to Find similar; nothing where several are in view."""
+    if not isinstance(view, LabelingSession):
+        return
+    with st.container(key="to-similar", width="content"):
+        if st.button("Similar", icon=":material/image_search:", help="Items that are like this one"):
+            shown = view.in_view()
+            if shown is not None:
+                project.similar_to(view).look_for(Like(item=shown.item))
+                st.session_state[TAKEN_UP] = view.id
+            st.switch_page("similar.py", query_params={"project": project.key, "session": view.id})

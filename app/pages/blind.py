@@ -1,0 +1,145 @@
+"""The blind view of the compare page: strategies take turns unseen, and whoever labels is told in the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app.components import LABEL, VERDICT, answers_of
+from app.live.blind import LEAST_TURNS, BlindComparison
+from app.live.blind_begin import begin, current, offer
+from app.live.verdict import verdict
+from app.markdown import literal
+from app.pages.chosen import person_at
+from app.pages.said import show_problem, shown_or_kept
+from app.strategies import name_of
+from app.taking import take
+from core.errors import InputError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from app.project import Project
+    from app.service import LabelingSession
+
+RIVAL = "random"
+"""What is offered beside the strategy in use; where that is random itself, the full scan."""
+
+
+def blind(project: Project, session: LabelingSession) -> None:
+    """The comparison that is under way, or what it found, or the offer to begin one."""
+    try:
+        found = current(session)
+        if found is None or st.session_state.get(("another", session.concept.record.id)):
+            offer_one(project, session, before=found)
+        elif found.is_told:
+            show_verdict(session, found)
+        else:
+            show_turns(project, session, found)
+    except (InputError, StorageError) as error:
+        show_problem(error, waits=True)
+
+
+def offer_one(project: Project, session: LabelingSession, before: BlindComparison | None) -> None:
+    """Which strategies, and what it takes; or back to the one before."""
+    offered, labels = offer(session), project.strategies()
+    question = session.concept.record
+    with st.container(key="blind-offer", width=720):
+        st.title("Which strategy teaches more?")
+        st.markdown(
+            "Two strategies take turns in choosing what you label, and you won’t know which. Each learns "
+            "only from the answers to its own choices; in the end you are told which taught more."
+        )
+        if offered.problem:
+            st.caption(literal(offered.problem))
+            return
+        used = name_of(session.strategy)
+        rival = RIVAL if used != RIVAL else "exhaustive"
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            one = st.selectbox(
+                "One", list(labels), index=list(labels).index(used), format_func=labels.__getitem__
+            )
+            other = st.selectbox(
+                "The other", list(labels), index=list(labels).index(rival), format_func=labels.__getitem__
+            )
+        if offered.is_judged_by_truth:
+            st.caption(
+                f"They are judged by the held-out items, whose truth is known. Each needs at least "
+                f"{LEAST_TURNS} answers; more tell more."
+            )
+        else:
+            st.caption(
+                f"Nobody knows the truth here: so every third item is drawn at random, and what you say of "
+                f"those judges both. Each needs at least {LEAST_TURNS} answers; more tell more."
+            )
+        if offered.first:
+            st.caption(f"Both begin with {offered.first} yes and {offered.first} no of your labels.")
+        else:
+            st.caption("Both begin with items at random, until there is a yes and a no.")
+
+        def start() -> None:
+            st.session_state.pop(("another", question.id), None)
+            words = [session.strategy if name == used else name for name in (one, other)]
+            try:
+                begin(session, words)
+            except (InputError, StorageError) as error:
+                st.session_state["blind trouble"] = str(error)
+
+        def go_back() -> None:
+            st.session_state.pop(("another", question.id), None)
+
+        with st.container(horizontal=True):
+            st.button("Begin", type="primary", on_click=start, disabled=one == other)
+            if before is not None:
+                st.button(
+                    "Back to the last one" if before.is_told else "Go on with the last one", on_click=go_back
+                )
+        if trouble := st.session_state.pop("blind trouble", None):
+            show_problem(trouble)
+
+
+@st.fragment
+def show_turns(project: Project, session: LabelingSession, found: BlindComparison) -> None:
+    """The card, and above it how many answers there are."""
+    key = f"blind-{found.id}"
+    said: dict[str, Any] = st.session_state.get(key, {})
+    card = shown_or_kept(key, lambda: take(project, found, answers_of(said), person_at(project)))
+    wanted = found.wanted
+    with st.container(key="blind-turns", horizontal=True, vertical_alignment="center"):
+        if wanted:
+            st.caption(
+                f"At least {wanted} more {'answer' if wanted == 1 else 'answers'} before it can be told."
+            )
+        else:
+            st.caption("Now it can be told; the more answers, the surer.")
+        st.space("stretch")
+        anew = st.button("Begin anew…", type="tertiary", on_click=offer_another, args=[session])
+        st.button("Which chose better?", on_click=found.tell, disabled=wanted > 0)
+    if found.is_told or anew:
+        st.rerun()
+    if card is not None:
+        LABEL.show(card, key=key)
+
+
+def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
+    """Who was who, and which chose better."""
+    kept = ("verdict", found.id)
+    if kept not in st.session_state:
+        with st.spinner("Both classifiers are put to the same items…"):
+            st.session_state[kept] = verdict(found)
+    VERDICT.show(st.session_state[kept], key=f"verdict-{found.id}")
+
+    def add() -> None:
+        st.session_state["added", found.id] = found.add_to_question(session)
+
+    with st.container(key="blind-after", horizontal=True, vertical_alignment="center"):
+        st.button("Add these labels to the question", on_click=add)
+        st.button("Compare again", on_click=offer_another, args=[session])
+        added = st.session_state.get(("added", found.id))
+        if added is not None:
+            st.caption(f"{added} labels were added." if added else "The question has all of them.")
+
+
+def offer_another(session: LabelingSession) -> None:
+    """From the next run on; the one before stays as it is."""
+    st.session_state["another", session.concept.record.id] = True

@@ -1,0 +1,191 @@
+"""The compare page: one hyperplane put to all query strategies, a race of them, and a blind comparison."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app import words
+from app.components import COMPARE, RACE
+from app.live.hyperplane import HyperplaneComparison
+from app.live.lanes import Compared
+from app.live.race import USUAL_SPEED, LiveRace
+from app.pages.blind import blind
+from app.pages.chosen import opened, pick_concept, put_into_address
+from app.pages.said import show_problem
+from core.errors import InputError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from app.service import LabelingSession
+
+VIEWS = {"hyperplane": "This hyperplane", "race": "The race", "blind": "Blind"}
+"""What the address may ask for, and what the page calls it."""
+
+FIRST = {1: "1 label a class first", 5: "5 labels a class first", 20: "20 labels a class first"}
+
+SECONDS = {0.0: "no time per label", 0.5: "0.5 s per label", 1.5: "1.5 s per label", 5.0: "5 s per label"}
+"""What labeling one item takes; the paper has 1 s a document and 5 s an image."""
+
+
+def main() -> None:
+    """Open the project and session that the address names, and compare the strategies for its question."""
+    if (found := opened()) is None:
+        return
+    project, session = found
+    with st.container(key="comparing", horizontal=True, vertical_alignment="center"):
+        view = pick_view()
+        st.space("stretch")
+        if view == "race":
+            pick("First labels", FIRST, "race-first", default=5, width=206)
+            pick("Seconds per label", SECONDS, "race-seconds", default=1.5, width=160)
+        pick_concept(project, session, put_away=view != "blind")
+    with st.container(key="compare"):
+        if view == "race":
+            show_race(session)
+        elif view == "blind":
+            blind(project, session)
+        else:
+            comparison_of(session).renew()
+            show_hyperplane(session)
+
+
+def pick_view() -> str:
+    """Which of the page's views is shown; the address keeps it."""
+
+    def picked() -> None:
+        # A press on the one that is shown would leave none.
+        view = st.session_state["compare-view"] or st.session_state["compared"]
+        st.session_state["compared"] = view
+        put_into_address("view", view)
+
+    asked = st.query_params.get("view") or st.session_state.get("compared")
+    view = asked if asked in VIEWS else "hyperplane"
+    put_into_address("view", view)
+    st.session_state["compared"] = st.session_state["compare-view"] = view
+    st.segmented_control(
+        "View",
+        list(VIEWS),
+        format_func=VIEWS.__getitem__,
+        key="compare-view",
+        on_change=picked,
+        label_visibility="collapsed",
+    )
+    return view
+
+
+def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: int) -> None:
+    """One of a few numbers, kept while the tab is open."""
+    kept = f"kept {key}"
+
+    def picked() -> None:
+        st.session_state[kept] = st.session_state[key]
+
+    st.session_state[key] = st.session_state.setdefault(kept, default)
+    st.selectbox(
+        label,
+        list(options),
+        format_func=options.__getitem__,
+        key=key,
+        on_change=picked,
+        label_visibility="collapsed",
+        width=width,
+    )
+
+
+def comparison_of(session: LabelingSession) -> HyperplaneComparison:
+    """The browser tab's own, kept while it goes from page to page."""
+    if ("comparison", session.id) not in st.session_state:
+        st.session_state["comparison", session.id] = HyperplaneComparison(session)
+    found: HyperplaneComparison = st.session_state["comparison", session.id]
+    return found
+
+
+@st.fragment
+def show_hyperplane(session: LabelingSession) -> None:
+    """Show what is measured by now; the browser asks again while something is coming."""
+    key = f"compare-{session.id}"
+    said = st.session_state.get(key, {})
+    comparison = comparison_of(session)
+    try:
+        if said.get("again"):
+            comparison.renew(again=True)
+        page = comparison.page()
+    except (InputError, StorageError) as error:
+        show_problem(error, waits=True)
+    else:
+        # The component is told nothing where nothing is new: then it would not ask again.
+        COMPARE.show({**page, "beat": said.get("beat")}, key=key)
+
+
+@st.fragment
+def show_race(session: LabelingSession) -> None:
+    """Take what the browser commands, and show the race; its rounds come by a way of their own."""
+    key = f"race-{session.id}"
+    said = st.session_state.get(key, {})
+    shown: dict[str, Any] = {"label_seconds": st.session_state["kept race-seconds"], "beat": said.get("beat")}
+    try:
+        race = race_of(session, again=_does(said) == "again")
+        if race is None:
+            shown |= {"race": None, "is_coming": True, "said": preparation(session)}
+        else:
+            obey(race, said)
+            shown |= race.about()
+    except InputError as error:
+        shown |= {
+            "race": None,
+            "is_coming": False,
+            "said": "There can be no race here",
+            "trouble": str(error),
+        }
+    RACE.show(shown, key=key)
+
+
+def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
+    """The browser tab's own, another one for other settings; None while strategies are being prepared."""
+    settings = (session.id, st.session_state["kept race-first"])
+    before: tuple[str, int] | None
+    race: LiveRace | None
+    before, race = st.session_state.get("race", (None, None))
+    if before == settings and not again:
+        return race
+    compared = Compared(session)
+    strategies = compared.ready()
+    if session.project.pool is None or compared.awaited():
+        return None
+    run = race.run + 1 if race is not None and before == settings else 0
+    speed = USUAL_SPEED if race is None else race.speed
+    race = LiveRace(session, strategies, n_first=settings[1], run=run, speed=speed)
+    st.session_state["race"] = settings, race
+    return race
+
+
+def obey(race: LiveRace, said: dict[str, Any]) -> None:
+    """What the browser asks of the race."""
+    does = _does(said)
+    if does in ("start", "again"):
+        race.start()
+    elif does == "step":
+        race.step()
+    elif does == "pause":
+        race.pause()
+    elif does == "speed":
+        race.set_speed(said["command"].get("value"))
+
+
+def _does(said: dict[str, Any]) -> str | None:
+    command = said.get("command")
+    return command.get("does") if isinstance(command, dict) else None
+
+
+def preparation(session: LabelingSession) -> str:
+    """What a race waits for."""
+    compared = Compared(session)
+    if session.project.pool is None:
+        progress = session.project.build_progress()
+        return words.short_growth(progress) if progress else "The pool has no items yet"
+    return next((compared.preparation(word, named=True) for word in compared.awaited()), "The race begins")
+
+
+main()

@@ -1,0 +1,86 @@
+"""The people page: who labels, how far they agree, and what an owner has to decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app.components import LABEL, PEOPLE, answers_of
+from app.finding import zone_named
+from app.pages.chosen import opened, person_at, pick_concept, put_into_address
+from app.pages.said import show_or_keep, show_problem
+from app.taking import take
+from app.team import team
+from core.errors import InputError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from app.project import Project
+    from app.service import LabelingSession
+
+VIEWS = {"people": "People", "decide": "Decide"}
+"""What the address may ask for, and what the page calls it."""
+
+
+def main() -> None:
+    """Open the project and session that the address names, and show who labels its question."""
+    if (found := opened()) is None:
+        return
+    project, session = found
+    is_owner = person_at(project).is_owner
+    with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
+        pick_concept(project, session, put_away=True)
+        view = pick_view() if is_owner else "people"
+    with st.container(key="card" if view == "decide" else "team"):
+        if view == "decide":
+            show_decisions(project, session)
+        else:
+            show_people(session)
+
+
+def pick_view() -> str:
+    """The figures, or one item after another to decide; the address keeps it."""
+
+    def picked() -> None:
+        put_into_address("view", st.session_state["people-view"] or view)
+
+    asked = st.query_params.get("view")
+    view = asked if asked in VIEWS else "people"
+    st.session_state["people-view"] = view
+    st.segmented_control(
+        "View",
+        list(VIEWS),
+        format_func=VIEWS.__getitem__,
+        key="people-view",
+        on_change=picked,
+        label_visibility="collapsed",
+    )
+    return view
+
+
+@st.fragment
+def show_people(session: LabelingSession) -> None:
+    """As things stand now."""
+    try:
+        page = team(session, person_at(session.project), zone_named(st.context.timezone))
+    except (InputError, StorageError) as error:
+        show_problem(error, waits=True)
+    else:
+        PEOPLE.show(page, key=f"people-{session.id}")
+
+
+@st.fragment
+def show_decisions(project: Project, session: LabelingSession) -> None:
+    """Take what was decided, and show the next item on which people disagree."""
+    key = f"decide-{session.id}"
+    person = person_at(project)
+
+    def card() -> dict[str, Any]:
+        person.require_owner("decide")
+        return take(project, project.decisions(session), answers_of(st.session_state.get(key, {})), person)
+
+    show_or_keep(LABEL, key, card)
+
+
+main()

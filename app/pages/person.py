@@ -1,0 +1,187 @@
+"""Who is at the page: the name in the browser's cookie, or the one that the provider vouches for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from urllib.parse import quote, unquote, urlsplit
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from app.markdown import literal
+from app.openid import UNNAMED
+from app.pages.said import show_problem
+from app.people import SOMEBODY, called, known_names, name_given, name_vouched_for
+from app.server import how_to_sign_in
+from app.workspace import current
+from core.errors import InputError
+from storage.errors import StorageError
+
+COOKIE = "marginalia_name"
+"""Remembers, in the browser, who signed in; nothing is secret about it."""
+
+KEPT_DAYS = 365
+
+REMEMBER = """<script>
+  document.cookie = {cookie} + "; path=/; max-age={seconds}; samesite=lax";
+</script>"""
+
+WANTED = "marginalia_wanted"
+"""Remembers, in the browser, which page somebody wanted who has to sign in first."""
+
+KEEP_WANTED = f"""<script>
+  const wanted = location.pathname + location.search;
+  const seconds = wanted === "/" ? 0 : 600;
+  document.cookie = `{WANTED}=${{encodeURIComponent(wanted)}}; path=/; max-age=${{seconds}}; samesite=lax`;
+</script>"""
+
+GO_TO_WANTED = f"""<script>
+  const kept = document.cookie.split("; ").find((part) => part.startsWith("{WANTED}="));
+  document.cookie = "{WANTED}=; path=/; max-age=0; samesite=lax";
+  location.replace(location.origin + decodeURIComponent(kept?.split("=")[1] ?? "/"));
+</script>"""
+
+
+def must_sign_in() -> bool:
+    """Whether the page is closed to whoever is at it, since nobody vouches for them yet."""
+    return current().roles.must_sign_in and not st.user.is_logged_in
+
+
+def comes_back() -> bool:
+    """Whether somebody comes from the provider, who wanted another page: Streamlit brings everybody to /."""
+    return current().roles.must_sign_in and WANTED in st.context.cookies
+
+
+def to_wanted() -> None:
+    """In place of a page: on to the one that was wanted."""
+    st.html(GO_TO_WANTED, unsafe_allow_javascript=True)
+
+
+def name_at_page() -> str:
+    """The name that answers are stored under.
+
+    Raises
+    ------
+    InputError
+        If the provider's identity token names nobody.
+    """
+    if current().roles.must_sign_in:
+        return name_vouched_for(st.user.to_dict()) if st.user.is_logged_in else SOMEBODY
+    if "name" not in st.session_state:
+        st.session_state["name"] = _remembered()
+    name: str = st.session_state["name"]
+    return name
+
+
+def remember() -> None:
+    """Let the browser know the name from now on."""
+    name = st.session_state.get("name")
+    if name is not None and name != _remembered():
+        cookie = json.dumps(f"{COOKIE}={quote(name, safe='')}")
+        st.html(REMEMBER.format(cookie=cookie, seconds=KEPT_DAYS * 24 * 3600), unsafe_allow_javascript=True)
+
+
+def title() -> str:
+    """What the top bar calls the way to another name."""
+    try:
+        name = name_at_page()
+    except InputError:
+        return "Sign in"
+    if current().roles.must_sign_in:
+        return called(st.user.to_dict(), name)
+    return "Sign in" if name == SOMEBODY else name
+
+
+def sign_in_page() -> StreamlitPage:
+    """The page that says who it is, as the top bar has it."""
+    return st.Page(sign_in, title=literal(title()), icon=":material/person:", url_path="sign-in")
+
+
+def door() -> None:
+    """All that somebody sees who has to sign in first."""
+    way_in = how_to_sign_in()
+    assert way_in is not None
+    here = urlsplit(st.context.url or "")
+    st.html(KEEP_WANTED, unsafe_allow_javascript=True)
+    with st.container(key="door", width=480):
+        st.title("Marginalia", anchor=False)
+        if here.netloc and f"{here.scheme}://{here.netloc}" != way_in.origin:
+            st.markdown("Signing in works at this address alone:")
+            st.link_button(way_in.origin, way_in.origin, type="primary")
+            return
+        st.markdown("Sign in to label.")
+        for provider in way_in.providers:
+            name = "Sign in" if provider == UNNAMED else f"Sign in with {provider}"
+            st.button(name, key=f"in-{provider}", type="primary", on_click=st.login, args=[provider])
+
+
+def sign_in() -> None:
+    """The page that says who it is, and lets somebody else take over."""
+    with st.container(key="door", width=480):
+        try:
+            name = name_at_page()
+        except InputError as error:
+            show_problem(error)
+            st.button("Sign out", on_click=st.logout)
+            return
+        if current().roles.must_sign_in:
+            st.title(literal(called(st.user.to_dict(), name)), anchor=False)
+            st.markdown(f"Your answers are stored under **{literal(name)}**.")
+            st.button("Sign out", on_click=st.logout)
+            return
+        st.title("Who labels?", anchor=False)
+        if name != SOMEBODY:
+            st.markdown(f"Now it is **{literal(name)}**.")
+        take_name()
+        others = known_names(_annotators(), but_for={name})
+        if others:
+            st.caption("Or somebody who was here before:")
+            with st.container(horizontal=True):
+                for other in others:
+                    st.button(literal(other), key=f"name-{other}", on_click=become, args=[other])
+        if name != SOMEBODY and not current().roles.are_named:
+            st.button("Go on without a name", type="tertiary", on_click=become, args=[SOMEBODY])
+        st.caption("No password: names only keep people’s answers apart.")
+
+
+def take_name() -> None:
+    """The field for a name; Enter is enough."""
+
+    def taken() -> None:
+        try:
+            become(name_given(st.session_state["given name"]))
+        except InputError as error:
+            st.session_state["name trouble"] = str(error)
+
+    with st.form("naming", border=False):
+        st.text_input("Name", key="given name", placeholder="Ada", max_chars=80, autocomplete="name")
+        st.form_submit_button("Start labeling", type="primary", on_click=taken)
+    if trouble := st.session_state.pop("name trouble", None):
+        show_problem(trouble)
+    if st.session_state.pop("is new", False):
+        st.switch_page("label.py")
+
+
+def become(name: str) -> None:
+    """Let answers be stored under this name from now on; what was in view was another person's."""
+    st.session_state["name"] = name
+    st.session_state["is new"] = True
+    st.query_params.pop("session", None)
+
+
+def _remembered() -> str:
+    try:
+        return name_given(unquote(st.context.cookies.get(COOKIE, SOMEBODY)))
+    except InputError:
+        return SOMEBODY
+
+
+def _annotators() -> Iterable[str]:
+    """Everybody who has a session in one of the projects."""
+    workspace = current()
+    for summary in workspace.projects(name_at_page()):
+        try:
+            yield from {record.annotator for record in workspace.project(summary.key).sittings()}
+        except (InputError, StorageError):
+            continue

@@ -1,0 +1,106 @@
+"""Find similar: what is like an item, an upload or all yes answers; selected and labeled in one go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from app.components import SIMILAR, answers_of
+from app.pages.alike import IN_ADDRESS, TAKEN_UP
+from app.pages.chosen import opened, person_at, pick_concept, put_into_address
+from app.pages.said import show_or_keep, show_problem
+from app.taking import take
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from app.project import Project
+    from app.similar.session import SimilarSession
+
+VIEWS = {"original": "Original", "learned": "Learned", "both": "Side by side"}
+
+
+def main() -> None:
+    """Open the project and session that the address names, and show what is like what it names."""
+    if (found := opened()) is None:
+        return
+    project, session = found
+    similar = project.similar_to(session)
+    begin(similar)
+    with st.container(key="searching", horizontal=True, vertical_alignment="center"):
+        pick_concept(project, session)
+        pick_view(similar)
+        st.space("stretch")
+        pick_method(project, similar)
+    with st.container(key="card"):
+        show_similar(project, similar)
+
+
+def begin(similar: SimilarSession) -> None:
+    """Take up what the address says, once: what the browser sends later may be out of date."""
+    if st.session_state.get(TAKEN_UP) == similar.id:
+        return
+    st.session_state[TAKEN_UP] = similar.id
+    try:
+        similar.go_to(st.query_params.get(IN_ADDRESS))
+    except InputError as error:
+        show_problem(error)
+        st.query_params.pop(IN_ADDRESS, None)
+        similar.go_to(None)
+
+
+def pick_view(similar: SimilarSession) -> None:
+    """By which metric the items are ranked."""
+
+    def picked() -> None:
+        similar.set_view(st.session_state["metric"])
+
+    st.session_state["metric"] = similar.view
+    st.segmented_control(
+        "Metric",
+        list(VIEWS),
+        format_func=VIEWS.__getitem__,
+        key="metric",
+        on_change=picked,
+        required=True,
+        label_visibility="collapsed",
+    )
+
+
+def pick_method(project: Project, similar: SimilarSession) -> None:
+    """What retrieves."""
+    methods = project.similar.methods
+
+    def picked() -> None:
+        similar.set_method(st.session_state["method"])
+
+    st.session_state["method"] = similar.method
+    st.selectbox(
+        "Search method",
+        list(methods),
+        format_func=methods.__getitem__,
+        key="method",
+        on_change=picked,
+        label_visibility="collapsed",
+        width=304,
+    )
+
+
+@st.fragment
+def show_similar(project: Project, similar: SimilarSession) -> None:
+    """Take the browser's answers, and what it asks for, and show what comes next."""
+    key = f"{SIMILAR.name}-{similar.id}"
+    said = st.session_state.get(key, {})
+
+    def card() -> dict[str, Any]:
+        similar.ask(said.get("asked"))
+        similar.upload(said.get("upload"))
+        shown = take(project, similar, answers_of(said), person_at(project))
+        if similar.like is not None:
+            put_into_address(IN_ADDRESS, similar.like.word)
+        return {**shown, "beat": said.get("beat")}
+
+    show_or_keep(SIMILAR, key, card)
+
+
+main()

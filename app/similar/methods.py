@@ -1,0 +1,230 @@
+"""What retrieves: the methods that the page offers, their indexes built in the background, and the check.
+
+An index is immutable, and of one snapshot of the pool and one metric. Until it is there the exact scan stands
+in for it; where the pool has grown since, the index serves on until it has grown by `GROWTH` or is complete.
+Of a metric that a newer one has replaced nothing is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from app.examples import why_none
+from app.indexes import GROWTH
+from app.similar.finder import ExactScan, Finder, Found, Probe
+from app.similar.hashed import built, coded
+from app.similar.metric import GoOn, LearnedMetric, Learning
+from app.similar.uploads import Uploads
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from app.project import Project
+    from app.service import LiveConcept
+    from core.hashing.base import Codes
+    from core.hashing.similarity import SimilarityHasher
+    from core.pool import Pool
+
+log = logging.getLogger(__name__)
+
+METHODS: Mapping[str, str] = MappingProxyType(
+    {
+        "exact": "Exact scan",
+        "scan": "Hashing, Hamming scan",
+        "tables": "Hashing, bucket tables",
+        "orders": "Hashing, permuted orders",
+    }
+)
+"""What the page calls each method."""
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """What answers a search now.
+
+    Parameters
+    ----------
+    finder : Finder
+    awaited : dict or None
+        Where another method is being prepared: its `label`, the `share` that is done, 0 … 1, and what
+        hinders it, as `problem`.
+    """
+
+    finder: Finder
+    awaited: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of what answers: "exact" where that stands in for another method."""
+        return self.finder.name
+
+    @property
+    def label(self) -> str:
+        """As the page names it."""
+        return METHODS[self.name]
+
+
+class Checked:
+    """The exact scan's answer to what was `found`, for comparison; it comes when it is there."""
+
+    def __init__(self, found: Found, n: int, job: Future[Found] | None) -> None:
+        self.found = found
+        self._n = n
+        self._job = job
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is there."""
+        return self._job is None or self._job.done()
+
+    def wait(self, seconds: float) -> bool:
+        """Until it is there, but no longer; returns whether it is."""
+        event = threading.Event()
+        if self._job is not None:
+            self._job.add_done_callback(lambda _: event.set())
+            event.wait(seconds)
+        return self.is_done
+
+    def said(self) -> dict[str, Any]:
+        """The share of the nearest that was found, 0 … 1, and what the scan took; None until it is known."""
+        if self._job is None:
+            return {"recall": 1.0, "exact_ms": 1000 * self.found.seconds}
+        if not self._job.done() or self._job.cancelled() or self._job.exception() is not None:
+            return {"recall": None, "exact_ms": None}
+        exact = self._job.result()
+        nearest = set(exact.ids[: self._n].tolist())
+        hits = len(nearest.intersection(self.found.ids[: self._n].tolist()))
+        return {"recall": hits / max(1, len(nearest)), "exact_ms": 1000 * exact.seconds}
+
+
+class _ClosedError(Exception):
+    """Nobody waits any more for what is being built."""
+
+
+@dataclass
+class _Index:
+    """An index of the pool under one metric: its codes, and what was built over them, by name."""
+
+    pool: Pool | None = None
+    coded: tuple[SimilarityHasher, Codes] | None = None
+    searches: dict[str, Finder] | None = None
+    wanted: tuple[str, Pool] | None = None
+    share: float = 0.0
+    problem: str | None = None
+
+
+class Similar:
+    """What a project needs to find similar items: uploads, indexes and learned metrics.
+
+    Parameters
+    ----------
+    project : Project
+        Whose pool is searched.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self.uploads = Uploads(project.folder)
+        self._project = project
+        self._learnings: dict[int, Learning] = {}
+        self._exact: ExactScan | None = None
+        self._plain = _Index()
+        self._learned: WeakKeyDictionary[LearnedMetric, _Index] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._learner = ThreadPoolExecutor(1, thread_name_prefix="similar-learn")
+        self._builder = ThreadPoolExecutor(1, thread_name_prefix="similar-build")
+        self._checker = ThreadPoolExecutor(1, thread_name_prefix="similar-check")
+
+    @property
+    def methods(self) -> Mapping[str, str]:
+        """What may retrieve, by name, as the page calls it."""
+        return METHODS
+
+    def close(self) -> None:
+        """Stop what runs in the background."""
+        self._closed = True
+        for executor in (self._learner, self._builder, self._checker):
+            executor.shutdown(cancel_futures=True)
+
+    def why_no_upload(self) -> str | None:
+        """Why images can't be uploaded here, in one sentence; None where they can."""
+        return why_none(self._project.pool, "Uploads")
+
+    def learning(self, concept: LiveConcept) -> Learning:
+        """What learns a metric from the concept's labels."""
+        with self._lock:
+            number = concept.record.id
+            if number not in self._learnings:
+                self._learnings[number] = Learning(self._learn)
+            return self._learnings[number]
+
+    def method(self, name: str, pool: Pool, metric: LearnedMetric | None) -> Method:
+        """What answers a search by the method `name` now; where its index is missing, it is begun."""
+        exact = metric.exact if metric is not None else self._exact_scan(pool)
+        if name == "exact":
+            return Method(exact)
+        pool = metric.pool if metric is not None else pool
+        with self._lock:
+            index = self._plain if metric is None else self._learned.setdefault(metric, _Index())
+            finder = (index.searches or {}).get(name)
+            if finder is None or _is_due(finder, pool):
+                self._want(index, name, pool, metric)
+            if finder is not None:
+                return Method(finder)
+            awaited = {"label": METHODS[name], "share": index.share, "problem": index.problem}
+        return Method(exact, awaited)
+
+    def check(self, finder: Finder, probe: Probe, found: Found, n: int) -> Checked:
+        """Ask the exact scan the same, in the background, unless it was the one that answered."""
+        if isinstance(finder, ExactScan):
+            return Checked(found, n, None)
+        return Checked(found, n, self._checker.submit(ExactScan(finder.pool).find, probe, n))
+
+    def _exact_scan(self, pool: Pool) -> ExactScan:
+        with self._lock:
+            if self._exact is None or self._exact.pool is not pool:
+                self._exact = ExactScan(pool)
+            return self._exact
+
+    def _learn(self, job: Callable[[GoOn], None]) -> None:
+        self._learner.submit(job, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._closed:
+            raise _ClosedError
+
+    def _want(self, index: _Index, name: str, pool: Pool, metric: LearnedMetric | None) -> None:
+        """Have an index built, unless that is being done; to be called under the lock."""
+        if index.wanted is None and index.problem is None:
+            index.wanted, index.share = (name, pool), 0.0
+            self._builder.submit(self._build, index, name, pool, metric)
+
+    def _build(self, index: _Index, name: str, pool: Pool, metric: LearnedMetric | None) -> None:
+        def advanced(done: int, of: int) -> None:
+            self._go_on()
+            index.share = done / of
+
+        problem = None
+        try:
+            if index.coded is None or index.pool is not pool:
+                index.coded, index.pool, index.searches = coded(pool, metric, advanced), pool, {}
+            search = built(name, pool, *index.coded)
+        except (InputError, MemoryError, OSError) as error:
+            log.warning("%s can't be prepared: %s", METHODS[name], error)
+            problem = f"{METHODS[name]} can't be prepared: {error}"
+        with self._lock:
+            index.wanted, index.problem = None, problem
+            if problem is None:
+                index.searches = {**(index.searches or {}), name: search}
+
+
+def _is_due(finder: Finder, pool: Pool) -> bool:
+    """Whether the pool has outgrown what was built."""
+    is_behind = finder.n_items < len(pool)
+    return is_behind and (pool.complete or len(pool) >= GROWTH * finder.n_items)

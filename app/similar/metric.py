@@ -1,0 +1,288 @@
+"""The metric that is learned from a concept's labels, in the background.
+
+**From what.** Items answered yes are to be near each other, and far from those answered no; of two that were
+answered no nothing is known: they are whatever else there is. So the pairs are (yes, yes) and (yes, no),
+drawn alike from all of them, and information-theoretic metric learning (`core.metric`) does the rest.
+
+**When.** As soon as there are `LEAST` of each, and again whenever the labels are others: always from the
+newest, one after the other. Which labels it was says their place in the log, so that the same metric can be
+learned again. Examples that were uploaded do not count: they are no items.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.similar.finder import ExactScan
+from core import metric as core_metric
+from core.errors import InputError
+from core.rows import Rows, as_bytes, cut
+
+if TYPE_CHECKING:
+    from core.pool import Pool
+    from storage import Labels
+
+LEAST = 5
+"""So many yes answers, and as many no answers, does a metric need."""
+
+PAIRS = 1000
+"""Half of them similar, half dissimilar, as far as there are so many."""
+
+GAMMA = 1.0
+
+MAX_PASSES = 200
+
+SEED = 0
+
+_ROWS_AT_ONCE = 8192
+
+Floats64 = NDArray[np.float64]
+GoOn = Callable[[], None]
+Submit = Callable[[Callable[[GoOn], None]], None]
+
+
+class LearnedMetric:
+    """A metric learned from labels, with the norms of the rows of a pool under it.
+
+    Parameters
+    ----------
+    metric : core.metric.Metric
+    pool : Pool
+        Whose rows it knows the norms of.
+    row_norms : array of shape (n_rows,), float32
+    through : int
+        The place in the log of the last answer that it was learned from.
+    n_labels : int
+    seconds : float
+        What learning took.
+    """
+
+    def __init__(
+        self,
+        metric: core_metric.Metric,
+        pool: Pool,
+        row_norms: NDArray[np.float32],
+        *,
+        through: int,
+        n_labels: int,
+        seconds: float,
+    ) -> None:
+        self.metric = metric
+        self.pool = pool
+        self.row_norms = row_norms
+        self.through = through
+        self.n_labels = n_labels
+        self.seconds = seconds
+        self.finished = time.time()
+
+    def weights(self, X: Rows) -> Floats64:
+        """Ax of each row, of shape (n, n_features)."""
+        return self.metric.directions(X)
+
+    def norms(self, X: Rows) -> Floats64:
+        """‖Gx‖ of each row, of shape (n,)."""
+        return np.asarray(np.sqrt(self.metric.squared_norms(X)))
+
+    @property
+    def n_items(self) -> int:
+        """How many rows of the pool it knows the norms of."""
+        return len(self.pool)
+
+    @cached_property
+    def exact(self) -> ExactScan:
+        """The scan of the rows whose norms are known."""
+        return ExactScan(self.pool)
+
+    def said(self) -> dict[str, Any]:
+        """For the page: from how many labels it was learned, how long ago, and what that took, in seconds."""
+        return {"labels": self.n_labels, "age": time.time() - self.finished, "seconds": self.seconds}
+
+    def params(self) -> dict[str, Any]:
+        """All that must be known to learn it again."""
+        return {"through": self.through, "labels": self.n_labels, **parameters()}
+
+
+def parameters() -> dict[str, Any]:
+    """How metrics are learned today, as the log says it."""
+    return {"name": "itml", "pairs": PAIRS, "gamma": GAMMA, "max_passes": MAX_PASSES, "seed": SEED}
+
+
+def what_is_missing(labels: Labels) -> str | None:
+    """What a metric needs beyond these labels, in one sentence; None where they are enough."""
+    yes = int(np.count_nonzero(labels.yes))
+    have = {"yes": yes, "no": len(labels) - yes}
+    missing = [f"{LEAST - n} {word}" for word, n in have.items() if n < LEAST]
+    if not missing:
+        return None
+    are = "is" if len(missing) == 1 and missing[0].startswith("1 ") else "are"
+    lack = f"{' and '.join(missing)} {are} missing"
+    return f"A metric is learned from {LEAST} yes and {LEAST} no answers on: {lack}"
+
+
+def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda: None) -> LearnedMetric:
+    """Learn a metric from labels, and the norms of the pool's rows under it.
+
+    Parameters
+    ----------
+    pool : Pool
+        Whose items the labels are about.
+    labels : Labels
+        Of a concept.
+    how : dict
+        As of `parameters`.
+    go_on : callable
+        Called now and then; what it raises ends the learning.
+
+    Raises
+    ------
+    InputError
+        If there are too few labels, or they contradict each other so that no metric meets them.
+    """
+    if problem := what_is_missing(labels):
+        raise InputError(problem)
+    if how.get("name") != "itml":
+        raise InputError(f"metrics are learned by itml, got {how.get('name')!r:.80}")
+    started = time.perf_counter()
+    X = pool.rows_of(labels.items)
+    near, far = pairs_of(labels, how["pairs"], how["seed"])
+    check_contradictions(X, labels)
+    constraints = core_metric.Constraints.from_pairs(X, near, far, random_state=how["seed"])
+    learner = core_metric.ITML(gamma=how["gamma"], max_passes=how["max_passes"], random_state=how["seed"])
+    metric = learner.fit(X, constraints).metric_
+    go_on()
+    norms = np.empty(len(pool), dtype=np.float32)
+    for first, block in pool.blocks():
+        for start in range(0, block.shape[0], _ROWS_AT_ONCE):
+            go_on()
+            rows = cut(block, start, start + _ROWS_AT_ONCE)
+            norms[first + start : first + start + rows.shape[0]] = np.sqrt(metric.squared_norms(rows))
+    seconds = time.perf_counter() - started
+    return LearnedMetric(metric, pool, norms, through=labels.through, n_labels=len(labels), seconds=seconds)
+
+
+def pairs_of(labels: Labels, n_pairs: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of labels that should be near and that should be far, each of shape (≤ n_pairs / 2, 2)."""
+    rng = np.random.default_rng(seed)
+    yes, no = np.flatnonzero(labels.yes), np.flatnonzero(~labels.yes)
+    half = n_pairs // 2
+    return _drawn(yes, yes, half, rng), _drawn(yes, no, half, rng)
+
+
+def _drawn(
+    first: NDArray[np.int64], second: NDArray[np.int64], n: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """`n` different pairs of one of each, or all there are; of the same ones each pair once."""
+    alike = first is second
+    total = len(first) * (len(first) - 1) // 2 if alike else len(first) * len(second)
+    if total <= 4 * n:
+        if alike:
+            places = np.column_stack(np.triu_indices(len(first), 1))
+        else:
+            places = np.indices((len(first), len(second))).reshape(2, -1).T
+    else:
+        places = np.column_stack([rng.integers(0, len(first), 2 * n), rng.integers(0, len(second), 2 * n)])
+        if alike:
+            places = np.sort(places[places[:, 0] != places[:, 1]], axis=1)
+        places = np.unique(places, axis=0)
+    places = rng.permutation(places)[:n]
+    return np.column_stack([first[places[:, 0]], second[places[:, 1]]])
+
+
+def check_contradictions(X: Rows, labels: Labels) -> None:
+    """Raise InputError where items with the same features were answered yes and no: no metric parts them."""
+    first: dict[bytes, int] = {}
+    for place, is_yes in enumerate(labels.yes):
+        other = first.setdefault(as_bytes(cut(X, place, place + 1)), place)
+        if labels.yes[other] != is_yes:
+            one, two = labels.items[[other, place]].tolist()
+            raise InputError(
+                f"Items {one} and {two} have the same features, but one was answered yes and the other no: "
+                f"no metric tells them apart; correct one of them in Review"
+            )
+
+
+class Learning:
+    """Learns the metric of one concept, always from the newest labels. Any thread may ask.
+
+    Parameters
+    ----------
+    submit : callable
+        Runs a job in the background.
+    """
+
+    def __init__(self, submit: Submit) -> None:
+        self._submit = submit
+        self._changed = threading.Condition()
+        self._wanted: tuple[Pool, Labels] | None = None
+        self._is_running = False
+        self._newest: LearnedMetric | None = None
+        self._tried: tuple[object, ...] | None = None
+        self._missing: str | None = None
+        self._problem: str | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a newer metric will come without anybody's doing."""
+        return self._is_running
+
+    def want(self, pool: Pool, labels: Labels) -> None:
+        """Have a metric learned from these labels, unless that is so or there are too few."""
+        with self._changed:
+            self._missing = what_is_missing(labels)
+            if self._missing is not None or _key(pool, labels) == self._tried:
+                self._wanted = None
+                return
+            self._wanted = pool, labels
+            if not self._is_running:
+                self._is_running = True
+                self._submit(self._learn)
+
+    def newest(self, pool: Pool) -> LearnedMetric | None:
+        """The newest metric; None where there is none of this pool so far, or labels are too few again."""
+        with self._changed:
+            newest = self._newest if self._missing is None else None
+        return newest if newest is not None and newest.n_items <= len(pool) else None
+
+    def said(self) -> dict[str, Any]:
+        """For the page: from how many labels it was learned, how long ago, and what is missing or hinders."""
+        with self._changed:
+            newest = self._newest if self._missing is None else None
+            said = newest.said() if newest is not None else {"labels": None, "age": None, "seconds": None}
+            problem = None if self._missing else self._problem
+            return said | {"missing": self._missing, "problem": problem, "is_coming": self._is_running}
+
+    def wait(self, seconds: float) -> bool:
+        """Until nothing is under way, but no longer; returns whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._is_running, seconds)
+
+    def _learn(self, go_on: GoOn) -> None:
+        """Learn what is wanted, until nothing newer is."""
+        while True:
+            with self._changed:
+                wanted, self._wanted = self._wanted, None
+                if wanted is None:
+                    self._is_running = False
+                    self._changed.notify_all()
+                    return
+            learned, problem = None, None
+            try:
+                learned = learn(*wanted, parameters(), go_on)
+            except InputError as error:
+                problem = str(error)
+            except (MemoryError, OSError) as error:
+                problem = f"The metric can't be learned: {error}"
+            with self._changed:
+                self._tried, self._problem = _key(*wanted), problem
+                self._newest = learned or self._newest
+
+
+def _key(pool: Pool, labels: Labels) -> tuple[object, ...]:
+    return len(pool), labels.items.tobytes(), labels.yes.tobytes()

@@ -1,0 +1,120 @@
+"""Searches made again that the log tells of: what was looked for, by the method and metric of then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from app.similar import hashed
+from app.similar.finder import ExactScan, Finder, Found, Probe
+from app.similar.metric import LearnedMetric, learn
+from app.similar.query import Like, queries_of
+from app.similar.session import PAGE, PAGES
+from app.similar.uploads import Uploads
+from app.training import SIMILAR
+from core.errors import InputError
+from core.pool import Pool
+
+if TYPE_CHECKING:
+    from app.verify import Replay
+    from storage import ConceptRecord, LabelLog, Labels
+
+
+class _How(NamedTuple):
+    """What a search depends on beside the labels; parameters as JSON."""
+
+    items: int
+    metric: str
+    method: str
+    params: str
+    like: str
+
+
+def search_again(
+    replays: Sequence[Replay], pool: Pool, log: LabelLog, concept: ConceptRecord, project: Path
+) -> Iterator[str]:
+    """One sentence for each item that is not found where the log has it, or could not be answered.
+
+    Parameters
+    ----------
+    replays : sequence of Replay
+        Selections of the Find similar page, with the labels as they were.
+    pool : Pool
+        The newest snapshot.
+    log : LabelLog
+        Where the labels are that metrics were learned from.
+    concept : ConceptRecord
+        What the selections are about.
+    project : Path
+        The project's folder, where uploads are.
+    """
+    uploads, made = Uploads(project), _Made(log, concept)
+    for replay in replays:
+        found: dict[_How, Found | str] = {}
+        for record in replay.records:
+            own = record.parameters[SIMILAR]
+            how = _How(own["items"], _text(own["metric"]), own["method"], _text(own["params"]), own["like"])
+            if how not in found:
+                then = pool.prefix(how.items)
+                found[how] = _found(how, then, replay.standing.labels, uploads, made)
+            answer, where = found[how], f"Round {record.round}: what is like {how.like}"
+            if isinstance(answer, str):
+                yield f"{where} can't be looked for again: {answer}"
+                break
+            there = answer.ids[own["place"] : own["place"] + 1].tolist()
+            if there != [record.item]:
+                item = f"item {there[0]}" if there else "no item"
+                yield f"{where} has {item} at place {own['place']}, the log has item {record.item}"
+            if record.item in replay.exclude:
+                yield (
+                    f"{where}: item {record.item} was shown to be answered, but had an answer or was in "
+                    f"another session's view"
+                )
+
+
+class _Made:
+    """Metrics and indexes that were made again; of each kind the last one is kept."""
+
+    def __init__(self, log: LabelLog, concept: ConceptRecord) -> None:
+        self._log = log
+        self._concept = concept
+        self._metric: tuple[tuple[str, int], LearnedMetric] | None = None
+        self._finder: tuple[tuple[object, ...], Finder] | None = None
+
+    def metric(self, how: _How, then: Pool) -> LearnedMetric | None:
+        said: dict[str, Any] | None = json.loads(how.metric)
+        if said is None:
+            return None
+        key = how.metric, how.items
+        if self._metric is None or self._metric[0] != key:
+            labels = self._log.labels(self._concept.id, said["through"])
+            self._metric = key, learn(then, labels, said)
+        return self._metric[1]
+
+    def finder(self, how: _How, then: Pool, metric: LearnedMetric | None) -> Finder:
+        if how.method == "exact":
+            return ExactScan(then)
+        if json.loads(how.params) != hashed.parameters():
+            raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
+        key = how._replace(like="")
+        if self._finder is None or self._finder[0] != key:
+            hasher, codes = hashed.coded(then, metric, lambda done, of: None)  # noqa: ARG005
+            self._finder = key, hashed.built(how.method, then, hasher, codes)
+        return self._finder[1]
+
+
+def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made) -> Found | str:
+    """What the search finds now, or why it can't be made."""
+    try:
+        queries = queries_of(Like.of(how.like), then, labels, uploads)
+        metric = made.metric(how, then)
+        finder = made.finder(how, then, metric)
+        return finder.find(Probe(queries.X, queries.items, metric), PAGE * PAGES)
+    except (InputError, KeyError) as error:
+        return str(error)
+
+
+def _text(parameters: Any) -> str:
+    return json.dumps(parameters, sort_keys=True)

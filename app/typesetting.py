@@ -1,0 +1,68 @@
+"""Plain text as it is set on the card: heads, paragraphs, quotations, and what must keep its columns.
+
+Texts from mails and terminals are broken into lines of 75 letters or so, which a narrower column would break
+again. So the lines of a paragraph are joined, and broken anew by the browser, unless they are short or set in
+columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+from typing import TypedDict
+
+LONGEST_SHOWN = 20_000
+"""Letters of a text that are shown: some ten minutes' reading."""
+
+_HEAD = re.compile(r"[A-Z][A-Za-z-]*: ?\S?")
+_QUOTE = re.compile(r"(?:\s{0,3}\w{0,4}[>|]\s?)+")
+_COLUMNS = re.compile(r"\S(?: {3,}|\t)\S|^(?: {4,}|\t+)\S")
+_DRAWN = re.compile(r"[^\w\s]{6,}")
+_FULL_LINE = 50
+
+
+class Part(TypedDict):
+    """A part of a text: its kind, "head", "plain", "quote", "quote deeper" or "kept", and its letters."""
+
+    kind: str
+    text: str
+
+
+def typeset(text: str) -> list[Part]:
+    """The parts of a text, in their order; at least one, even where it is empty."""
+    shown = text[:LONGEST_SHOWN].expandtabs().rstrip()
+    cut = "" if len(text) <= LONGEST_SHOWN else "\n\n…"
+    blocks = [block for block in re.split(r"\n\s*\n", shown + cut) if block.strip()]
+    parts: list[Part] = []
+    for number, block in enumerate(blocks):
+        lines = block.rstrip().split("\n")
+        if number == 0 and len(lines) > 1 and all(_HEAD.match(line) or line[:1].isspace() for line in lines):
+            parts.append({"kind": "head", "text": "\n".join(lines)})
+        else:
+            parts += _paragraphs(lines)
+    return parts or [{"kind": "plain", "text": ""}]
+
+
+def _paragraphs(lines: list[str]) -> Iterator[Part]:
+    """The runs of lines of one depth of quotation, without their marks; lines of nothing else part them."""
+    marked = [(_QUOTE.match(line), line) for line in lines]
+    bare = [
+        (len(re.findall("[>|]", mark[0])), line[mark.end() :]) if mark else (0, line) for mark, line in marked
+    ]
+    for (depth, has_letters), run in groupby(bare, lambda pair: (pair[0], bool(pair[1].strip()))):
+        own = [line for _, line in run]
+        if not has_letters:
+            continue
+        if any(_COLUMNS.search(line) or _DRAWN.search(line) for line in own):
+            yield {"kind": "kept", "text": "\n".join(own)}
+        else:
+            yield {"kind": ("plain", "quote", "quote deeper")[min(depth, 2)], "text": _joined(own)}
+
+
+def _joined(lines: list[str]) -> str:
+    """A full line goes on in the next; a short one ends where it ends."""
+    whole = lines[0].strip()
+    for before, line in pairwise(lines):
+        whole += (" " if len(before) >= _FULL_LINE else "\n") + line.strip()
+    return whole

@@ -1,0 +1,276 @@
+"""A race: query strategies that learn one class from the same first labels, each by its own choices.
+
+The paper's experiment (Section 5.1) as an engine that goes round by round. Every strategy has a *lane*: the
+labels that it chose itself and the SVM that they gave. In each round every lane selects one item for its
+hyperplane, the simulated annotator answers, and the lane's SVM is trained anew.
+
+Lanes take turns within a round, on one thread, so that their times are taken under the same conditions; who
+comes first changes from round to round. Everything but the times is a function of the pool, the strategies
+and the `Course`, and a lane's part of it does not depend on which others take part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter, process_time
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from core.errors import InputError
+from core.experiment.auroc import HeldOutScorer
+from core.experiment.drawing import ItemsByClass
+from core.experiment.oracle import Oracle
+from core.geometry import Hyperplane
+from core.learner import Labels, is_positive, learn
+from core.pool import Pool
+from core.selection import QueryStrategy
+from core.svm import ClassWeight
+
+
+@dataclass(frozen=True)
+class Course:
+    """What is raced for, and how.
+
+    Parameters
+    ----------
+    positive : int
+        The class that is a yes.
+    run : int
+        Which repetition; each draws first labels of its own.
+    n_first : int
+        First labels a class, all right; the paper has 5. See `ItemsByClass.per_class`.
+    C, class_weight
+        See `core.svm.train`.
+    noise : float
+        The probability, 0 … 1, of a wrong answer; the same item has the same answer in every lane.
+    seed : int
+        Draws first labels, noise, and whatever is random about selections; not negative.
+    most_seconds : float or None
+        A lane whose selection takes longer than this, on the clock and of the processor, is out; None for no
+        limit. What it selected counts. The clock alone would tell of the machine's other work, too.
+    """
+
+    positive: int
+    run: int = 0
+    n_first: int = 5
+    C: float = 1.0
+    class_weight: ClassWeight = None
+    noise: float = 0.0
+    seed: int = 0
+    most_seconds: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """One lane's part in a round.
+
+    Parameters
+    ----------
+    strategy : str
+        The lane's name.
+    round : int
+        Counts from 1.
+    n_labels : int
+        With this round's.
+    item : int
+        What was selected.
+    answer : bool
+        What the annotator said about it.
+    margin : float
+        |wᵀx + b| of the item when it was selected.
+    scored : int
+        How many items were scored for it.
+    select_seconds, select_cpu_seconds : float
+        What selecting took: wall-clock, and processor time of all threads.
+    train_seconds, train_cpu_seconds : float
+        What training on all labels afterwards took.
+    auroc : float or None
+        Of the new hyperplane on the held-out items; None where these are not of both kinds.
+    hyperplane : Hyperplane
+        What the labels teach now.
+    """
+
+    strategy: str
+    round: int
+    n_labels: int
+    item: int
+    answer: bool
+    margin: float
+    scored: int
+    select_seconds: float
+    select_cpu_seconds: float
+    train_seconds: float
+    train_cpu_seconds: float
+    auroc: float | None
+    hyperplane: Hyperplane
+
+
+class Lane:
+    """One strategy in a race.
+
+    Attributes
+    ----------
+    name : str
+    strategy : QueryStrategy
+    labels : Labels
+        The first ones and those that it chose, in order.
+    hyperplane : Hyperplane
+        What they teach.
+    failure : str or None
+        Why it is out of the race, in one sentence; None while it goes on.
+    """
+
+    def __init__(self, name: str, strategy: QueryStrategy, labels: Labels, hyperplane: Hyperplane) -> None:
+        self.name = name
+        self.strategy = strategy
+        self.labels = labels
+        self.hyperplane = hyperplane
+        self.failure: str | None = None
+
+
+class Race:
+    """Strategies that learn the same class side by side.
+
+    Parameters
+    ----------
+    pool : Pool
+        The class of every item must be known.
+    strategies : mapping of str to QueryStrategy
+        The lanes by name, in their order; each fitted to the pool. They are shared, never changed.
+    course : Course
+    items : ItemsByClass or None
+        ``ItemsByClass(pool, course.n_first)``, where there is one already.
+
+    Attributes
+    ----------
+    lanes : list of Lane
+    round : int
+        How many rounds were run.
+    first : Labels
+        What all lanes began with.
+    first_hyperplane : Hyperplane
+    first_auroc : float or None
+        What the first labels teach, which is round 0 of every lane.
+
+    Raises
+    ------
+    InputError
+        If an item's class is unknown, a class has fewer items than its first labels, or the course makes no
+        sense.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        strategies: Mapping[str, QueryStrategy],
+        course: Course,
+        *,
+        items: ItemsByClass | None = None,
+    ) -> None:
+        if not 0 <= course.positive < len(pool.classes):
+            raise InputError(f"positive must be from 0 to {len(pool.classes) - 1}, got {course.positive}")
+        if course.n_first < 1 or course.seed < 0 or course.run < 0:
+            raise InputError(
+                f"n_first must be at least 1 and seed and run at least 0, "
+                f"got {course.n_first}, {course.seed} and {course.run}"
+            )
+        items = items or ItemsByClass(pool, course.n_first)
+        if len(items) < len(pool):
+            raise InputError(
+                f"the class of {len(pool) - len(items)} items of the pool {pool.path} is unknown: "
+                f"the simulated annotator can't answer for them"
+            )
+        if course.positive not in items.classes:
+            raise InputError(
+                f"{pool.classes[course.positive]} has fewer than {course.n_first} items "
+                f"in the pool {pool.path}"
+            )
+        self._pool = pool
+        self._rng = np.random.default_rng([course.seed, course.positive, course.run])
+        self._oracle = Oracle(pool.truth, course.positive, noise=course.noise, seed=course.seed)
+        self._auroc = HeldOutScorer(pool.held_out, course.positive)
+        self._blas = ThreadpoolController()
+        self.course = course
+        self.round = 0
+        self.first = self._first_labels(items)
+        with self._blas.limit(limits=1, user_api="blas"):
+            self.first_hyperplane = self._learn(self.first)
+            self.first_auroc = self._auroc([self.first_hyperplane])[0]
+        self.lanes = [
+            Lane(name, strategy, self.first, self.first_hyperplane) for name, strategy in strategies.items()
+        ]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no lane can go on."""
+        return all(lane.failure for lane in self.lanes)
+
+    def step(self) -> list[Turn]:
+        """Run one round: a turn of each lane that can go on, in the order of the lanes.
+
+        Takes about as long as the selections and trainings that it reports, on one thread of BLAS. Nothing is
+        raised for a lane that fails; its `failure` says why.
+        """
+        self.round += 1
+        seed = int(self._rng.integers(2**63))
+        going = [lane for lane in self.lanes if lane.failure is None]
+        first = self.round % max(len(going), 1)
+        with self._blas.limit(limits=1, user_api="blas"):
+            turns = {lane.name: self._turn(lane, seed) for lane in going[first:] + going[:first]}
+            done = [turn for lane in going if (turn := turns[lane.name])]
+            values = self._auroc([turn.hyperplane for turn in done])
+        return [replace(turn, auroc=value) for turn, value in zip(done, values, strict=True)]
+
+    def _turn(self, lane: Lane, seed: int) -> Turn | None:
+        """One selection, the answer and the training; None where the lane fails."""
+        try:
+            cpu, start = process_time(), perf_counter()
+            selection = lane.strategy.select(lane.hyperplane, exclude=np.sort(lane.labels.ids), seed=seed)
+            select_seconds, select_cpu = perf_counter() - start, process_time() - cpu
+            item = int(selection.ids[0])
+            labels = lane.labels + Labels.of(self._pool, [item], self._oracle(item))
+            cpu, start = process_time(), perf_counter()
+            hyperplane = self._learn(labels)
+            train_seconds, train_cpu = perf_counter() - start, process_time() - cpu
+        except Exception as error:  # noqa: BLE001 - somebody else's strategy may fail in any way
+            lane.failure = _in_words(error)
+            return None
+        took, most = min(select_seconds, select_cpu), self.course.most_seconds
+        if most is not None and took > most:
+            lane.failure = f"one selection took {took:.1f} s, and {most:g} s is the limit"
+        lane.labels, lane.hyperplane = labels, hyperplane
+        return Turn(
+            strategy=lane.name,
+            round=self.round,
+            n_labels=len(labels),
+            item=item,
+            answer=bool(labels.y[-1]),
+            margin=float(selection.margins[0]),
+            scored=selection.scored,
+            select_seconds=select_seconds,
+            select_cpu_seconds=select_cpu,
+            train_seconds=train_seconds,
+            train_cpu_seconds=train_cpu,
+            auroc=None,
+            hyperplane=hyperplane,
+        )
+
+    def _first_labels(self, items: ItemsByClass) -> Labels:
+        ids = np.sort(items.per_class(self._rng, self.course.positive, self.course.n_first))
+        return Labels.of(self._pool, ids, is_positive(self._pool.truth(ids), self.course.positive))
+
+    def _learn(self, labels: Labels) -> Hyperplane:
+        hyperplane = learn(labels, C=self.course.C, class_weight=self.course.class_weight).hyperplane
+        assert hyperplane is not None
+        return hyperplane
+
+
+def _in_words(error: Exception) -> str:
+    """Why a lane is out, in one sentence."""
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "it ran out of memory"
+    return f"{type(error).__name__}: {error}"

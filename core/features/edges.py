@@ -1,0 +1,90 @@
+"""Edge histograms: which kinds of edge an image has where, in 150 numbers [1]_ [2]_.
+
+The image is cut into 4×4 parts, each part into blocks, and each block is taken for an edge of one of five
+kinds: the strongest of five filters on its four quarters a b / c d, if that is at least 11 of 255.
+
+    vertical |a − b + c − d|, horizontal |a + b − c − d|, diagonal √2·|a − d| and √2·|b − c|,
+    without direction 2·|a − b − c + d|
+
+The share of each kind among the blocks of a part are the 80 numbers of MPEG-7's descriptor. Averages of them
+over larger parts follow: 5 over the whole image, and 65 over its 4 columns, its 4 rows, and 5 squares of 2×2
+parts, the corners and the middle [2]_. These 150 are the descriptor of the MIRFLICKR images [3]_, on which
+kernelized LSH was tried. MPEG-7's rule for the size of blocks gives 2×2 pixels here, 16 to a part; its
+rounding to three bits is left out.
+
+The numbers are shares, never negative: made for the χ² and the intersection kernel (`core.mercer`).
+
+References
+----------
+.. [1] C. S. Won, D. K. Park, S.-J. Park: Efficient Use of MPEG-7 Edge Histogram Descriptor, ETRI Journal 24
+   (2002).
+.. [2] D. K. Park, Y. S. Jeon, C. S. Won: Efficient Use of Local Edge Histogram Descriptor, ACM Multimedia
+   Workshops 2000.
+.. [3] M. Huiskes, B. Thomee, M. Lew: New Trends and Ideas in Visual Concept Detection, MIR 2010.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.features.grey import checked_grey
+
+KINDS = 5
+PARTS = 4
+SQUARES = ((0, 0), (0, 2), (2, 0), (2, 2), (1, 1))
+"""Row and column of the first part of each square of 2×2 parts."""
+
+_WEAKEST = 11 / 255
+_BLOCKS = 4  # a side of a part, of 2×2 pixels each
+
+
+class EdgeHistogram:
+    """Edge histograms of 32×32 grey images.
+
+    Attributes
+    ----------
+    n_features : int
+        150: 5·(4·row + column) + kind, kinds in the order above; then 5 for each larger part.
+    """
+
+    n_features = KINDS * (PARTS**2 + 1 + 2 * PARTS + len(SQUARES))
+
+    def transform(self, grey: ArrayLike) -> NDArray[np.float32]:
+        """Features of shape (n_images, 150), each row of unit norm.
+
+        An image without edges gets the vector that prefers none: all features are equal.
+
+        Parameters
+        ----------
+        grey : array of shape (n_images, 32, 32)
+            Intensities from 0 to 1.
+
+        Raises
+        ------
+        InputError
+            If the shape is another, or an intensity is outside 0 … 1 or not a number.
+        """
+        local = _local_histograms(checked_grey(grey))
+        squares = [local[:, r : r + 2, c : c + 2].mean(axis=(1, 2)) for r, c in SQUARES]
+        parts = local.reshape(len(local), PARTS**2, KINDS)
+        larger = [parts.mean(axis=1, keepdims=True), local.mean(axis=1), local.mean(axis=2)]
+        whole = np.concatenate([parts, *larger, np.stack(squares, axis=1)], axis=1)
+        shares = whole.reshape(len(local), self.n_features)
+        shares[~shares.any(axis=1)] = 1
+        features: NDArray[np.float32] = shares / np.linalg.norm(shares, axis=1, keepdims=True)
+        return features
+
+
+def _local_histograms(grey: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The share of each kind of edge in each part, of shape (n_images, 4, 4, 5)."""
+    a, b, c, d = grey[:, ::2, ::2], grey[:, ::2, 1::2], grey[:, 1::2, ::2], grey[:, 1::2, 1::2]
+    root = np.float32(np.sqrt(2))
+    strengths = np.stack(
+        [a - b + c - d, a + b - c - d, root * (a - d), root * (b - c), 2 * (a - b - c + d)], axis=-1
+    )
+    np.abs(strengths, out=strengths)
+    is_kind = strengths.argmax(axis=-1)[..., None] == np.arange(KINDS)
+    is_kind &= strengths.max(axis=-1, keepdims=True) >= _WEAKEST
+    parts = is_kind.reshape(len(grey), PARTS, _BLOCKS, PARTS, _BLOCKS, KINDS)
+    return np.asarray(parts.mean(axis=(2, 4), dtype=np.float32))

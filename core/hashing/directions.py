@@ -1,0 +1,77 @@
+"""The principal directions of sparse rows, found without making them dense.
+
+Centred rows X − 1μᵀ have no zeros. But they can be multiplied by a vector as (X − 1μᵀ)v = Xv − 1(μᵀv), which
+is all that Lanczos' method (ARPACK) asks for to find the first singular vectors. Where there are few rows,
+these come from the n × n Gram matrix of the centred rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, svds
+
+_FEW_ROWS = 1_000
+
+Floats64 = NDArray[np.float64]
+
+
+def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> tuple[Floats64, Floats64]:
+    """Directions of the greatest mean square of uᵀ(x − μ), and this mean square.
+
+    Parameters
+    ----------
+    X : csr_array
+        Of shape (n, n_features).
+    centre : array of shape (n_features,)
+        μ.
+    n_directions : int
+        Less than n_features.
+
+    Returns
+    -------
+    energies : array of shape (n_directions,), ascending
+    directions : array of shape (n_features, n_directions), float64
+        Orthonormal columns; of no energy, where the rows span fewer directions.
+    """
+    n, n_features = X.shape
+    wide = X.astype(np.float64)
+    if n <= max(_FEW_ROWS, 2 * n_directions):
+        return _of_few(wide, centre, n_directions)
+    centred = LinearOperator(
+        (n, n_features),
+        matvec=lambda v: wide @ v.ravel() - centre @ v.ravel(),
+        rmatvec=lambda v: wide.T @ v.ravel() - centre * v.sum(),
+        dtype=np.float64,
+    )
+    start = np.random.default_rng(0).standard_normal(min(n, n_features))
+    _, values, vectors = svds(centred, k=n_directions, v0=start, return_singular_vectors="vh")
+    order = np.argsort(values, kind="stable")
+    return values[order] ** 2 / n, np.ascontiguousarray(vectors[order].T)
+
+
+def _of_few(X: csr_array, centre: Floats64, n_directions: int) -> tuple[Floats64, Floats64]:
+    n = X.shape[0]
+    products = X @ centre
+    gram = (X @ X.T).toarray() - products[:, None] - products[None, :] + centre @ centre
+    values, vectors = np.linalg.eigh(gram / n)
+    values, vectors = values[-n_directions:], vectors[:, -n_directions:]
+    kept = values > 1e-12 * max(float(values[-1]), 0.0) if len(values) else np.zeros(0, dtype=np.bool_)
+    values, vectors = values[kept], vectors[:, kept]
+    found = (X.T @ vectors - np.outer(centre, vectors.sum(axis=0))) / np.sqrt(n * values)
+    missing = n_directions - len(values)
+    if missing:
+        found = np.hstack([_others(found, missing), found])
+        values = np.concatenate([np.zeros(missing), values])
+    return values, found
+
+
+def _others(found: Floats64, n: int) -> Floats64:
+    """N directions orthogonal to those `found` and to each other."""
+    rng = np.random.default_rng(0)
+    drawn = rng.standard_normal((len(found), n))
+    for _ in range(2):
+        drawn -= found @ (found.T @ drawn)
+        drawn = np.linalg.qr(drawn)[0]
+    return drawn

@@ -1,0 +1,109 @@
+"""Random hyperplanes: the bit sign(rᵀx), r Gaussian, is as often the same as the angle is small.
+
+Two vectors at the angle θ are on two sides of a random hyperplane with probability θ/π, so that
+
+    Pr[h(x) = h(y)] = 1 − θ(x, y)/π                                                (Charikar 2002 [1]_),
+
+and the share of bits in which two codes differ estimates their angle.
+
+**Centred.** Images of one kind lie in a narrow cone about their mean μ, all at small angles from each other:
+uncentred bits are nearly all the same for all of them. Seen from the mean, sign(rᵀ(x − μ)) = sign(rᵀx − rᵀμ),
+the angles are large, and since ‖x − y‖ doesn't depend on where the origin is, neighbours of unit rows stay
+neighbours, as far as rows are about equally far from the mean. Only rᵀμ is needed: sparse rows stay sparse.
+
+References
+----------
+.. [1] M. Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.hashing.collision import Probabilities
+from core.hashing.projection import Vectors, combined, drawn
+from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from core.rows import Rows, is_sparse, products
+
+
+class RandomHyperplaneLSH(SimilarityHasher):
+    """Bits sign(rᵀ(x − μ)), which agree with probability 1 − θ/π.
+
+    Parameters
+    ----------
+    centred : bool
+        Whether μ is the mean of the rows it is fitted to, and angles are seen from there; or zero.
+
+    Others are those of `SimilarityHasher`.
+    """
+
+    name = "lsh"
+    estimates = "angle"
+
+    centre_: Floats64
+    vectors_: Vectors
+    offsets_: Floats32
+    _fitted = ("centre_", "vectors_", "offsets_")
+
+    def __init__(self, *, centred: bool = True, n_functions: int = 256, random_state: int = 0) -> None:
+        super().__init__(n_functions=n_functions, random_state=random_state)
+        self.centred = centred
+
+    def between(self, Q: Rows, X: Rows) -> Floats64:
+        """Angles in radians, seen from the centre."""
+        return angles(self._rows(Q), self._rows(X), self.centre_)
+
+    def collision_probability(self, values: ArrayLike) -> Probabilities:
+        """1 − θ/π."""
+        return same_side(values)
+
+    def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
+        n_features = X.shape[1]
+        mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+        self.centre_ = mean if self.centred else np.zeros(n_features)
+        self.vectors_ = drawn(rng, (n_features, self.n_functions), as_bytes=is_sparse(X))
+        self.offsets_ = combined(self.centre_, self.vectors_).astype(np.float32)
+
+    def _values(self, X: Rows) -> Floats32:
+        return projected(X, self.vectors_) - self.offsets_
+
+
+def same_side(theta: ArrayLike) -> Probabilities:
+    """That two vectors at the angle theta lie on one side of a random hyperplane: 1 − θ/π."""
+    return np.asarray(1 - np.asarray(theta, dtype=np.float64) / np.pi)
+
+
+def projected(X: Rows, vectors: Vectors) -> Floats32:
+    """X times the vectors, of shape (n_samples, n_functions); of one row without waking BLAS's threads."""
+    if is_sparse(X):
+        return products(X, vectors)
+    wide = vectors if vectors.dtype == np.float32 else vectors.astype(np.float32)
+    if len(X) == 1:
+        return combined(np.ascontiguousarray(X[0]), wide)[None]
+    return np.asarray(X @ wide, dtype=np.float32)
+
+
+def angles(Q: Rows, X: Rows, centre: Floats64) -> Floats64:
+    """The angle between each q − μ and x − μ in radians, of shape (n_queries, n_points), in float64.
+
+    A row that is the centre has no direction, and is at a right angle to everything.
+    """
+    Q, X = Q.astype(np.float64), X.astype(np.float64)
+    to_q, to_x = Q @ centre, X @ centre
+    inner = Q @ X.T
+    inner = inner.toarray() if is_sparse(inner) else inner
+    inner = inner - to_q[:, None] - to_x[None, :] + centre @ centre
+    return angles_of(inner, _squares(Q, to_q, centre), _squares(X, to_x, centre))
+
+
+def angles_of(inner: Floats64, q_squares: Floats64, x_squares: Floats64) -> Floats64:
+    """Angles from inner products, of shape (n_queries, n_points), and both sides' squared norms."""
+    norms = np.sqrt(np.maximum(np.outer(q_squares, x_squares), 0.0))
+    cosines = np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0)
+    return np.asarray(np.arccos(np.clip(cosines, -1.0, 1.0)))
+
+
+def _squares(X: Rows, to_centre: Floats64, centre: Floats64) -> Floats64:
+    own = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
+    return np.asarray(own).ravel() - 2 * to_centre + centre @ centre

@@ -1,0 +1,116 @@
+"""Random hyperplanes under a learned metric: the metric is carried by the hash functions.
+
+With A = GᵀG, the bit sign(rᵀGx) is that of `core.hashing.lsh` for Gx [1]_:
+
+    Pr[h(x) = h(y)] = 1 − θ_A(x, y)/π,   cos θ_A = xᵀAy / (‖Gx‖‖Gy‖)                                   (6, 7)
+
+so that codes are compared and searched as ever. For an explicit metric rᵀG is formed. For an implicit one,
+of rows with very many features, G would be dense and is never formed: with the c constrained rows x_i,
+
+    rᵀGx = rᵀx + Σ γ_i x_iᵀx = (r + Σ γ_i x_i)ᵀx                                                  (8)
+
+of which the vector in parentheses is formed, once: a sparse row then takes as long as its non-zeros. Of
+sparse rows r itself is rounded to bytes (`core.hashing.projection`); the signs don't depend on its unit.
+
+**Centred** as plain LSH is, and for the same reason: distances under A don't depend on the origin.
+
+References
+----------
+.. [1] B. Kulis, P. Jain, K. Grauman, "Fast similarity search for learned metrics", PAMI 2009.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError
+from core.hashing.base import Arrays
+from core.hashing.collision import Probabilities
+from core.hashing.lsh import angles_of, projected, same_side
+from core.hashing.projection import combined, drawn
+from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from core.metric import Metric, metric_from_arrays
+from core.rows import Rows, is_sparse
+
+
+class MetricLSH(SimilarityHasher):
+    """Bits sign(rᵀG(x − μ)), which agree with probability 1 − θ_A/π.
+
+    Parameters
+    ----------
+    metric : Metric or None
+        The learned one; None only where a saved family is restored, which brings its own.
+    centred : bool
+        Whether μ is the mean of the rows it is fitted to, and angles are seen from there; or zero.
+
+    Others are those of `SimilarityHasher`.
+    """
+
+    name = "metric-lsh"
+    estimates = "angle"
+
+    centre_: Floats64
+    vectors_: Floats32
+    offsets_: Floats32
+    _fitted = ("centre_", "vectors_", "offsets_")
+
+    def __init__(
+        self,
+        *,
+        metric: Metric | None = None,
+        centred: bool = True,
+        n_functions: int = 256,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(n_functions=n_functions, random_state=random_state)
+        self.metric = metric
+        self.centred = centred
+
+    def between(self, Q: Rows, X: Rows) -> Floats64:
+        """Angles under the metric in radians, seen from the centre."""
+        Q, X, metric, centre = self._rows(Q), self._rows(X), self._metric(), self.centre_[None]
+        to_q, to_x = metric.inner(Q, centre)[:, 0], metric.inner(X, centre)[:, 0]
+        own = metric.squared_norms(centre)[0]
+        inner = metric.inner(Q, X) - to_q[:, None] - to_x[None, :] + own
+        q_squares = metric.squared_norms(Q) - 2 * to_q + own
+        return angles_of(inner, q_squares, metric.squared_norms(X) - 2 * to_x + own)
+
+    def collision_probability(self, values: ArrayLike) -> Probabilities:
+        """1 − θ_A/π."""
+        return same_side(values)
+
+    def params(self) -> dict[str, Any]:
+        """See `SimilarityHasher.params`; the metric is among the arrays."""
+        return {name: value for name, value in super().params().items() if name != "metric"}
+
+    def arrays(self) -> Arrays:
+        """See `SimilarityHasher.arrays`."""
+        metric = {f"metric-{name}": array for name, array in self._metric().arrays().items()}
+        return super().arrays() | metric
+
+    def restored(self, arrays: Arrays) -> Self:
+        """See `SimilarityHasher.restored`."""
+        named = {name.removeprefix("metric-"): a for name, a in arrays.items() if name.startswith("metric-")}
+        self.metric = metric_from_arrays(named)
+        return super().restored(arrays)
+
+    def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
+        n_features, metric = X.shape[1], self._metric()
+        if metric.n_features != n_features:
+            raise InputError(f"the metric is of {metric.n_features} features, got rows of {n_features}")
+        mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+        self.centre_ = mean if self.centred else np.zeros(n_features)
+        R = drawn(rng, (n_features, self.n_functions), as_bytes=is_sparse(X))
+        self.vectors_ = metric.carried(R)
+        self.offsets_ = combined(self.centre_, self.vectors_).astype(np.float32)
+
+    def _values(self, X: Rows) -> Floats32:
+        return projected(X, self.vectors_) - self.offsets_
+
+    def _metric(self) -> Metric:
+        if self.metric is None:
+            raise InputError(f"{self.name} hashes under a metric: metric must be given, got None")
+        return self.metric

@@ -1,0 +1,117 @@
+"""How the features of a part of a pool lie on the disk: as one dense array, or as the three of sparse rows.
+
+Both are mapped into memory. What a damaged file could do harm by, where a row begins and which column a value
+is of, is checked when a part is opened; that takes one pass over the columns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.durable import Stamp, write_array
+from core.errors import InputError
+from core.manifest import CURE, FEATURES, Manifest, Part
+from core.rows import sparse_rows
+
+STARTS, COLUMNS, VALUES = "starts.npy", "columns.npy", "values.npy"
+
+
+class Layout(ABC):
+    """Files of features.
+
+    Attributes
+    ----------
+    files : tuple of str
+        Their names.
+    """
+
+    files: tuple[str, ...]
+
+    @abstractmethod
+    def write(self, folder: Path, X: Any) -> dict[str, Stamp]:
+        """Write the files of a new part, and have them on the disk."""
+
+    @abstractmethod
+    def load(self, pool: Path, part: Part, manifest: Manifest) -> Any:
+        """The part's features, mapped and read-only, of shape (part.rows, n_features).
+
+        Raises
+        ------
+        InputError
+            If they cannot be read, or are no such features.
+        """
+
+
+class Dense(Layout):
+    """An array of float32 or float16."""
+
+    files = (FEATURES,)
+
+    def write(self, folder: Path, X: Any) -> dict[str, Stamp]:
+        """See `Layout.write`."""
+        return {FEATURES: write_array(folder / FEATURES, X)}
+
+    def load(self, pool: Path, part: Part, manifest: Manifest) -> Any:
+        """See `Layout.load`."""
+        shape = (part.rows, manifest.n_features)
+        return array(pool, part, FEATURES, shape, np.dtype(manifest.dtype), mapped=True)
+
+
+class Sparse(Layout):
+    """A `csr_array` of float32: where each row's values start (one more says where the last end, int64),
+    and their columns (int32) and values.
+    """
+
+    files = (STARTS, COLUMNS, VALUES)
+
+    def write(self, folder: Path, X: Any) -> dict[str, Stamp]:
+        """See `Layout.write`."""
+        return {
+            STARTS: write_array(folder / STARTS, X.indptr.astype(np.int64)),
+            COLUMNS: write_array(folder / COLUMNS, X.indices.astype(np.int32, copy=False)),
+            VALUES: write_array(folder / VALUES, X.data.astype(np.float32, copy=False)),
+        }
+
+    def load(self, pool: Path, part: Part, manifest: Manifest) -> Any:
+        """See `Layout.load`."""
+        starts = array(pool, part, STARTS, (part.rows + 1,), np.dtype(np.int64))
+        if starts[0] or (np.diff(starts) < 0).any():
+            raise InputError(f"{pool / part.folder / STARTS} is damaged: its numbers do not ascend; {CURE}")
+        n = (int(starts[-1]),)
+        columns = array(pool, part, COLUMNS, n, np.dtype(np.int32), mapped=True)
+        values = array(pool, part, VALUES, n, np.dtype(np.float32), mapped=True)
+        if len(columns) and not 0 <= columns.min() <= columns.max() < manifest.n_features:
+            raise InputError(
+                f"{pool / part.folder / COLUMNS} is damaged: it names columns beyond the "
+                f"{manifest.n_features} features; {CURE}"
+            )
+        return sparse_rows(values, columns, starts, manifest.n_features)
+
+
+LAYOUTS: dict[str, Layout] = {"dense": Dense(), "sparse": Sparse()}
+
+
+def array(
+    pool: Path, part: Part, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], mapped: bool = False
+) -> NDArray[Any]:
+    """The array at the end of a .npy file; its shape is known, so a damaged header can do no harm."""
+    path = pool / part.folder / name
+    length = dtype.itemsize
+    for n in shape:
+        length *= n
+    offset = part.files[name].bytes - length
+    if offset < 0:
+        raise InputError(f"{path} is damaged: too short for {shape[0]} rows; {CURE}")
+    if not length:
+        return np.empty(shape, dtype=dtype)
+    try:
+        if mapped:
+            return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape))
+        return np.fromfile(path, dtype=dtype, offset=offset).reshape(shape)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error

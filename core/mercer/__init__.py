@@ -1,0 +1,23 @@
+"""Kernels in the sense of Mercer: how alike two items are, as an inner product in some space."""
+
+from core.mercer.kernel import (
+    ChiSquared,
+    Cosine,
+    Intersection,
+    Kernel,
+    Learned,
+    Transformed,
+    kernel_from,
+    rbf,
+)
+
+__all__ = [
+    "ChiSquared",
+    "Cosine",
+    "Intersection",
+    "Kernel",
+    "Learned",
+    "Transformed",
+    "kernel_from",
+    "rbf",
+]

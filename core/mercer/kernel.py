@@ -1,0 +1,337 @@
+"""Kernels in the sense of Mercer: similarities κ(x, y) that are inner products in some space.
+
+(The compiled loops elsewhere are called kernels too; nothing here is meant by those.)
+
+All of them are normalised: κ(x, x) = 1. What is compared are not the rows themselves but what a kernel has
+`prepared` from them, once, so that this holds without a division by √(κ(x, x)·κ(y, y)) for each pair:
+
+===============  ==========================  =================================  ===========================
+name             prepared rows               κ(x, y)                            1 − κ is half
+===============  ==========================  =================================  ===========================
+`Cosine`         unit Euclidean norm         xᵀy                                ‖x − y‖²
+`ChiSquared`     histograms: they add to 1   Σ 2·x_f·y_f/(x_f + y_f)  (eq. 20)  Σ (x_f − y_f)²/(x_f + y_f)
+`Intersection`   histograms                  Σ min(x_f, y_f)  (eq. 21)          Σ |x_f − y_f|
+`Learned`        Gx with GᵀG = A, as cosine  xᵀAy / √(xᵀAx · yᵀAy)              (x − y)ᵀA(x − y) of these
+===============  ==========================  =================================  ===========================
+
+**The monotone transformation** `Transformed`, exp(s·(κ − 1)) (eq. 19), leaves every ranking as it is, and
+makes the eigenvalues of κ decay more slowly. By the last column it is exp(−s/2 · distance): the Gaussian RBF
+kernel of bandwidth γ on unit rows is the cosine transformed with s = 2γ, the exponential χ² kernel
+exp(−γ·χ²) the additive one, and the Laplacian kernel the intersection.
+
+χ² and intersection are kernels of histograms, so features must not be negative: GIST and edge histograms as a
+pool holds them are fine, centred or projected ones are not.
+
+References
+----------
+.. [1] K. Jiang, Q. Que, B. Kulis: Revisiting Kernelized Locality-Sensitive Hashing for Improved Large-Scale
+   Image Retrieval, CVPR 2015.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.mercer import sums
+from core.rows import Rows, is_sparse
+
+Matrix = NDArray[np.float32]
+Arrays = dict[str, NDArray[Any]]
+
+
+class Kernel(ABC):
+    """A normalised kernel on the rows of dense matrices; immutable."""
+
+    @property
+    @abstractmethod
+    def word(self) -> str:
+        """The word that names it, for `kernel_from` and for people."""
+
+    @abstractmethod
+    def prepared(self, X: Rows) -> Matrix:
+        """What the rows of X, of shape (n_samples, n_features), are compared by: C-contiguous, float32.
+
+        Raises
+        ------
+        InputError
+            If the kernel does not apply to a row; the message says which, and why.
+        """
+
+    @abstractmethod
+    def values(self, A: Matrix, B: Matrix) -> Matrix:
+        """κ of each of n prepared rows and each of m, of shape (n, m); the caller keeps n · m small."""
+
+    @property
+    def flat(self) -> Kernel:
+        """What the kernel is a transformation of; itself, if of nothing."""
+        return self
+
+    def of_flat(self, values: Matrix) -> Matrix:
+        """The kernel's own values from those of `flat`."""
+        return values
+
+    def matrix(self, X: Rows, Y: Rows) -> Matrix:
+        """κ of each row of X and each of Y, of shape (n_samples_X, n_samples_Y); errors as `prepared`."""
+        return self.values(self.prepared(X), self.prepared(Y))
+
+    def arrays(self) -> Arrays:
+        """What `word` leaves out, by name."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Cosine(Kernel):
+    """The cosine of the angle between two rows."""
+
+    word: ClassVar[str] = "cosine"
+
+    def prepared(self, X: Rows) -> Matrix:
+        """Rows of unit Euclidean norm; see `Kernel.prepared`."""
+        return _scaled(_finite(X, self.word), 2, self.word)
+
+    def values(self, A: Matrix, B: Matrix) -> Matrix:
+        """See `Kernel.values`."""
+        return np.asarray(A @ B.T)
+
+
+@dataclass(frozen=True)
+class ChiSquared(Kernel):
+    """The additive χ² kernel of two histograms."""
+
+    word: ClassVar[str] = "chi2"
+
+    def prepared(self, X: Rows) -> Matrix:
+        """Rows that add to 1; see `Kernel.prepared`."""
+        return _histograms(X, self.word)
+
+    def values(self, A: Matrix, B: Matrix) -> Matrix:
+        """See `Kernel.values`."""
+        out = np.empty((len(A), len(B)), dtype=np.float32)
+        sums.chi_squared(A, B, out)
+        return out
+
+
+@dataclass(frozen=True)
+class Intersection(Kernel):
+    """What two histograms have in common."""
+
+    word: ClassVar[str] = "intersection"
+
+    def prepared(self, X: Rows) -> Matrix:
+        """Rows that add to 1; see `Kernel.prepared`."""
+        return _histograms(X, self.word)
+
+    def values(self, A: Matrix, B: Matrix) -> Matrix:
+        """See `Kernel.values`."""
+        out = np.empty((len(A), len(B)), dtype=np.float32)
+        sums.intersection(A, B, out)
+        return out
+
+
+@dataclass(frozen=True)
+class Transformed(Kernel):
+    """exp(s·(κ − 1)): the same ranking, and eigenvalues that decay more slowly.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        κ.
+    scale : float
+        s, positive.
+    """
+
+    kernel: Kernel
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale < np.inf:
+            raise InputError(f"the scale of a transformed kernel must be positive, got {self.scale}")
+
+    @property
+    def word(self) -> str:
+        """Such as "chi2:scale=5"."""
+        separator = "," if ":" in self.kernel.word else ":"
+        return f"{self.kernel.word}{separator}scale={self.scale:g}"
+
+    @property
+    def flat(self) -> Kernel:
+        """The kernel itself."""
+        return self.kernel.flat
+
+    def of_flat(self, values: Matrix) -> Matrix:
+        """See `Kernel.of_flat`."""
+        inner = self.kernel.of_flat(values)
+        return np.asarray(np.exp(np.float32(self.scale) * (inner - np.float32(1))))
+
+    def prepared(self, X: Rows) -> Matrix:
+        """As the kernel itself; see `Kernel.prepared`."""
+        return self.kernel.prepared(X)
+
+    def values(self, A: Matrix, B: Matrix) -> Matrix:
+        """See `Kernel.values`."""
+        return self.of_flat(self.flat.values(A, B))
+
+    def arrays(self) -> Arrays:
+        """Those of the kernel itself."""
+        return self.kernel.arrays()
+
+
+class Learned(Kernel):
+    """The cosine under a learned Mahalanobis metric A.
+
+    Parameters
+    ----------
+    A : array of shape (n_features, n_features)
+        Symmetric and positive semidefinite, as `core.metric.ExplicitMetric.A` is.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+
+    word = "learned"
+
+    def __init__(self, A: NDArray[np.floating[Any]]) -> None:
+        metric = np.asarray(A, dtype=np.float64)
+        if metric.ndim != 2 or metric.shape[0] != metric.shape[1] or not np.isfinite(metric).all():
+            raise InputError(f"a metric must be a square matrix of finite numbers, got shape {metric.shape}")
+        if not np.allclose(metric, metric.T, rtol=1e-6, atol=1e-9 * np.abs(metric).max(initial=0)):
+            raise InputError("a metric must be symmetric, and this one is not")
+        eigenvalues, vectors = np.linalg.eigh((metric + metric.T) / 2)
+        require_positive(eigenvalues, "the metric")
+        roots = np.sqrt(np.maximum(eigenvalues, 0))
+        self._G = np.ascontiguousarray((vectors * roots).T, dtype=np.float32)
+        self._A = metric
+
+    def prepared(self, X: Rows) -> Matrix:
+        """Rows of unit norm under the metric; see `Kernel.prepared`."""
+        X = _finite(X, self.word)
+        if X.shape[1] != len(self._G):
+            raise InputError(f"the metric is of {len(self._G)} features, and the rows have {X.shape[1]}")
+        return _scaled(X @ self._G.T, 2, self.word)
+
+    def values(self, A: Matrix, B: Matrix) -> Matrix:
+        """See `Kernel.values`."""
+        return np.asarray(A @ B.T)
+
+    def arrays(self) -> Arrays:
+        """The metric."""
+        return {"metric": self._A}
+
+
+KERNELS: dict[str, type[Cosine | ChiSquared | Intersection]] = {
+    kernel.word: kernel for kernel in (Cosine, ChiSquared, Intersection)
+}
+
+
+def rbf(gamma: float) -> Transformed:
+    """exp(−γ‖x − y‖²) on unit rows."""
+    return Transformed(Cosine(), 2 * gamma)
+
+
+def kernel_from(word: str | Kernel, arrays: Arrays | None = None) -> Kernel:
+    """The kernel that a word names: ``chi2``, ``intersection:scale=5``, ``rbf:gamma=2``.
+
+    Parameters
+    ----------
+    word : str or Kernel
+        ``cosine``, ``chi2``, ``intersection`` or ``learned``, with a scale or without one; or ``rbf`` with
+        its gamma. A kernel names itself.
+    arrays : dict, optional
+        What `Kernel.arrays` gave; only ``learned`` needs it.
+
+    Raises
+    ------
+    InputError
+        If there is no such kernel, or a number is missing or out of range.
+    """
+    if isinstance(word, Kernel):
+        return word
+    name, _, rest = word.partition(":")
+    numbers = [part.partition("=") for part in rest.split(",")] if rest else []
+    if name == "rbf":
+        if not numbers or numbers[0][0] != "gamma":
+            raise InputError(f"the kernel rbf needs a bandwidth, as in rbf:gamma=2, got {word!r}")
+        kernel: Kernel = rbf(_number(numbers.pop(0)[2], word))
+    elif name == "learned":
+        if arrays is None or "metric" not in arrays:
+            raise InputError("the kernel learned needs a metric")
+        kernel = Learned(arrays["metric"])
+    elif name in KERNELS:
+        kernel = KERNELS[name]()
+    else:
+        raise InputError(f"a kernel is {', '.join(KERNELS)}, learned or rbf:gamma=…, got {word!r}")
+    for parameter, _, number in numbers:
+        if parameter != "scale":
+            raise InputError(f"the kernel {name} takes a scale, as in {name}:scale=5, got {word!r}")
+        kernel = Transformed(kernel, _number(number, word))
+    return kernel
+
+
+def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: float = 0.0) -> None:
+    """Raise InputError if an eigenvalue is further below zero than rounding takes it.
+
+    Parameters
+    ----------
+    eigenvalues : array of shape (n,)
+        Of a symmetric matrix of float32 numbers.
+    what : str
+        What must be positive, to begin the sentence.
+    at_least : float
+        How large the numbers are that were rounded, if larger than the eigenvalues.
+    """
+    least, most = float(eigenvalues.min()), float(eigenvalues.max())
+    if least < -_ROUNDING * max(most, at_least):
+        raise InputError(
+            f"{what} is not positive semidefinite: it has the eigenvalue {least:.3g}, its largest being "
+            f"{most:.3g}"
+        )
+
+
+_ROUNDING = 1e-6
+
+
+def _number(text: str, word: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{text!r} in {word!r} is no number") from None
+
+
+def _finite(X: Rows, word: str) -> Matrix:
+    if is_sparse(X):
+        raise InputError(f"the kernel {word} is for dense rows, and these are sparse")
+    dense: Matrix = np.ascontiguousarray(X, dtype=np.float32)
+    if dense.ndim != 2:
+        raise InputError(f"the kernel {word} needs rows of shape (n_samples, n_features), got {dense.shape}")
+    bad = np.flatnonzero(~np.isfinite(dense).all(axis=1))
+    if bad.size:
+        raise InputError(f"features must be finite for the kernel {word}, and row {bad[0]} has others")
+    return dense
+
+
+def _histograms(X: Rows, word: str) -> Matrix:
+    X = _finite(X, word)
+    if X.size and X.min() < 0:
+        row = int(np.flatnonzero((X < 0).any(axis=1))[0])
+        raise InputError(
+            f"the kernel {word} compares histograms, and row {row} has the negative feature "
+            f"{X[row].min():.3g}: give it raw features, neither centred nor projected"
+        )
+    return _scaled(X, 1, word)
+
+
+def _scaled(X: Matrix, order: int, word: str) -> Matrix:
+    norms = np.linalg.norm(X.astype(np.float64), ord=order, axis=1)
+    zero = np.flatnonzero(norms == 0)
+    if zero.size:
+        raise InputError(f"the kernel {word} cannot compare row {zero[0]}: all of it is zero")
+    scaled: Matrix = X / norms[:, None].astype(np.float32)
+    return scaled

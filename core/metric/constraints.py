@@ -1,0 +1,206 @@
+"""What a metric is learned from: pairs of rows that should be near, and pairs that should be far.
+
+A similar pair is to be at a squared distance of at most `upper`, a dissimilar one of at least `lower` (eq. 2
+of the paper). What near and far are tells the data: both thresholds are percentiles of the squared distances
+of random pairs of rows, the 5th and the 95th, as by Davis et al. 2007.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError
+from core.rows import Rows, is_sparse
+
+Pairs = NDArray[np.int64]
+
+_SAMPLED_PAIRS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Pairs of rows, which of them are similar, and what that means.
+
+    Parameters
+    ----------
+    pairs : array of shape (n_pairs, 2), int64
+        Numbers of rows.
+    similar : array of shape (n_pairs,), bool
+    upper, lower : float
+        The most for the squared distance of a similar pair, and the least for that of a dissimilar one.
+    """
+
+    pairs: Pairs
+    similar: NDArray[np.bool_]
+    upper: float
+    lower: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.upper < self.lower < np.inf:
+            raise InputError(
+                f"similar pairs must be nearer than dissimilar ones: the squared distances need "
+                f"0 < upper < lower, got {self.upper:g} and {self.lower:g}"
+            )
+
+    @classmethod
+    def from_pairs(
+        cls,
+        X: Rows,
+        similar: ArrayLike,
+        dissimilar: ArrayLike,
+        *,
+        percentiles: tuple[float, float] = (5, 95),
+        random_state: int = 0,
+    ) -> Self:
+        """Of given pairs of rows of X.
+
+        Parameters
+        ----------
+        X : array or csr_array of shape (n_samples, n_features)
+            The rows, as far as pairs name them, and of which thresholds are percentiles.
+        similar, dissimilar : array of shape (n, 2), int
+            Either may be empty, not both.
+        percentiles : (float, float)
+            Of the squared distances of random pairs: `upper` and `lower`.
+        random_state : int
+            Which pairs of a large X the percentiles are of.
+
+        Raises
+        ------
+        InputError
+            If a pair is similar and dissimilar, names no row or one row twice, if dissimilar rows are equal,
+            or if there are no pairs.
+        """
+        near, far = _ordered(similar, X.shape[0]), _ordered(dissimilar, X.shape[0])
+        if not len(near) + len(far):
+            raise InputError("a metric is learned from pairs: at least one must be given, got none")
+        both = np.flatnonzero((far[:, None] == near).all(axis=2).any(axis=1))
+        if len(both):
+            i, j = far[both[0]].tolist()
+            raise InputError(f"rows {i} and {j} cannot be both similar and dissimilar: leave out one")
+        equal = np.flatnonzero(pair_distances(X, far) == 0)
+        if len(equal):
+            i, j = far[equal[0]].tolist()
+            raise InputError(
+                f"rows {i} and {j} are equal, and no metric tells them apart: they cannot be dissimilar"
+            )
+        upper, lower = _thresholds(X, percentiles, random_state)
+        pairs = np.concatenate([near, far])
+        return cls(pairs, np.arange(len(pairs)) < len(near), upper, lower)
+
+    @classmethod
+    def from_labels(
+        cls,
+        X: Rows,
+        y: ArrayLike,
+        *,
+        n_pairs: int | None = None,
+        percentiles: tuple[float, float] = (5, 95),
+        random_state: int = 0,
+    ) -> Self:
+        """Of random pairs of labeled rows: similar in one class, dissimilar in two.
+
+        Parameters
+        ----------
+        X : array or csr_array of shape (n_samples, n_features)
+            The rows, labeled or not; thresholds are percentiles of all.
+        y : array of shape (n_samples,), int
+            Classes; −1 where unknown, of which rows no pair is.
+        n_pairs : int or None
+            Half of them similar, half dissimilar, as far as there are so many. None: 20 c², c the number of
+            classes, as by Davis et al. 2007, and at least 200.
+        percentiles, random_state
+            As of `from_pairs`; the seed also draws the pairs.
+
+        Raises
+        ------
+        InputError
+            If no class has two labeled rows, or there is only one class; and as `from_pairs`.
+        """
+        classes = np.asarray(y, dtype=np.int64)
+        if classes.shape != (X.shape[0],):
+            raise InputError(
+                f"y must have one class for each of {X.shape[0]} rows, got shape {classes.shape}"
+            )
+        known = np.flatnonzero(classes >= 0)
+        names, sizes = np.unique(classes[known], return_counts=True)
+        if len(names) < 2 or sizes.max() < 2:
+            raise InputError(
+                f"a metric needs labels of at least two classes, and two of one of them, got {len(known)} "
+                f"labels of {len(names)} {'class' if len(names) == 1 else 'classes'}"
+            )
+        wanted = max(20 * len(names) ** 2, 200) if n_pairs is None else n_pairs
+        if wanted < 2:
+            raise InputError(f"n_pairs must be at least 2, got {wanted}")
+        rng = np.random.default_rng(random_state)
+        near, far = _drawn(known, classes, wanted, rng)
+        far = far[pair_distances(X, far) > 0]
+        return cls.from_pairs(X, near, far, percentiles=percentiles, random_state=random_state)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def targets(self) -> NDArray[np.float64]:
+        """The bound of each pair's squared distance, of shape (n_pairs,)."""
+        return np.where(self.similar, self.upper, self.lower)
+
+
+def pair_distances(X: Rows, pairs: Pairs) -> NDArray[np.float64]:
+    """The squared Euclidean distance of each pair of rows, of shape (len(pairs),), in float64."""
+    if not len(pairs):
+        return np.empty(0)
+    difference = X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]].astype(np.float64)
+    squares = difference.multiply(difference) if is_sparse(difference) else difference**2
+    return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
+
+
+def _thresholds(X: Rows, percentiles: tuple[float, float], random_state: int) -> tuple[float, float]:
+    low, high = percentiles
+    if not 0 <= low < high <= 100:
+        raise InputError(f"percentiles must ascend from 0 to 100, got {low:g} and {high:g}")
+    n = X.shape[0]
+    if n * (n - 1) // 2 <= _SAMPLED_PAIRS:
+        pairs = np.column_stack(np.triu_indices(n, 1)).astype(np.int64)
+    else:
+        pairs = np.random.default_rng(random_state).integers(0, n, (_SAMPLED_PAIRS, 2))
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    distances = pair_distances(X, pairs)
+    upper, lower = np.percentile(distances[distances > 0], percentiles) if distances.any() else (0.0, 0.0)
+    return float(upper), float(lower)
+
+
+def _ordered(pairs: ArrayLike, n_rows: int) -> Pairs:
+    """Pairs without repeats, the lower row of each first."""
+    array = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    if len(array) and (array.min() < 0 or array.max() >= n_rows):
+        bad = array[((array < 0) | (array >= n_rows)).any(axis=1)][0].tolist()
+        raise InputError(f"pairs must be of rows from 0 to {n_rows - 1}, got {tuple(bad)}")
+    alone = np.flatnonzero(array[:, 0] == array[:, 1])
+    if len(alone):
+        raise InputError(f"a pair must be of two rows, got row {array[alone[0], 0]} twice")
+    return np.unique(np.sort(array, axis=1), axis=0).reshape(-1, 2)
+
+
+def _drawn(
+    known: NDArray[np.int64], classes: NDArray[np.int64], wanted: int, rng: np.random.Generator
+) -> tuple[Pairs, Pairs]:
+    """Up to half of `wanted` pairs in one class, and as many in two; all there are, where there are few."""
+    n = len(known)
+    if n * (n - 1) // 2 <= 20 * wanted:
+        pairs = known[np.column_stack(np.triu_indices(n, 1))]
+    else:
+        # Uniform pairs, and pairs in one class, which many classes make rare among them.
+        members = {name: known[classes[known] == name] for name in np.unique(classes[known])}
+        first = rng.choice(known, 20 * wanted)
+        same = np.array([rng.choice(members[classes[i]]) for i in first])
+        pairs = np.column_stack([np.tile(first, 2), np.concatenate([same, rng.choice(known, len(first))])])
+        pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    alike = classes[pairs[:, 0]] == classes[pairs[:, 1]]
+    half = wanted // 2
+    near, far = (rng.permutation(pairs[which])[:half] for which in (alike, ~alike))
+    return near, far

@@ -1,0 +1,161 @@
+"""Rows of features, dense or sparse, in one set of words.
+
+Images give dense rows: numpy arrays of float32. Texts give sparse ones: of a vocabulary of a hundred thousand
+words a document has some hundred. These are `scipy.sparse.csr_array` of float32, each row's columns ascending
+and none of them twice, and nothing here makes them dense.
+
+Sums over a row are taken in one order, which depends on the row alone: equal rows have equal sums, wherever
+they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse, vstack
+
+from core.kernels import fast_kernel, kernel
+
+Rows: TypeAlias = Any
+"""An array of shape (n, n_features), float32, or a `csr_array`: of the latter, type checkers know nothing."""
+
+F = TypeVar("F", np.float32, np.float64)
+
+
+def is_sparse(X: object) -> bool:
+    """Whether X is a sparse matrix of any kind."""
+    return bool(issparse(X))
+
+
+def as_sparse(X: Any) -> csr_array:
+    """Any matrix as sparse rows, columns ascending, without zeros; no copy where it is that already."""
+    sparse = csr_array(X, dtype=np.float32)
+    if not sparse.has_canonical_format or not sparse.data.all():
+        sparse = sparse.copy()
+        sparse.sum_duplicates()
+        sparse.eliminate_zeros()
+    return sparse_rows(sparse.data, sparse.indices, sparse.indptr, sparse.shape[1])
+
+
+def sparse_rows(
+    values: NDArray[np.float32], columns: NDArray[Any], starts: NDArray[Any], n_features: int
+) -> csr_array:
+    """Rows of these arrays, not copied; places are int32 where they can be, as scikit-learn wants them."""
+    if starts[-1] <= np.iinfo(np.int32).max:
+        columns, starts = columns.astype(np.int32, copy=False), starts.astype(np.int32, copy=False)
+    return csr_array((values, columns, starts), shape=(len(starts) - 1, n_features))
+
+
+def no_rows(n_features: int, *, sparse: bool) -> Rows:
+    """Nothing, of shape (0, n_features)."""
+    return csr_array((0, n_features), dtype=np.float32) if sparse else np.empty((0, n_features), np.float32)
+
+
+def cut(X: Rows, first: int, end: int) -> Rows:
+    """The rows `first` to `end` − 1, as far as there are so many, without a copy."""
+    if not is_sparse(X):
+        return X[first:end]
+    first, end = min(first, X.shape[0]), min(end, X.shape[0])
+    low, high = int(X.indptr[first]), int(X.indptr[end])
+    indptr = X.indptr[first : end + 1] - X.indptr[first]
+    return sparse_rows(X.data[low:high], X.indices[low:high], indptr, X.shape[1])
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """One or more parts after each other; sparse if one of them is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(map(is_sparse, parts)):
+        return vstack([csr_array(part, dtype=np.float32) for part in parts], format="csr")
+    return np.concatenate(parts)
+
+
+def gathered(found: Sequence[tuple[NDArray[np.int64], Rows]]) -> Rows:
+    """Rows from several places: for each, which rows of the result they are, and they; float32."""
+    if is_sparse(found[0][1]):
+        order = np.argsort(np.concatenate([there for there, _ in found]))
+        X = joined([X for there, X in found if len(there)] or [found[0][1]])
+        return X if np.array_equal(order, np.arange(len(order))) else X[order]
+    out = np.empty((sum(len(there) for there, _ in found), found[0][1].shape[1]), dtype=np.float32)
+    for there, X in found:
+        out[there] = X
+    return out
+
+
+def as_bytes(X: Rows) -> bytes:
+    """What tells these rows from others."""
+    if not is_sparse(X):
+        return bytes(X.astype("<f4").tobytes())
+    columns = (X.indptr.astype("<i8"), X.indices.astype("<i4"), X.data.astype("<f4"))
+    return b"".join(array.tobytes() for array in columns)
+
+
+def squared_norms(X: csr_array) -> NDArray[np.float64]:
+    """‖x‖² of each row, of shape (n,)."""
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    sums = np.bincount(row, X.data.astype(np.float64) ** 2, minlength=X.shape[0])
+    return np.asarray(sums, dtype=np.float64)
+
+
+def product(X: csr_array, weights: NDArray[F], rows: NDArray[np.int64] | None = None) -> NDArray[F]:
+    """wᵀx of each row, or of these `rows`, of shape (n,), summed in the number format of the weights."""
+    rows = np.arange(X.shape[0]) if rows is None else rows
+    out = np.empty(len(rows), dtype=weights.dtype)
+    _product(*parts(X), _seen(rows), _seen(weights), out)
+    return out
+
+
+def products(X: csr_array, matrix: NDArray[Any]) -> NDArray[np.float32]:
+    """X times a dense matrix of shape (n_features, k), of any number format, summed in float32."""
+    out = np.zeros((X.shape[0], matrix.shape[1]), dtype=np.float32)
+    _products(*parts(X), _seen(matrix), out)
+    return out
+
+
+def parts(X: csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Where rows begin, columns and values, as compiled code knows them by one type."""
+    return (
+        _seen(X.indptr.astype(np.int64)),
+        _seen(X.indices.astype(np.int32, copy=False)),
+        _seen(X.data.astype(np.float32, copy=False)),
+    )
+
+
+def _seen(array: NDArray[Any]) -> NDArray[Any]:
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+@fast_kernel
+def _product(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    weights: NDArray[F],
+    out: NDArray[F],
+) -> None:
+    for i in range(rows.shape[0]):
+        total = weights.dtype.type(0)
+        for k in range(starts[rows[i]], starts[rows[i] + 1]):
+            total += values[k] * weights[columns[k]]
+        out[i] = total
+
+
+@kernel
+def _products(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    matrix: NDArray[Any],
+    out: NDArray[np.float32],
+) -> None:
+    for i in range(out.shape[0]):
+        for k in range(starts[i], starts[i + 1]):
+            value, column = values[k], columns[k]
+            for j in range(out.shape[1]):
+                out[i, j] += value * np.float32(matrix[column, j])

@@ -1,0 +1,15 @@
+"""Find similar: the nearest items to an example, exactly or by codes."""
+
+from core.similar.index import ExactSearch, HashedSimilarity, Neighbours, SimilaritySearch
+from core.similar.nearness import ByDistance, ByFamily, Nearness, nearness_of
+
+__all__ = [
+    "ByDistance",
+    "ByFamily",
+    "ExactSearch",
+    "HashedSimilarity",
+    "Nearness",
+    "Neighbours",
+    "SimilaritySearch",
+    "nearness_of",
+]

@@ -1,0 +1,259 @@
+"""What "near" means exactly, and the nearest rows by it: of some rows, or of all.
+
+Candidates from codes are ranked by it, and what a search finds is held against a scan by it.
+
+`ByDistance` is for rows of a pool, of unit norm, and for metrics: ‖q − x‖² between unit vectors, whose order
+is that of the angle, or d_A(q, x) = qᵀAq + xᵀAx − 2xᵀAq under a learned metric. With ‖Gx‖² of every row
+known, which takes one pass when the metric is new, both are one inner product a row, wᵀx with w = q or Aq: a
+scan costs what exhaustive selection costs. As there (`core.selection.nearest`), float32 finds the rows that
+may be among the nearest, and float64 decides between them, so that ties go to the lower id.
+
+`ByFamily` is for everything else: a family says itself what it estimates (`SimilarityHasher.between`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.geometry import Hyperplane, unit_rows
+from core.hashing.similarity import Estimate, SimilarityHasher
+from core.metric import Metric
+from core.rows import Rows, cut, is_sparse, squared_norms
+from core.selection.base import Progress
+from core.selection.nearest import at_most, float32_error, within_reach
+from core.selection.reader import PoolRows, RowReader
+
+Floats64 = NDArray[np.float64]
+RowNumbers = NDArray[np.int64]
+
+_BLOCK = 8_192
+_ROUNDED = {np.dtype(np.float32): 1e-6, np.dtype(np.float16): 1e-3}
+"""How far the squared norm of a pool's row is from 1 at most."""
+
+
+class Ranked(NamedTuple):
+    """Rows, the nearest first, and how far each is, by whatever the `Nearness` orders."""
+
+    rows: RowNumbers
+    far: Floats64
+
+
+class Nearness(ABC):
+    """An order of a pool's rows for each query.
+
+    Parameters
+    ----------
+    pool : PoolRows
+        Of N unit rows.
+    """
+
+    measure: Estimate
+    """What `values` are: less is nearer of angles and distances, more of the others."""
+
+    def __init__(self, pool: PoolRows) -> None:
+        self.pool = pool
+
+    @abstractmethod
+    def values(self, ranked: Ranked) -> Floats64:
+        """How far the ranked rows are, in the unit of `measure`: radians, a distance, a kernel's value."""
+
+    @abstractmethod
+    def nearest_of(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
+        """The n nearest of these rows to the query, of shape (1, n_features), ties by the lower row."""
+
+    @abstractmethod
+    def scan(self, queries: Rows, n: int, excluded: RowNumbers) -> list[Ranked]:
+        """The n nearest of all rows but the `excluded` (ascending), for each query, by one pass."""
+
+
+class ByDistance(Nearness):
+    """Squared distances ‖q − x‖² between unit vectors, or d_A(q, x) under a metric.
+
+    Parameters
+    ----------
+    pool : PoolRows
+    metric : Metric or None
+        None: the angle's order.
+    squares : array of shape (N,), float64, optional
+        ‖Gx‖² of every row, where that is known already; else one pass computes them.
+    progress : callable, optional
+        Told (rows done, rows in all) of that pass.
+    """
+
+    def __init__(
+        self,
+        pool: PoolRows,
+        metric: Metric | None = None,
+        *,
+        squares: Floats64 | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(pool)
+        self.metric = metric
+        self.measure = "angle" if metric is None else "distance"
+        self._reader = RowReader(pool)
+        if metric is not None and squares is None:
+            squares = _squares(pool, metric, progress)
+        self.squares_ = squares
+
+    def values(self, ranked: Ranked) -> Floats64:
+        """See `Nearness.values`: angles, or √d_A under a metric."""
+        distances = np.sqrt(ranked.far)
+        return np.asarray(2 * np.arcsin(np.minimum(distances / 2, 1.0)) if self.metric is None else distances)
+
+    def nearest_of(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
+        """See `Nearness.nearest_of`."""
+        query, plane, error = self._asked(query)
+        keys = -2 * self._reader.rough_scores(rows, plane)
+        if self.squares_ is not None:
+            keys += self.squares_[rows]
+        if len(rows) > n:
+            rows = rows[at_most(keys, float(np.partition(keys, n - 1)[n - 1]) + 2 * error)]
+        return self._decided(query, rows, n)
+
+    def scan(self, queries: Rows, n: int, excluded: RowNumbers) -> list[Ranked]:
+        """See `Nearness.scan`."""
+        asked = [self._asked(cut(queries, i, i + 1)) for i in range(queries.shape[0])]
+        nothing: tuple[RowNumbers, NDArray[np.floating]] = np.empty(0, np.int64), np.empty(0, np.float32)
+        kept = [nothing] * len(asked)
+        for first, scores in self.pool.score_blocks([plane for _, plane, _ in asked]):
+            start, end = np.searchsorted(excluded, [first, first + scores.shape[1]])
+            for i, (_, _, error) in enumerate(asked):
+                keys = np.multiply(scores[i], -2, out=scores[i])
+                if self.squares_ is not None:
+                    keys += self.squares_[first : first + len(keys)].astype(np.float32)
+                keys[excluded[start:end] - first] = np.inf
+                kept[i] = _merged(*kept[i], first, keys, n, 2 * error)
+        return [self._decided(query, rows, n) for (query, _, _), (rows, _) in zip(asked, kept, strict=True)]
+
+    def _asked(self, query: Rows) -> tuple[Rows, Hyperplane, float]:
+        """The query as a unit row, the w of wᵀx, and how wrong a key is at most."""
+        if query.shape != (1, self.pool.n_features):
+            raise InputError(f"a query needs {self.pool.n_features} features, got shape {query.shape}")
+        unit = unit_rows(query)
+        if self.metric is not None:
+            w = self.metric.directions(unit)[0]
+        else:
+            w = (unit.toarray() if is_sparse(unit) else unit)[0].astype(np.float64)
+        plane = Hyperplane(w, 0.0)
+        rounded = _ROUNDED[np.dtype(np.float16 if self.pool.dtype == np.float16 else np.float32)]
+        error = 2 * float32_error(plane)
+        if self.squares_ is None:
+            return unit, plane, error + 2 * rounded
+        return unit, plane, error + 2.0**-24 * float(self.squares_.max(initial=0.0)) * 2
+
+    def _decided(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
+        """The n nearest in float64, ties by the lower row."""
+        X = self.pool.rows(rows)
+        if self.metric is None:
+            far = _unit_distances(query, X)
+        else:
+            far = self.metric.squared_distances(query, X.astype(np.float64))[0]
+        order = np.lexsort((rows, far))[:n]
+        return Ranked(rows[order], far[order])
+
+
+class ByFamily(Nearness):
+    """What a similarity family estimates, negated where more is nearer.
+
+    Parameters
+    ----------
+    pool : PoolRows
+    family : SimilarityHasher
+        Fitted.
+    """
+
+    def __init__(self, pool: PoolRows, family: SimilarityHasher) -> None:
+        super().__init__(pool)
+        self.family = family
+        self.measure = family.estimates
+        self._sign = 1 if family.estimates in ("angle", "distance") else -1
+
+    def values(self, ranked: Ranked) -> Floats64:
+        """See `Nearness.values`: what `between` gives."""
+        return self._sign * ranked.far
+
+    def nearest_of(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
+        """See `Nearness.nearest_of`."""
+        parts = [
+            self._sign * self.family.between(query, self.pool.rows(rows[first : first + _BLOCK]))[0]
+            for first in range(0, len(rows), _BLOCK)
+        ]
+        far = np.concatenate([np.empty(0), *parts])
+        order = np.lexsort((rows, far))[:n]
+        return Ranked(rows[order], far[order])
+
+    def scan(self, queries: Rows, n: int, excluded: RowNumbers) -> list[Ranked]:
+        """See `Nearness.scan`."""
+        nothing: tuple[RowNumbers, NDArray[np.floating]] = np.empty(0, np.int64), np.empty(0)
+        kept = [nothing] * queries.shape[0]
+        for first_row, X in self.pool.blocks():
+            for first in range(0, X.shape[0], _BLOCK):
+                far = self._sign * self.family.between(queries, cut(X, first, first + _BLOCK))
+                start = first_row + first
+                low, high = np.searchsorted(excluded, [start, start + far.shape[1]])
+                far[:, excluded[low:high] - start] = np.inf
+                kept = [_merged(*own, start, keys, n, 0.0) for own, keys in zip(kept, far, strict=True)]
+        return [_first(rows, far, n) for rows, far in kept]
+
+
+def nearness_of(pool: PoolRows, family: SimilarityHasher, progress: Progress | None = None) -> Nearness:
+    """What the neighbours that a family looks for are ranked by.
+
+    Distances, for random hyperplanes, under the family's metric if it has one; the others say it themselves.
+    """
+    if family.estimates == "angle":
+        return ByDistance(pool, getattr(family, "metric", None), progress=progress)
+    return ByFamily(pool, family)
+
+
+def _squares(pool: PoolRows, metric: Metric, progress: Progress | None) -> Floats64:
+    if metric.n_features != pool.n_features:
+        raise InputError(
+            f"the metric is of {metric.n_features} features, the pool's rows have {pool.n_features}"
+        )
+    out = np.empty(len(pool))
+    for first_row, X in pool.blocks():
+        for first in range(0, X.shape[0], _BLOCK):
+            part = metric.squared_norms(cut(X, first, first + _BLOCK))
+            done = first_row + first + len(part)
+            out[done - len(part) : done] = part
+            if progress is not None:
+                progress(done, len(pool))
+    return out
+
+
+def _merged(
+    rows: RowNumbers, far: NDArray[np.floating], first: int, keys: NDArray[np.floating], n: int, slack: float
+) -> tuple[RowNumbers, NDArray[np.floating]]:
+    """Those of the rows so far and of a block's that may be among the n nearest; keys are off by `slack`."""
+    if len(far) < n:
+        near = within_reach(keys, n, slack / 2)
+    else:
+        near = at_most(keys, float(np.partition(far, n - 1)[n - 1]) + slack)
+    rows, far = np.concatenate([rows, first + near]), np.concatenate([far, keys[near]])
+    if len(rows) <= n:
+        return rows, far
+    kept = at_most(far, float(np.partition(far, n - 1)[n - 1]) + slack)
+    return rows[kept], far[kept]
+
+
+def _first(rows: RowNumbers, far: NDArray[np.floating], n: int) -> Ranked:
+    order = np.lexsort((rows, far))[:n]
+    return Ranked(rows[order], far[order].astype(np.float64))
+
+
+def _unit_distances(query: Rows, X: Rows) -> Floats64:
+    """‖q/‖q‖ − x/‖x‖‖² for each row, right to the last digits also where it is small."""
+    if is_sparse(X):
+        q = query.astype(np.float64).toarray()[0] if is_sparse(query) else query[0].astype(np.float64)
+        cosines = X.astype(np.float64) @ q / np.sqrt(squared_norms(X) * (q @ q))
+        return np.asarray(np.maximum(2 - 2 * cosines, 0.0))
+    wide, q = X.astype(np.float64), np.asarray(query[0], dtype=np.float64)
+    difference = wide / np.linalg.norm(wide, axis=1, keepdims=True) - q / np.linalg.norm(q)
+    return np.asarray(np.einsum("ij,ij->i", difference, difference))

@@ -1,0 +1,90 @@
+"""Any source of images, described by other features than GIST."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from core.errors import InputError
+from core.sources.base import EXTRACTORS, Extractor, Items, Problem, Source
+from core.sources.registry import open_source
+
+
+class Described(Source):
+    """The items of `source` as they are, and other features.
+
+    Parameters
+    ----------
+    source : Source
+        Images: texts and a source of embeddings have features of their own.
+    extractor : {"gist", "edges"}
+        What describes them, see `core.features`.
+    """
+
+    kind: ClassVar[str] = "described"
+
+    def __init__(self, source: Source, extractor: Extractor) -> None:
+        if extractor not in EXTRACTORS:
+            raise InputError(f"features must be one of {', '.join(EXTRACTORS)}, got {extractor!r}")
+        if source.is_sparse:
+            raise InputError(f"{source.title} holds texts, and {extractor} describe images")
+        if source.n_features is not None:
+            raise InputError(f"{source.title} has embeddings made elsewhere, and needs no other features")
+        self.source = source
+        self.extractor = extractor
+        self.classes = source.classes
+        self.title = f"{source.title}, by {extractor}"
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def spec(self) -> dict[str, Any]:
+        """The spec of the source, and what describes it."""
+        return {"kind": self.kind, "extractor": self.extractor, "source": self.source.spec()}
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """See `Source.from_spec`."""
+        return cls(open_source(spec["source"], folder), spec["extractor"])
+
+    def save(self, folder: Path) -> None:
+        """What the source itself saves."""
+        self.source.save(folder)
+
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
+        """See `Source.continuing`."""
+        if spec.get("kind") != self.kind or spec.get("extractor") != self.extractor:
+            return self
+        return type(self)(self.source.continuing(spec["source"], folder), self.extractor)
+
+    def name(self, item: int) -> str:
+        """See `Source.name`."""
+        return self.source.name(item)
+
+    def names(self, items: Items) -> list[str]:
+        """See `Source.names`."""
+        return self.source.names(items)
+
+    def image(self, item: int, size: int) -> Image.Image:
+        """See `Source.image`."""
+        return self.source.image(item, size)
+
+    def original(self, item: int) -> Path | None:
+        """See `Source.original`."""
+        return self.source.original(item)
+
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """See `Source.grey`."""
+        return self.source.grey(items)
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """See `Source.truth`."""
+        return self.source.truth(items)
+
+    def held_out(self) -> Items:
+        """See `Source.held_out`."""
+        return self.source.held_out()

@@ -1,0 +1,164 @@
+"""A folder of text files, and of folders of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.sources import listing
+from core.sources.base import Items, Source
+from core.sources.listing import Listing
+from core.sources.texts import VOCABULARY_FILE, Texts, UnreadableTextError, decoded
+from core.sources.vocabulary import Vocabulary
+
+LIST_FILE = "files.npz"
+
+
+class TextFolder(Texts):
+    """All text files below a folder; see `core.sources.listing` for their order and `core.sources.classes`
+    for the truth.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    use_classes : bool
+        Whether folder names are taken for classes, and a part of the texts kept for testing.
+    files : Listing, optional
+        What the folder held when the source was first made, instead of what it holds now.
+    vocabulary : Vocabulary, optional
+        The words that counted then.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or no text in it.
+    """
+
+    kind: ClassVar[str] = "texts"
+    extensions: ClassVar[Collection[str]] = (".md", ".rst", ".text", ".txt")
+    encoding: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        use_classes: bool = True,
+        files: Listing | None = None,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        self.path = Path(os.path.realpath(path))
+        self.use_classes = use_classes
+        self.title = self._title()
+        self.files = self._listed() if files is None else files
+        self.classes = self.files.classes
+        self._saved = vocabulary
+
+    @cached_property
+    def root(self) -> str:
+        """What the files' paths are relative to."""
+        return os.path.join(self.path, "")  # noqa: PTH118 (ends in a separator)
+
+    def _title(self) -> str:
+        return f"Texts in {self.path.name or self.path}"
+
+    def _listed(self) -> Listing:
+        if not self.path.is_dir():
+            raise InputError(f"there is no folder {self.path}")
+        try:
+            return listing.list_files(
+                self.path, use_classes=self.use_classes, extensions=self.extensions, what="texts"
+            )
+        except OSError as error:
+            raise InputError(f"the folder {self.path} can't be listed: {error.strerror}") from error
+
+    def __len__(self) -> int:
+        return len(self.files.paths)
+
+    def spec(self) -> dict[str, Any]:
+        """Where the folder is, and digests of what `save` writes."""
+        return {
+            "kind": self.kind,
+            "path": str(self.path),
+            "use_classes": self.use_classes,
+            "items": len(self),
+            "digest": self.files.digest,
+            "vocabulary": self.vocabulary.digest,
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """By the list and the words that were saved in `folder`, else by what is there now, if it is the
+        same.
+        """
+        path = Path(spec["path"])
+        files = None if folder is None else listing.load(folder / LIST_FILE)
+        words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)
+        source = cls(path, use_classes=spec["use_classes"], files=files, vocabulary=words)
+        same = source.files.digest == spec["digest"] and source.vocabulary.digest == spec["vocabulary"]
+        if not same and folder is None:
+            raise InputError(
+                f"{path} has changed: it had {spec['items']:,} texts, and now has {len(source):,}, or others"
+            )
+        if not same:
+            raise InputError(f"the list of texts in {folder} is damaged: build the pool again")
+        return source
+
+    def save(self, folder: Path) -> None:
+        """Keep the list of files and the words, so that what comes or goes later changes no item."""
+        listing.save(self.files, folder / LIST_FILE)
+        super().save(folder)
+
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
+        """See `Source.continuing`: files that were not there earlier come after those that were."""
+        known = {"kind": self.kind, "path": str(self.path), "use_classes": self.use_classes}
+        if folder is None or any(spec.get(key) != value for key, value in known.items()):
+            return self
+        earlier = self.from_spec(spec, folder)
+        files = listing.continued(earlier.files, self.files)
+        return type(self)(self.path, use_classes=self.use_classes, files=files, vocabulary=earlier.vocabulary)
+
+    def name(self, item: int) -> str:
+        """The path relative to the folder, with slashes."""
+        return self.names(np.array([item]))[0]
+
+    def names(self, items: Items) -> list[str]:
+        """See `Source.names`."""
+        return [listing.as_text(self.files.paths[item]) for item in self.check_items(items).tolist()]
+
+    def read(self, item: int) -> str:
+        """See `Texts.read`."""
+        try:
+            return decoded(self._file(item).read_bytes(), self.encoding)
+        except OSError as error:
+            raise UnreadableTextError(f"the file can't be read ({error.strerror or error})") from error
+
+    def original(self, item: int) -> Path:
+        """See `Source.original`."""
+        (item,) = self.check_items(np.array([item]))
+        try:
+            return self._file(item)
+        except UnreadableTextError as error:
+            raise InputError(f"{self.name(item)} in {self.path} can't be copied: {error}") from error
+
+    def _file(self, item: int) -> Path:
+        path = os.path.realpath(self.root + self.files.paths[item])
+        # A file may have been replaced by a link since it was listed.
+        if not path.startswith(self.root):
+            raise UnreadableTextError("it is a link that leads out of the folder")
+        return Path(path)
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """See `Source.truth`."""
+        return self.files.truth[self.check_items(items)]
+
+    def held_out(self) -> Items:
+        """See `Source.held_out`, and `core.sources.classes` for the rule."""
+        return self.files.held_out

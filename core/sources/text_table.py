@@ -1,0 +1,243 @@
+"""Texts in a table: a CSV, JSON Lines or Parquet file with a column of texts, and perhaps one of classes.
+
+The texts are unpacked once into the user's cache, one after the other, and memory-mapped from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.sources.base import Items, Source
+from core.sources.classes import MAX_HELD_OUT, path_hash
+from core.sources.texts import VOCABULARY_FILE, Texts, decoded
+from core.sources.unpacking import unpacked
+from core.sources.vocabulary import Vocabulary
+
+SUFFIXES = (".csv", ".jsonl", ".parquet")
+TEXT_COLUMNS = ("text", "document", "content", "body", "sentence")
+"""Where the texts are looked for, if nobody says it."""
+CLASS_COLUMNS = ("label", "class", "category", "target")
+"""Where the classes are looked for, if nobody says it."""
+MOST_CLASSES = 1_000
+"""A column of more different values says something else."""
+
+_TEXTS, _ENDS, _TRUTH, _CLASSES = "texts.bin", "ends.npy", "truth.npy", "classes.json"
+
+
+class TextTable(Texts):
+    """The rows of a table, in their order. A tenth of those of known class, at most 10,000, are held out.
+
+    Parameters
+    ----------
+    path : Path
+        A .csv file with a heading, a .jsonl file, or a .parquet file.
+    text, label : str, optional
+        The columns of the texts and of the classes; else the first of `TEXT_COLUMNS` and, if there is one, of
+        `CLASS_COLUMNS`. Missing texts are empty ones; missing classes are unknown.
+    earlier : dict, optional
+        The spec of the same table when it had fewer rows, whose classes and held-out items are kept.
+    vocabulary : Vocabulary, optional
+        The words that counted then.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or column, or no row.
+    """
+
+    kind: ClassVar[str] = "table"
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        text: str | None = None,
+        label: str | None = None,
+        earlier: dict[str, Any] | None = None,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        self.path = path.absolute()
+        if not self.path.is_file():
+            raise InputError(f"there is no file {self.path}")
+        if self.path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"{self.path} must be one of {', '.join(SUFFIXES)}")
+        self.text_column, self.class_column = text, label
+        self.title = f"Texts in {self.path.name}"
+        folder = unpacked(self.path, self._unpack, what=json.dumps([text, label]))
+        self._ends: NDArray[np.int64] = np.load(folder / _ENDS, mmap_mode="r")
+        self._bytes = np.memmap(folder / _TEXTS, dtype=np.uint8, mode="r") if self._ends[-1] else None
+        names = tuple(json.loads((folder / _CLASSES).read_text()))
+        self._truth: NDArray[np.int16] = np.load(folder / _TRUTH)
+        self.classes = names
+        self._first = len(self._ends)
+        self._saved = vocabulary
+        if earlier is not None:
+            self.classes = tuple(earlier["classes"])
+            index = {name: place for place, name in enumerate(self.classes)}
+            places = [index.get(name, -1) for name in names]
+            self._truth = np.array([*places, -1], dtype=np.int16)[self._truth]
+            self._first = earlier["first"]
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def spec(self) -> dict[str, Any]:
+        """Where the file is, its columns, and a digest of what it holds."""
+        return {
+            "kind": self.kind,
+            "path": str(self.path),
+            "text": self.text_column,
+            "label": self.class_column,
+            "items": len(self),
+            "first": self._first,
+            "classes": list(self.classes),
+            "digest": self._digest(len(self)),
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
+        """See `Source.from_spec`; rows that were added to the file since are left out."""
+        words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)
+        source = cls(
+            Path(spec["path"]), text=spec["text"], label=spec["label"], earlier=spec, vocabulary=words
+        )
+        if not source._begins_like(spec):
+            raise InputError(f"{source.path} no longer holds the texts that the pool was built from")
+        source._ends, source._truth = source._ends[: spec["items"]], source._truth[: spec["items"]]
+        return source
+
+    def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
+        """See `Source.continuing`."""
+        known = {
+            "kind": self.kind,
+            "path": str(self.path),
+            "text": self.text_column,
+            "label": self.class_column,
+        }
+        same = all(spec.get(key) == value for key, value in known.items())
+        if folder is None or not same or not self._begins_like(spec):
+            return self
+        words = Vocabulary.load(folder / VOCABULARY_FILE)
+        return type(self)(
+            self.path, text=self.text_column, label=self.class_column, earlier=spec, vocabulary=words
+        )
+
+    def name(self, item: int) -> str:
+        """Such as "row 17", counted from 1."""
+        return f"row {int(self.check_items(np.array([item]))[0]) + 1}"
+
+    def read(self, item: int) -> str:
+        """See `Texts.read`."""
+        start = int(self._ends[item - 1]) if item else 0
+        if self._bytes is None:
+            return ""
+        return decoded(self._bytes[start : int(self._ends[item])].tobytes(), "utf-8")
+
+    def truth(self, items: Items) -> NDArray[np.int16]:
+        """See `Source.truth`."""
+        return self._truth[self.check_items(items)]
+
+    def held_out(self) -> Items:
+        """See `Source.held_out`; chosen by a hash of the row's number, among the rows there were at first."""
+        return self._held_out
+
+    @cached_property
+    def _held_out(self) -> Items:
+        known = np.flatnonzero(self._truth[: self._first] >= 0)
+        by_hash = sorted(known.tolist(), key=lambda row: path_hash(str(row)))
+        return np.sort(np.array(by_hash[: min(MAX_HELD_OUT, len(known) // 10)], dtype=np.int64))
+
+    def _digest(self, n: int) -> str:
+        """Of the first n texts."""
+        digest = hashlib.blake2b(np.ascontiguousarray(self._ends[:n]).tobytes(), digest_size=8)
+        if self._bytes is not None and n:
+            digest.update(self._bytes[: int(self._ends[n - 1])].data)
+        return digest.hexdigest()
+
+    def _begins_like(self, spec: dict[str, Any]) -> bool:
+        return len(self) >= int(spec["items"]) and self._digest(spec["items"]) == str(spec["digest"])
+
+    def _unpack(self, folder: Path) -> None:
+        import pyarrow
+
+        ends, end = [], 0
+        classes: list[str | None] = []
+        try:
+            with (folder / _TEXTS).open("wb") as out:
+                for texts, labels in self._columns():
+                    for text in texts:
+                        end += out.write((text or "").encode(errors="replace"))
+                        ends.append(end)
+                    classes += labels
+        except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+            raise InputError(f"{self.path} is damaged, or no table: {error}") from error
+        if not ends:
+            raise InputError(f"{self.path} has no rows")
+        counts = Counter(name for name in classes if name)
+        names = sorted(counts) if 2 <= len(counts) <= MOST_CLASSES else []
+        if self.class_column is not None and not names:
+            raise InputError(
+                f"column {self.class_column} of {self.path} must name 2 to {MOST_CLASSES:,} classes, "
+                f"it names {len(counts):,}"
+            )
+        index = {name: place for place, name in enumerate(names)}
+        np.save(folder / _ENDS, np.array(ends, dtype=np.int64))
+        np.save(folder / _TRUTH, np.array([index.get(name or "", -1) for name in classes], dtype=np.int16))
+        (folder / _CLASSES).write_text(json.dumps(names))
+
+    def _columns(self) -> Iterator[tuple[list[str | None], list[str | None]]]:
+        """Texts and classes, some thousand rows at a time."""
+        for batch in _batches(self.path):
+            names = batch.schema.names
+            text = _column(names, self.text_column, TEXT_COLUMNS, self.path)
+            label = _column(names, self.class_column, CLASS_COLUMNS, self.path)
+            if text is None:
+                raise InputError(
+                    f"{self.path} has no column of texts (one of {', '.join(TEXT_COLUMNS)}), "
+                    f"but {', '.join(names)}: name one"
+                )
+            labels: list[str | None] = [None] * len(batch)
+            yield _strings(batch, text), labels if label is None else _strings(batch, label)
+
+
+def _batches(path: Path) -> Iterator[Any]:
+    """The record batches of the file."""
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=4096)
+    elif path.suffix.lower() == ".csv":
+        import pyarrow.csv
+
+        options = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        with pyarrow.csv.open_csv(path, parse_options=options) as reader:
+            yield from reader
+    else:
+        import pyarrow.json
+
+        options = pyarrow.json.ParseOptions(newlines_in_values=False)
+        yield from pyarrow.json.read_json(path, parse_options=options).to_batches(max_chunksize=4096)
+
+
+def _column(names: list[str], wanted: str | None, usual: tuple[str, ...], path: Path) -> str | None:
+    if wanted is not None:
+        if wanted not in names:
+            raise InputError(f"{path} has no column {wanted!r}, but {', '.join(names)}")
+        return wanted
+    by_lower = {name.lower(): name for name in names}
+    return next((by_lower[name] for name in usual if name in by_lower), None)
+
+
+def _strings(batch: Any, column: str) -> list[str | None]:
+    return [None if value is None else str(value) for value in batch.column(column).to_pylist()]

@@ -1,0 +1,179 @@
+"""What all sources of texts share: words for features, and pages for pictures.
+
+The vocabulary is that of the items which are not held out, taken when the pool is first built and kept with
+it, so that a pool which grows keeps its features; words that only come later are not counted.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from abc import abstractmethod
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from core.errors import InputError
+from core.rows import Rows
+from core.sources.base import GREY_SIZE, Items, Problem, Source
+from core.sources.images import grey_of
+from core.sources.vocabulary import Vocabulary
+
+VOCABULARY_FILE = "vocabulary.npz"
+LONGEST = 5_000_000
+"""Characters of a text that is read; longer ones are no documents that somebody labels."""
+
+_SMALLEST_PAGE = 64
+_COLUMNS, _LINES = 24, 10
+
+
+class UnreadableTextError(InputError):
+    """A text that can't be read; the message is the reason, without the item's name."""
+
+
+class Texts(Source):
+    """Texts in place of images. Whoever derives from it sets `title`, `classes` and `_saved`, and reads."""
+
+    is_sparse: ClassVar[bool] = True
+
+    _saved: Vocabulary | None = None
+    """The vocabulary that an earlier source fixed, if there was one."""
+
+    @abstractmethod
+    def read(self, item: int) -> str:
+        """The text of the item; raises UnreadableTextError."""
+
+    def text(self, item: int) -> str:
+        """What is to be shown and read.
+
+        Raises
+        ------
+        InputError
+            If the item can't be read, or if there is no such item.
+        """
+        (item,) = self.check_items(np.array([item]))
+        try:
+            return self.read(item)
+        except UnreadableTextError as error:
+            raise InputError(f"{self.name(item)} in {self.title} can't be shown: {error}") from error
+
+    def opening(self, text: str) -> str:
+        """What the page that stands for a text begins with."""
+        return text
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words that count.
+
+        Raises
+        ------
+        InputError
+            If no text has any.
+        """
+        if self._saved is not None:
+            return self._saved
+        found = Vocabulary.of(self._known_texts())
+        if not len(found):
+            raise InputError(f"{self.title} holds no text of two letters or more")
+        return found
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """How many words there are."""
+        return len(self.vocabulary)
+
+    @property
+    def mean_entries(self) -> float:  # type: ignore[override]
+        """See `Vocabulary.mean_entries`."""
+        return self.vocabulary.mean_entries
+
+    def features(self, items: Items) -> Rows:
+        """See `core.sources.vocabulary`; rows of texts that can't be read, or without words, are empty."""
+        texts = []
+        for item in self.check_items(items).tolist():
+            try:
+                texts.append(self.read(item))
+            except UnreadableTextError:
+                texts.append("")
+        return self.vocabulary.rows(texts)
+
+    def problem(self, item: int) -> Problem:
+        """See `Source.problem`."""
+        try:
+            blank = not self.read(item).strip()
+        except UnreadableTextError as error:
+            return Problem(item, self.name(item), str(error))
+        reason = "it is empty" if blank else "it has no word that the pool's vocabulary knows"
+        return Problem(item, self.name(item), reason)
+
+    def image(self, item: int, size: int) -> Image.Image:
+        """The first lines on a square page, black on white: a thumbnail."""
+        page = _page(self.opening(self.text(item)), max(size, _SMALLEST_PAGE))
+        return page.resize((size, size), Image.Resampling.LANCZOS) if page.width != size else page
+
+    def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
+        """See `Source.grey`; of the pages that `image` shows."""
+        items = self.check_items(items)
+        grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
+        problems = []
+        for row, item in enumerate(items.tolist()):
+            try:
+                grey[row] = grey_of(_page(self.opening(self.read(item)), _SMALLEST_PAGE))
+            except UnreadableTextError as error:
+                problems.append(Problem(item, self.name(item), str(error)))
+        return grey, problems
+
+    def save(self, folder: Path) -> None:
+        """Keep the vocabulary."""
+        self.vocabulary.save(folder / VOCABULARY_FILE)
+
+    def _known_texts(self) -> list[str]:
+        """What the vocabulary is taken from."""
+        texts = []
+        for item in np.setdiff1d(np.arange(len(self)), self.held_out()).tolist():
+            try:
+                texts.append(self.read(item))
+            except UnreadableTextError:
+                continue
+        return texts
+
+
+def decoded(raw: bytes, encoding: str | None = None) -> str:
+    """Bytes as text: of the encoding given, else UTF-8, else Latin-1, which takes any bytes.
+
+    Raises
+    ------
+    UnreadableTextError
+        If they are too many, or no text.
+    """
+    if len(raw) > LONGEST:
+        raise UnreadableTextError(f"it has {len(raw):,} bytes, and at most {LONGEST:,} are read")
+    if b"\0" in raw:
+        raise UnreadableTextError("it holds zero bytes, as no text does")
+    if encoding is None:
+        try:
+            return raw.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            encoding = "latin-1"
+    return raw.decode(encoding)
+
+
+def _page(text: str, side: int) -> Image.Image:
+    page = Image.new("L", (side, side), "white")
+    lines: list[str] = []
+    for line in text[: 40 * _LINES * _COLUMNS].splitlines():
+        lines += textwrap.wrap(line, _COLUMNS)
+        if len(lines) >= _LINES:
+            break
+    height = 0.9 * side / _LINES
+    ImageDraw.Draw(page).multiline_text(
+        (0.06 * side, 0.05 * side),
+        "\n".join(lines[:_LINES]),
+        font=ImageFont.load_default(0.8 * height),
+        fill=20,
+        spacing=0.2 * height,
+    )
+    return page

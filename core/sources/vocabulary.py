@@ -1,0 +1,124 @@
+"""Texts as bags of words: a fixed vocabulary, and for each text the weights of its words.
+
+A word is two or more letters, digits or underscores in a row, without regard to case. Each word of a text
+weighs tf·idf: how often the text has it, times 1 + ln((1 + n) / (1 + df)), where df of the n texts that the
+vocabulary was taken from have it. Rows are made unit-norm afterwards. These are the defaults of
+scikit-learn's `TfidfVectorizer`, and the numbers are the same.
+
+All words are kept. What is learned from few labels is mostly said by rare words, and linear classifiers don't
+mind how many there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from core.durable import replace_file
+from core.errors import InputError
+from core.rows import sparse_rows
+
+_WORD = re.compile(r"\b\w\w+\b")
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Words, and how many texts have each of them.
+
+    Parameters
+    ----------
+    words : tuple of str
+        Ascending.
+    frequencies : array of shape (n_words,), int64
+        In how many texts each occurs.
+    n_texts : int
+    """
+
+    words: tuple[str, ...]
+    frequencies: NDArray[np.int64]
+    n_texts: int
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Vocabulary:
+        """All words of these texts."""
+        counts: Counter[str] = Counter()
+        n = 0
+        for text in texts:
+            counts.update(set(_words(text)))
+            n += 1
+        words = tuple(sorted(counts))
+        return cls(words, np.array([counts[word] for word in words], dtype=np.int64), n)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def mean_entries(self) -> float:
+        """How many different words a text has, on average."""
+        return float(self.frequencies.sum()) / max(self.n_texts, 1)
+
+    @cached_property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that name exactly this vocabulary."""
+        parts = ("\n".join(self.words).encode(), self.frequencies.tobytes(), str(self.n_texts).encode())
+        return hashlib.blake2b(b"\0".join(parts), digest_size=8).hexdigest()
+
+    def rows(self, texts: Sequence[str]) -> csr_array:
+        """Weights of shape (n_texts, n_words), not of unit norm; words that it lacks are left out."""
+        starts, columns, weights = [0], [np.empty(0, np.int32)], [np.empty(0)]
+        for text in texts:
+            counts = Counter(self._places[word] for word in _words(text) if word in self._places)
+            places = np.array(sorted(counts), dtype=np.int32)
+            columns.append(places)
+            weights.append(np.array([counts[place] for place in places.tolist()]) * self._rarity[places])
+            starts.append(starts[-1] + len(places))
+        values = np.concatenate(weights).astype(np.float32)
+        return sparse_rows(values, np.concatenate(columns), np.array(starts), len(self.words))
+
+    def save(self, file: Path) -> None:
+        """Write it to `file`, replacing it at once."""
+        held = io.BytesIO()
+        words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
+        np.savez_compressed(held, words=words, frequencies=self.frequencies, n_texts=np.array(self.n_texts))
+        replace_file(file, held.getvalue())
+
+    @classmethod
+    def load(cls, file: Path) -> Vocabulary:
+        """The vocabulary that was saved in `file`.
+
+        Raises
+        ------
+        InputError
+            If the file is gone or damaged.
+        """
+        try:
+            with np.load(file, allow_pickle=False) as saved:
+                words = tuple(saved["words"].tobytes().decode().split("\n"))
+                return cls(words, saved["frequencies"], int(saved["n_texts"]))
+        except FileNotFoundError as error:
+            raise InputError(f"the vocabulary {file} is gone: build the pool again") from error
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+            raise InputError(f"the vocabulary {file} is damaged: build the pool again") from error
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words)}
+
+    @cached_property
+    def _rarity(self) -> NDArray[np.float64]:
+        return np.asarray(1 + np.log((1 + self.n_texts) / (1 + self.frequencies)))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())

@@ -1,0 +1,89 @@
+"""Addresses of label databases on a server: ``postgresql://user@host:port/database?schema=name``.
+
+A project has a schema of its own, named by the project, so one database serves them all. What a password
+or certificate is, PostgreSQL's own client library finds: ``PGPASSWORD``, ``~/.pgpass``, ``PGSERVICE``, ...
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from storage.errors import StorageError
+
+DRIVER = "postgresql+psycopg"
+_DIALECTS = ("postgresql", "postgres", DRIVER)
+_MAX_SCHEMA = 63  # bytes that PostgreSQL keeps of a name
+
+_SECRETS = ("password", "sslpassword")
+FORM = "postgresql://user@host/database"
+
+
+def is_address(where: str) -> bool:
+    """Whether the text is meant as an address rather than as a path."""
+    return "://" in where
+
+
+def parse(address: str) -> tuple[URL, str | None]:
+    """What to connect to, and the schema, None where the address names none.
+
+    Raises
+    ------
+    StorageError
+        `invalid`; the address, which may hold a password, is not repeated.
+    """
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        raise StorageError(f"a database's address must look like {FORM}", "invalid") from None
+    if url.drivername not in _DIALECTS:
+        raise StorageError(
+            f"a database's address must begin with postgresql://, not with {url.drivername}://", "invalid"
+        )
+    schema = url.query.get("schema")
+    if not (schema is None or isinstance(schema, str)):
+        raise StorageError("a database's address may name one schema only", "invalid")
+    if schema is not None and not 0 < len(schema.encode()) <= _MAX_SCHEMA:
+        raise StorageError(
+            f"a schema needs a name of at most {_MAX_SCHEMA} bytes, got {schema!r:.80}", "invalid"
+        )
+    return url.difference_update_query(["schema"]).set(drivername=DRIVER), schema
+
+
+def has_password(address: str) -> bool:
+    """Whether a password stands in the address.
+
+    Raises
+    ------
+    StorageError
+        `invalid`.
+    """
+    url, _ = parse(address)
+    return url.password is not None or any(name in url.query for name in _SECRETS)
+
+
+def with_schema(address: str, name: str) -> str:
+    """The address of the schema `name`, unless it names one itself; without its password.
+
+    Raises
+    ------
+    StorageError
+        `invalid`.
+    """
+    url, schema = parse(address)
+    made = shown(url, schema or name)
+    parse(made)
+    return made
+
+
+def shown(url: URL, schema: str) -> str:
+    """The address without its secrets: what may be printed, logged and kept."""
+    public = URL.create(
+        "postgresql",
+        username=url.username,
+        host=url.host,
+        port=url.port,
+        database=url.database,
+        query=url.difference_update_query(_SECRETS).query,
+    )
+    return public.update_query_dict({"schema": schema}).render_as_string(hide_password=False)

@@ -1,0 +1,62 @@
+"""Files that appear under their name only when they are whole."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from storage.errors import StorageError
+
+
+def partial_name(file: Path) -> Path:
+    """A name of its own beside `file`, for what is going to be it."""
+    return file.with_name(f".{file.name}.{secrets.token_hex(4)}.partial")
+
+
+def check_target(file: Path, overwrite: bool) -> None:
+    """Refuse early where no file of that name can be made.
+
+    Raises
+    ------
+    StorageError
+        `exists`, `missing` (its folder), `read-only`.
+    """
+    if file.is_dir():
+        raise StorageError(f"{file} is a folder, where the name of a file was expected", "exists")
+    if not file.parent.is_dir():
+        raise StorageError(f"the folder {file.parent} does not exist", "missing")
+    if file.exists() and not overwrite:
+        raise _exists(file)
+    if not os.access(file.parent, os.W_OK):
+        raise StorageError(f"the folder {file.parent} is read-only", "read-only")
+
+
+def publish(partial: Path, file: Path, overwrite: bool) -> None:
+    """Give a complete file its name, at once and lastingly.
+
+    Raises
+    ------
+    StorageError
+        `exists`, unless `overwrite`.
+    """
+    with partial.open("rb") as copy:
+        os.fsync(copy.fileno())
+    if overwrite:
+        partial.replace(file)
+    else:
+        try:
+            file.hardlink_to(partial)  # unlike a rename, it fails where a file of that name has appeared
+        except OSError as error:
+            if file.exists():
+                raise _exists(file) from error
+            partial.replace(file)  # a file system without hard links
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _exists(file: Path) -> StorageError:
+    return StorageError(f"{file} exists already and is not overwritten unless asked", "exists")

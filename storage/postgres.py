@@ -1,0 +1,298 @@
+"""All that is PostgreSQL's own: how a connection is set up, how writers take turns, what its errors mean."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from math import ceil
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+from sqlalchemy.schema import CreateSchema
+
+from storage import address, rows
+from storage.errors import Kind, StorageError
+
+# Advisory locks are told apart by two numbers: one of these, and one made from the schema's name.
+_WRITERS = 0x4D617267  # "Marg"
+_IN_USE = _WRITERS + 1
+_LINGERS = 2.0  # seconds until a killed program's connections are surely gone
+_HUNG = "60s"  # what a transaction that writes may take, or wait for its program: others wait for it
+
+_PATIENT = "marginalia_patient"  # the execution option of one that copies or changes every row
+
+_READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+
+_US = f"marginalia {uuid4().hex}"  # which program a connection belongs to
+
+# The server, too, notices a program that is gone, however it went.
+_SET_UP = """
+SELECT set_config('search_path', quote_ident(%s), false), set_config('lock_timeout', %s, false),
+       set_config('client_min_messages', 'warning', false),
+       set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
+       set_config('tcp_keepalives_count', '3', false)
+"""
+_OTHERS = """
+SELECT COUNT(*) FROM pg_locks AS held LEFT JOIN pg_stat_activity AS program USING (pid)
+WHERE held.locktype = 'advisory' AND held.classid = %s AND held.objid = %s AND held.objsubid = 2
+      AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND program.application_name IS DISTINCT FROM current_setting('application_name')
+"""
+
+_ALIVE = {
+    "keepalives_idle": 10,  # seconds, as the next one: a server that is gone is noticed within half a minute
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+
+_KINDS: dict[str, Kind] = {
+    "25006": "read-only",  # read_only_sql_transaction, a standby's too
+    "42501": "read-only",  # insufficient_privilege
+    "3D000": "missing",  # invalid_catalog_name
+    "XX001": "corrupt",  # data_corrupted
+    "XX002": "corrupt",  # index_corrupted
+}
+
+
+class Schema:
+    """The schema of a PostgreSQL database that one project's labels are in.
+
+    Parameters
+    ----------
+    url : URL
+        The server and its database.
+    schema : str
+        The schema's name.
+    """
+
+    errors = psycopg.Error
+    # Each statement sees what the writer before has committed, however long the lock was waited for.
+    writing: Mapping[str, Any] = {"isolation_level": "READ COMMITTED", "postgresql_readonly": False}
+
+    def __init__(self, url: URL, schema: str) -> None:
+        self.schema = schema
+        self._url = url
+        checksum = zlib.crc32(schema.encode())
+        self._number = checksum - (1 << 32 if checksum >> 31 else 0)  # as a signed integer of 32 bits
+
+    @classmethod
+    def at(cls, where: str) -> Schema:
+        """The schema at an address; the one named ``marginalia`` where the address names none.
+
+        Raises
+        ------
+        StorageError
+            `invalid`.
+        """
+        url, schema = address.parse(where)
+        return cls(url, schema or "marginalia")
+
+    def __str__(self) -> str:
+        return address.shown(self._url, self.schema)
+
+    def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
+        """See `storage.place.Place`. As long as it has a connection that may write, the schema is in use."""
+        made = create_engine(
+            self._url,
+            json_serializer=rows.json_text,
+            hide_parameters=True,  # what people said is in no error's text
+            pool_size=8,
+            max_overflow=24,
+            pool_pre_ping=True,  # a server that was started again is not an error
+            execution_options=_READING,
+            connect_args=_ALIVE | {"connect_timeout": max(2, ceil(busy_timeout)), "application_name": _US},
+        )
+
+        @event.listens_for(made, "connect", insert=True)
+        def set_up(connection: DBAPIConnection, _record: object) -> None:
+            try:
+                connection.autocommit = True
+                with closing(connection.cursor()) as cursor:
+                    milliseconds = max(1, round(1000 * busy_timeout))
+                    cursor.execute(_SET_UP, (self.schema, f"{milliseconds}ms"))
+                    if not read_only:
+                        cursor.execute("SELECT pg_advisory_lock_shared(%s, %s)", (_IN_USE, self._number))
+                    if alone:
+                        self._require_alone(cursor)
+                connection.autocommit = False
+            except BaseException:
+                connection.close()
+                raise
+
+        @event.listens_for(made, "begin")
+        def begin(connection: Connection) -> None:
+            options = connection.get_execution_options()
+            if not options["postgresql_readonly"]:
+                patience = "0" if options.get(_PATIENT) else _HUNG
+                # An acknowledged answer is on the disk, whatever the server's default is.
+                connection.exec_driver_sql(
+                    "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') "
+                    "WHEN 'off' THEN 'local' ELSE current_setting('synchronous_commit') END, true), "
+                    "set_config('statement_timeout', %s, true), "
+                    "set_config('idle_in_transaction_session_timeout', %s, true), "
+                    "pg_advisory_xact_lock(%s, %s)",
+                    (patience, patience, _WRITERS, self._number),
+                )
+
+        return made
+
+    def _require_alone(self, cursor: DBAPICursor) -> None:
+        until = time.monotonic() + _LINGERS
+        while True:
+            cursor.execute(_OTHERS, (_IN_USE, self._number & 0xFFFFFFFF))
+            row = cursor.fetchone()
+            if row is not None and not row[0]:
+                return
+            if time.monotonic() > until:
+                raise StorageError(
+                    f"{self} is already being served by another process: stop that one first", "locked"
+                )
+            time.sleep(0.05)
+
+    def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
+        """See `storage.place.Place`."""
+        code = getattr(error, "sqlstate", None) or ""
+        said = self._one_line(error)
+        waited = f" (waited {busy_timeout:g} s)" if busy_timeout else ""
+        if code == "55P03":
+            return StorageError(f"{self} is locked by another program{waited}; try again", "locked")
+        if code == "57014":
+            return StorageError(f"{self} is too busy: {said}; try again", "locked")
+        if code[:2] == "40":
+            return StorageError(f"{self} is busy with another write: {said}; try again", "locked")
+        if code == "53100":
+            return StorageError(
+                f"{self}: the disk of the server is full ({said}), so nothing was written; what was "
+                f"acknowledged before is safe, and work goes on once there is room",
+                "full",
+            )
+        if code in _KINDS:
+            return StorageError(f"{self}: {said}", _KINDS[code])
+        if code[:2] in ("22", "23") or (not code and isinstance(error, psycopg.DataError)):
+            return StorageError(f"{self} refuses the row: {said}", "invalid")
+        if code[:2] in ("08", "53", "57") or code == "25P03" or isinstance(error, psycopg.OperationalError):
+            return StorageError(f"{self} cannot be reached: {said}", "unreachable")
+        return StorageError(f"{self}: {said}", "other")
+
+    def _one_line(self, error: BaseException) -> str:
+        diagnosis = getattr(getattr(error, "diag", None), "message_primary", None)
+        said = " ".join((diagnosis or str(error)).split())
+        return said.replace(self._url.password, "***") if self._url.password else said
+
+    def exists(self) -> bool:
+        """Whether the schema has tables."""
+        with self._look() as connection:
+            found = connection.exec_driver_sql(
+                "SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s)) "
+                "AND relkind IN ('r', 'p', 'v', 'm', 'f'))",
+                (self.schema,),
+            )
+            return bool(found.scalar_one())
+
+    def unopenable(self) -> StorageError:
+        """See `storage.place.Place`."""
+        return StorageError(f"there is no label database at {self}", "missing")
+
+    def check_makable(self) -> None:
+        """The transaction that makes it finds out."""
+
+    @contextmanager
+    def being_made(self) -> Iterator[Schema]:
+        """One transaction makes it, so it needs no other name."""
+        yield self
+
+    def check_owner(self) -> None:
+        """Reading changes nothing here, so there is nothing to find out beforehand."""
+
+    def check_writable(self) -> None:
+        """See `storage.place.Place`."""
+        with self._look() as connection:
+            query = "SELECT has_table_privilege(to_regclass(quote_ident(%s) || '.answers'), 'INSERT')"
+            if connection.exec_driver_sql(query, (self.schema,)).scalar_one() is False:
+                user = connection.exec_driver_sql("SELECT current_user").scalar_one()
+                raise StorageError(f"{self} may not be written by the user {user}", "read-only")
+
+    def before_migration(self, connection: Connection) -> None:
+        """See `storage.place.Place`."""
+        connection.execution_options(**{_PATIENT: True})
+
+    def make(self, connection: Connection) -> None:
+        """Make the schema where there is none, inside the connection's transaction."""
+        there = connection.exec_driver_sql("SELECT to_regnamespace(quote_ident(%s))", (self.schema,))
+        if there.scalar_one() is None:
+            connection.execute(CreateSchema(self.schema))
+
+    def after_migration(self, connection: Connection) -> None:
+        """Foreign keys are checked by the transaction itself."""
+
+    def copy_name(self, folder: Path | None, words: str) -> Path:
+        """See `storage.place.Place`.
+
+        Raises
+        ------
+        StorageError
+            `older`, without a folder.
+        """
+        if folder is None:
+            raise StorageError(
+                f"{self} was written by an older version of marginalia; to bring it up to date, name a "
+                "folder for the copy that is made before",
+                "older",
+            )
+        return folder / f"{self.schema.replace('/', '-')}.{words}"
+
+    def take_alone(self, connection: Connection) -> None:
+        """Keep everybody who would write out until the transaction ends.
+
+        Raises
+        ------
+        StorageError
+            `locked`, if somebody has it open.
+        """
+        query = "SELECT pg_try_advisory_xact_lock(%s, %s)"
+        if not connection.exec_driver_sql(query, (_IN_USE, self._number)).scalar_one():
+            raise StorageError(f"{self} is open in another program; stop it before restoring", "locked")
+
+    def set_aside(self, connection: Connection) -> Schema:
+        """See `storage.place.Server`."""
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        aside = f"replaced-{moment}-{self.schema}".encode()[:63].decode(errors="ignore")
+        rename = connection.exec_driver_sql(
+            "SELECT format('ALTER SCHEMA %%I RENAME TO %%I', %s::text, %s::text)", (self.schema, aside)
+        )
+        connection.exec_driver_sql(rename.scalar_one().replace("%", "%%"))
+        return Schema(self._url, aside)
+
+    def continue_counting(self, connection: Connection) -> None:
+        """See `storage.place.Server`."""
+        counted = connection.exec_driver_sql(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND column_default LIKE 'nextval(%%'"
+        )
+        for table, column in counted.all():
+            connection.exec_driver_sql(
+                f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), MAX({column})) FROM {table} "
+                f"HAVING MAX({column}) IS NOT NULL"
+            )
+
+    @contextmanager
+    def _look(self) -> Iterator[Connection]:
+        """A connection for one question, before there is a `Database`."""
+        engine = create_engine(
+            self._url, poolclass=NullPool, execution_options=_READING, connect_args={"connect_timeout": 5}
+        )
+        try:
+            with engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise self.explain(error.orig or error) from error

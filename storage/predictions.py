@@ -1,0 +1,134 @@
+"""What other models say of items, beside the labels: it never trains, and a new file replaces an old one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, insert, select, text
+
+from storage import rows
+from storage.database import Database
+from storage.errors import StorageError
+from storage.models import MAX_NAME, Prediction, PredictionSet
+from storage.tabular import batched
+
+_CHUNK = 10_000
+
+
+class Predicted(NamedTuple):
+    """A model's score of an item, or "yes" or "no", or both."""
+
+    item: int
+    score: float | None
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """The predictions of one model for one concept.
+
+    Parameters
+    ----------
+    id, concept_id : int
+    concept, model, file, digest : str
+        The concept's and the model's name; the file that it came in, and its content's digest.
+    created : int
+        When, in milliseconds since 1970 UTC.
+    items : int
+        How many items have one.
+    labeled, agree : int
+        Items of them with a yes or no on either side, and those where both are the same.
+    """
+
+    id: int
+    concept_id: int
+    concept: str
+    model: str
+    file: str
+    digest: str
+    created: int
+    items: int
+    labeled: int
+    agree: int
+
+
+class Predictions:
+    """The predictions in a project's database.
+
+    Parameters
+    ----------
+    database : Database
+    clock : callable
+        Gives the time in milliseconds since 1970 UTC.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
+        self.database = database
+        self._clock = clock
+
+    def store(
+        self, concept_id: int, model: str, predicted: Iterable[Predicted], *, file: str, digest: str
+    ) -> int:
+        """Keep a model's predictions, in place of those that it had, all or none; how many there are.
+
+        Raises
+        ------
+        StorageError
+            `invalid` for a model without a name, and for an item that comes twice; what `predicted` raises.
+            What was there before is there still, then.
+        """
+        if not 0 < len(model.strip()) <= MAX_NAME:
+            raise StorageError(f"a model needs a name of at most {MAX_NAME} characters", "invalid")
+        number = 0
+        with self.database.write() as connection:
+            _remove(connection, concept_id, model.strip())
+            made = connection.execute(
+                insert(PredictionSet).values(
+                    concept_id=concept_id,
+                    model=model.strip(),
+                    file=file,
+                    digest=digest,
+                    created=self._clock(),
+                )
+            )
+            assert made.inserted_primary_key is not None
+            key = made.inserted_primary_key[0]
+            for batch in batched(predicted, _CHUNK):
+                connection.execute(
+                    insert(Prediction),
+                    [{"set_id": key, "item": p.item, "score": p.score, "label": p.label} for p in batch],
+                )
+                number += len(batch)
+        return number
+
+    def all(self) -> list[ModelRecord]:
+        """Every model's, by concept and model."""
+        query = """
+            SELECT s.id, s.concept_id, c.name, s.model, s.file, s.digest, s.created, COUNT(p.item),
+                   SUM(CASE WHEN l.status IN ('yes', 'no') AND p.label IS NOT NULL THEN 1 ELSE 0 END),
+                   SUM(CASE WHEN l.status = p.label THEN 1 ELSE 0 END)
+            FROM prediction_sets AS s JOIN concepts AS c ON c.id = s.concept_id
+            LEFT JOIN predictions AS p ON p.set_id = s.id
+            LEFT JOIN current_labels AS l ON l.concept_id = s.concept_id AND l.item = p.item
+            GROUP BY s.id, s.concept_id, c.name, s.model, s.file, s.digest, s.created
+            ORDER BY s.concept_id, s.model
+        """
+        with self.database.read() as connection:
+            return [ModelRecord(*row) for row in connection.execute(text(query))]
+
+    def of(self, set_id: int) -> Iterator[Predicted]:
+        """A model's predictions by item."""
+        query = select(Prediction.item, Prediction.score, Prediction.label)
+        query = query.where(Prediction.set_id == set_id).order_by(Prediction.item)
+        with self.database.read() as connection:
+            for row in connection.execution_options(yield_per=_CHUNK).execute(query):
+                yield Predicted(*row)
+
+
+def _remove(connection: Connection, concept_id: int, model: str) -> None:
+    its = select(PredictionSet.id).where(PredictionSet.concept_id == concept_id, PredictionSet.model == model)
+    key = connection.scalar(its)
+    connection.execute(delete(Prediction).where(Prediction.set_id == key))
+    connection.execute(delete(PredictionSet).where(PredictionSet.id == key))

@@ -1,0 +1,328 @@
+"""Tables as files: CSV, JSON Lines and Parquet, written and read some thousand rows at a time.
+
+CSV is written by RFC 4180, in UTF-8. What is read may come from a spreadsheet: with a byte order mark, in
+UTF-16, parted by commas, semicolons, tabs or bars, with any line ends. Headings are read in lower case.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Literal, TypeVar, get_args
+
+from storage.errors import StorageError
+
+TableFormat = Literal["csv", "jsonl", "parquet"]
+Kind = Literal["text", "whole", "number", "time", "json"]
+Row = Sequence[Any]
+T = TypeVar("T")
+
+BATCH_ROWS = 10_000
+MAX_LINE = 10_000_000
+"""Characters of a JSON line that are read; no label is that long."""
+
+# A spreadsheet takes a cell that begins like this for a formula, full-width signs included, and runs it.
+_FORMULA = "=+-@\t\r\n＝＋－＠"
+_GUARDED = frozenset(_FORMULA + "'")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DELIMITERS = ",;\t|"
+_HEADING = 65_536  # characters that tell by what cells are parted
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading, and what is in it; a "time" is in milliseconds since 1970 UTC."""
+
+    name: str
+    kind: Kind = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of a file that was read: its cells by heading, and where it stands, such as "line 7"."""
+
+    place: str
+    cells: dict[str, Any]
+
+
+def guarded(cell: str) -> str:
+    """The text as a cell that no spreadsheet takes for a formula."""
+    return "'" + cell if cell[:1] in _GUARDED else cell
+
+
+def unguarded(cell: str) -> str:
+    """The text that `guarded` was given; a text that it would not have given stays as it is."""
+    bare = cell.removeprefix("'")
+    return bare if guarded(bare) == cell else cell
+
+
+def iso(milliseconds: int) -> str:
+    """A time as ISO 8601 in UTC, to the millisecond; what no calendar holds stays a number."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def write_table(
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    out: IO[Any],
+    format: TableFormat,  # noqa: A002 (the command line's word)
+) -> int:
+    """Write rows as they come; returns how many there were.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        In their order.
+    rows : iterable of sequences
+        Their values in the columns' order, None where there is none.
+    out : file
+        A text file, opened with newline="" for CSV; a binary one for Parquet.
+    format : {"csv", "jsonl", "parquet"}
+        Text cells of a CSV that a spreadsheet would run as a formula begin with an apostrophe; `unguarded`
+        takes it off. The others carry everything unchanged.
+
+    Raises
+    ------
+    StorageError
+        `invalid` for an unknown format.
+    """
+    if format not in get_args(TableFormat):
+        known = ", ".join(get_args(TableFormat))
+        raise StorageError(f"format must be one of {known}, got {format!r}", "invalid")
+    return _WRITERS[format](columns, rows, out)
+
+
+def read_table(path: Path, format: TableFormat) -> Iterator[Line]:  # noqa: A002
+    """The rows of a table, some thousand at a time.
+
+    Raises
+    ------
+    StorageError
+        `missing` or `invalid`, in a sentence that names the file and, where there is one, the line.
+    """
+    with _file_trouble(path):
+        yield from _READERS[format](path)
+
+
+def batched(values: Iterable[T], n: int) -> Iterator[list[T]]:
+    """The values, up to n at a time."""
+    rest = iter(values)
+    while batch := list(islice(rest, n)):
+        yield batch
+
+
+def _write_csv(columns: Sequence[Column], rows: Iterable[Row], out: IO[str]) -> int:
+    writer = csv.writer(out)  # its line ends, those of RFC 4180, also make it quote every line end in a cell
+    writer.writerow([guarded(column.name) for column in columns])
+    cells = [_CSV_CELLS[column.kind] for column in columns]
+    number = 0
+    for batch in batched(rows, BATCH_ROWS):
+        writer.writerows([cell(value) for cell, value in zip(cells, row, strict=True)] for row in batch)
+        number += len(batch)
+    return number
+
+
+def _write_jsonl(columns: Sequence[Column], rows: Iterable[Row], out: IO[str]) -> int:
+    names = [column.name for column in columns]
+    times = [place for place, column in enumerate(columns) if column.kind == "time"]
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    number = 0
+    for row in rows:
+        values = list(row)
+        for place in times:
+            values[place] = _time(values[place])
+        out.write(encode(dict(zip(names, values, strict=True))) + "\n")
+        number += 1
+    return number
+
+
+def _write_parquet(columns: Sequence[Column], rows: Iterable[Row], out: IO[bytes]) -> int:
+    import pyarrow
+    import pyarrow.parquet
+
+    kinds = {
+        "text": pyarrow.string(),
+        "whole": pyarrow.int64(),
+        "number": pyarrow.float64(),
+        "time": pyarrow.timestamp("ms", tz="UTC"),
+        "json": pyarrow.string(),
+    }
+    schema = pyarrow.schema([(column.name, kinds[column.kind]) for column in columns])
+    number = 0
+    with pyarrow.parquet.ParquetWriter(out, schema) as writer:
+        for batch in batched(rows, BATCH_ROWS):
+            values = zip(*batch, strict=True)
+            arrays = [
+                pyarrow.array(map(_json, its) if column.kind == "json" else its, type=kinds[column.kind])
+                for column, its in zip(columns, values, strict=True)
+            ]
+            writer.write_batch(pyarrow.record_batch(arrays, schema=schema))
+            number += len(batch)
+    return number
+
+
+def _text(value: Any) -> Any:
+    return guarded(value) if isinstance(value, str) else value
+
+
+def _time(value: int | None) -> str | None:
+    return None if value is None else iso(value)
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_CSV_CELLS: dict[Kind, Callable[[Any], Any]] = {
+    "text": _text,
+    "whole": _same,
+    "number": _same,
+    "time": _time,
+    "json": _json,
+}
+_WRITERS: dict[TableFormat, Callable[[Sequence[Column], Iterable[Row], IO[Any]], int]] = {
+    "csv": _write_csv,
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
+}
+
+
+@contextmanager
+def _file_trouble(path: Path) -> Iterator[None]:
+    """Say what the file system, or the text's encoding, has against a file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise StorageError(f"There is no file {path}", "missing") from None
+    except IsADirectoryError:
+        raise StorageError(f"{path} is a folder, and a file is needed", "invalid") from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}", "other") from error
+    except UnicodeError:
+        raise StorageError(f"{path} is no text in UTF-8 or UTF-16", "invalid") from None
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """The file as text, line ends as they are; a byte order mark tells UTF-16 from UTF-8."""
+    with path.open("rb") as raw:
+        marked = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
+    with _file_trouble(path), path.open(encoding="utf-16" if marked else "utf-8-sig", newline="") as text:
+        yield text
+
+
+def _read_csv(path: Path) -> Iterator[Line]:
+    with open_text(path) as text:
+        first = text.readline(_HEADING)
+        parted = max(_DELIMITERS, key=lambda sign: len(next(csv.reader([first], delimiter=sign), [])))
+        text.seek(0)
+        reader = csv.reader(text, delimiter=parted, strict=True)
+        try:
+            names = [unguarded(name.strip()).casefold() for name in next(reader, [])]
+            require_headings(names, path)
+            for cells in reader:
+                if not cells:
+                    continue
+                if len(cells) != len(names):
+                    raise StorageError(
+                        f"{path}, line {reader.line_num}: it has {len(cells)} cells where the heading has "
+                        f"{len(names)}",
+                        "invalid",
+                    )
+                yield Line(f"line {reader.line_num}", dict(zip(names, map(unguarded, cells), strict=True)))
+        except csv.Error as error:
+            raise StorageError(f"{path}, line {reader.line_num}: it is no CSV: {error}", "invalid") from None
+
+
+def _read_jsonl(path: Path) -> Iterator[Line]:
+    with open_text(path) as text:
+        number = 0
+        while line := text.readline(MAX_LINE):
+            number += 1
+            if len(line) == MAX_LINE:
+                raise StorageError(
+                    f"{path}, line {number}: it is longer than {MAX_LINE:,} characters", "invalid"
+                )
+            if not line.strip():
+                continue
+            try:
+                cells = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise StorageError(
+                    f"{path}, line {number}: it is no JSON: {_reason(error)}", "invalid"
+                ) from None
+            if not isinstance(cells, dict):
+                raise StorageError(
+                    f'{path}, line {number}: a JSON object is needed, such as {{"item": 7, "label": '
+                    f'"yes"}}, got {shown(cells)}',
+                    "invalid",
+                )
+            yield Line(f"line {number}", {name.casefold(): cell for name, cell in cells.items()})
+
+
+def _read_parquet(path: Path) -> Iterator[Line]:
+    import pyarrow
+    import pyarrow.parquet
+
+    with path.open("rb"):  # says what the file system has against it
+        pass
+    number = 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            names = [name.casefold() for name in file.schema_arrow.names]
+            require_headings(names, path)
+            for batch in file.iter_batches(batch_size=BATCH_ROWS):
+                values = [column.to_pylist() for column in batch.columns]
+                for cells in zip(*values, strict=True):
+                    number += 1
+                    yield Line(f"row {number}", dict(zip(names, cells, strict=True)))
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise StorageError(
+            f"{path} is damaged after row {number:,}, or no Parquet file: {_reason(error)}", "invalid"
+        ) from None
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return " ".join(str(error).split())[:200]
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it, however long it is."""
+    try:
+        told = repr(value)
+    except ValueError:  # an integer of too many digits
+        return "a huge number"
+    return told if len(told) <= 60 else told[:57] + "…"
+
+
+_READERS: dict[TableFormat, Callable[[Path], Iterator[Line]]] = {
+    "csv": _read_csv,
+    "jsonl": _read_jsonl,
+    "parquet": _read_parquet,
+}
+
+
+def require_headings(names: Sequence[str], path: Path) -> None:
+    """Refuse a heading that is empty, or has a name twice."""
+    if not any(names):
+        raise StorageError(f"{path} is empty: a heading is needed, such as item,label", "invalid")
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise StorageError(f"{path}: the heading has {shown(twice)} twice", "invalid")

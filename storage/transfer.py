@@ -1,0 +1,92 @@
+"""Labels carried from a server into a file and back, table by table, each time one instant of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, MetaData, Table, insert, select
+from sqlalchemy.exc import DBAPIError
+
+from storage import migrate, sqlite
+from storage.errors import StorageError
+from storage.place import LabelFile, Place, Server
+
+_PAGE = 2_000  # rows on the way at once
+
+
+def to_file(place: Server, file: LabelFile) -> None:
+    """Copy the labels at `place`, of whatever schema version, into a new `file`.
+
+    Raises
+    ------
+    StorageError
+        What either database reports; `not-a-database` for another program's.
+    """
+    with _connected(place, read_only=True) as source:
+        version = migrate.version_of(source)
+        if not version:
+            raise StorageError(f"{place} holds no label database", "not-a-database")
+        with _connected(file, read_only=False) as target:
+            migrate.upgrade(target, version)
+            _copy_tables(source, target)
+            file.after_migration(target)
+    sqlite.leave_journal(file.path)
+
+
+def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) -> Server | None:
+    """Put the labels of `file`, which has that schema version, to `place`, in one transaction.
+
+    Returns what was there before and was set aside for it.
+    """
+    with _connected(file, read_only=True) as source, _connected(place, read_only=False) as target:
+        place.take_alone(target)
+        aside = None
+        if migrate.version_of(target) is not None:
+            if not overwrite:
+                raise StorageError(f"{place} exists already and is not overwritten unless asked", "exists")
+            aside = place.set_aside(target)
+        place.make(target)
+        migrate.upgrade(target, version)
+        _copy_tables(source, target)
+        place.continue_counting(target)
+    return aside
+
+
+@contextmanager
+def _connected(place: Place, *, read_only: bool) -> Iterator[Connection]:
+    """A connection in a transaction of its own, which ends with the block."""
+    engine = place.engine(read_only=read_only, busy_timeout=5.0)
+    try:
+        with engine.connect() as connection:
+            if not read_only:
+                connection.execution_options(**place.writing)
+                place.before_migration(connection)
+            with connection.begin():
+                yield connection
+            connection.invalidate()  # what `before_migration` did to it stays with it
+    except DBAPIError as error:
+        if not isinstance(error.orig, place.errors):
+            raise
+        raise place.explain(error.orig) from error
+    finally:
+        engine.dispose()
+
+
+def _copy_tables(source: Connection, target: Connection) -> None:
+    """Every row of every table, those first that others refer to, and each table in the order of its key."""
+    theirs, ours = _tables(source), _tables(target)
+    for name, table in ours.items():
+        if name not in theirs:
+            raise StorageError(f"the backup has no table {name}", "corrupt")
+        wanted = [theirs[name].c[column.name] for column in table.columns]
+        query = select(*wanted).order_by(*theirs[name].primary_key.columns)
+        found = source.execute(query, execution_options={"yield_per": _PAGE})
+        for page in found.mappings().partitions():
+            target.execute(insert(table), [dict(row) for row in page])
+
+
+def _tables(connection: Connection) -> Mapping[str, Table]:
+    reflected = MetaData()
+    reflected.reflect(connection)
+    return {table.name: table for table in reflected.sorted_tables if table.name != "alembic_version"}

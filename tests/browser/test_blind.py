@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from core.pool import Pool
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server
+from tests.browser.test_accessibility import grave_findings
+
+
+@pytest.fixture
+def page(server: Server, context) -> Page:
+    """The blind view, with nothing begun."""
+    made = context.new_page()
+    made.goto(f"{server.url}/compare?project=digits&session=new&view=blind")
+    begin = made.get_by_role("button", name="Begin", exact=True)
+    again = made.get_by_role("button", name=re.compile("Compare again|Begin anew"))
+    expect(begin.or_(again).first).to_be_visible(timeout=30_000)
+    if again.is_visible():
+        again.click()
+    expect(begin).to_be_enabled()
+    return made
+
+
+def word(server: Server, item: int) -> str:
+    pool = Pool.open(server.pool)
+    return "y" if pool.classes[int(pool.truth([item])[0])] == "7" else "n"
+
+
+def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
+    """Not before: the strategies' names are nowhere in the page. A reload and a correction lose nothing."""
+    assert grave_findings(page) == []
+    page.get_by_role("button", name="Begin", exact=True).click()
+    person = Blindly(page)
+    person.wait()
+    tell = page.get_by_role("button", name="Which chose better?")
+    expect(tell).to_be_disabled()
+    items: list[int] = []
+    for turn in range(120):
+        if tell.is_enabled():
+            break
+        if turn == 8:
+            page.reload()
+            person.wait()
+            person.press("u")
+            assert person.item == items.pop()
+        items.append(person.item)
+        person.press(word(server, person.item))
+    assert len(set(items)) == len(items) >= 10
+    shown = page.locator("body").inner_text() + page.locator(".card").inner_text()
+    assert "Margin index" not in shown
+    assert "Random" not in shown
+    assert grave_findings(page) == []
+    tell.click()
+    expect(page.locator(".verdict .line")).to_have_count(2, timeout=30_000)
+    named = {name.strip() for name in page.locator(".verdict .who b").all_inner_texts()}
+    assert named == {"Margin index", "Random"}
+    expect(page.locator(".verdict .title")).not_to_be_empty()
+    assert page.locator(".verdict .chosen img").count() >= 10
+    assert grave_findings(page) == []
+    page.get_by_role("button", name="Add these labels").click()
+    expect(page.get_by_text("labels were added")).to_be_visible()
+
+
+def test_strategies_are_chosen_before(page: Page) -> None:
+    """The same one twice is no comparison."""
+    page.get_by_role("combobox", name="The other").click()
+    page.get_by_role("option", name="Margin index").click()
+    expect(page.get_by_role("button", name="Begin", exact=True)).to_be_disabled()
+
+
+def test_one_can_be_left_and_gone_on_with(server: Server, page: Page) -> None:
+    """For another one, which need not be begun."""
+    page.get_by_role("button", name="Begin", exact=True).click()
+    person = Blindly(page)
+    person.wait()
+    person.press("n")
+    item = person.item
+    page.get_by_role("button", name="Begin anew").click()
+    page.get_by_role("button", name="Go on with the last one").click()
+    person.wait()
+    assert person.item == item
+
+
+class Blindly(Labeling):
+    """The card of a blind comparison in a page that is open already."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.card = page.locator(".card")

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import TimeoutError as TooLong
+
+from app.live.lanes import COMPARED
+from app.people import SOMEBODY
+from app.strategies import label_of
+from storage import Concepts, Database, LabelLog
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server
+
+PATIENCE = 60_000
+
+
+@pytest.fixture
+def labeled(labeling: Labeling) -> Labeling:
+    """A session whose question has a hyperplane."""
+    for key in "ynynn":
+        labeling.press(key)
+    return labeling
+
+
+def open_compare(server: Server, labeling: Labeling, view: str) -> Page:
+    page = labeling.page
+    page.goto(f"{server.url}/compare?project=digits&session={labeling.session}&view={view}")
+    expect(page.locator(".card[data-state=shown]")).to_be_visible(timeout=PATIENCE)
+    return page
+
+
+class Racing:
+    """The race in one tab, and what the server told it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.card = page.locator(".card.race")
+        self.turns: list[list[list[float]]] = []
+        page.on("response", self._heard)
+
+    def _heard(self, response) -> None:
+        if urlsplit(response.url).path == "/race" and response.ok:
+            told = response.json()
+            if told["known"] == len(self.turns):
+                self.turns += told["turns"]
+
+    @property
+    def rounds(self) -> int:
+        """How many the page shows."""
+        return int(self.card.get_attribute("data-rounds") or 0)
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What stands at the end of each curve."""
+        labels = self.page.locator(".endlabel")
+        said = [
+            label.evaluate("(text) => [...text.children].map((part) => part.textContent)")
+            for label in labels.all()
+        ]
+        return dict(said)
+
+    def wait(self, n: int) -> None:
+        """Until at least n rounds are shown."""
+        try:
+            self.page.wait_for_function(
+                """(n) => [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')].some(
+                    (host) => Number(host.shadowRoot?.querySelector('.race')?.dataset.rounds) >= n)""",
+                arg=n,
+                timeout=PATIENCE,
+            )
+        except TooLong:
+            shown = self.page.locator("[data-testid=stMain]").aria_snapshot()
+            raise AssertionError(f"no {n} rounds at {self.page.url}, but\n{shown}") from None
+
+    def pause(self) -> None:
+        """By the key, and wait for the last round."""
+        self.page.keyboard.press("Space")
+        expect(self.card).to_have_attribute("data-running", "false", timeout=PATIENCE)
+        self.page.wait_for_timeout(300)
+
+
+@pytest.fixture
+def racing(server: Server, labeling: Labeling) -> Racing:
+    made = Racing(labeling.page)
+    open_compare(server, labeling, "race")
+    expect(labeling.page.locator(".go .word")).to_have_text("Start")
+    return made
+
+
+def line(page: Page, strategy: str) -> Locator:
+    return page.locator(f".line.{strategy}")
+
+
+def test_a_row_says_what_its_strategy_picks(server: Server, labeled: Labeling) -> None:
+    """In the fixed order, with the full scan's pick ringed, and the row in use tinted."""
+    page = open_compare(server, labeled, "hyperplane")
+    expect(page.locator(".line .who b")).to_have_text([label_of(name) for name in COMPARED])
+    expect(page.locator(".line .pick img")).to_have_count(len(COMPARED))
+    expect(line(page, "exhaustive").locator(".pick")).to_have_attribute("data-nearest", "true")
+    expect(line(page, "exhaustive").locator(".rank b")).to_have_text("0")
+    expect(line(page, "exhaustive").locator(".scored small")).to_have_text("100 %")
+    expect(line(page, "margin-index")).to_have_attribute("data-used", "true")
+    expect(page.locator(".line[data-used=true]")).to_have_count(1)
+    expect(page.locator(".title")).to_have_text(re.compile(r"^Margin index picks .*\.$"))
+    expect(page.locator(".about")).to_contain_text("2,000 items × 384")
+
+
+def test_times_are_ratios_of_what_is_shown(server: Server, labeled: Labeling) -> None:
+    """The row's word follows from its time and the full scan's."""
+    page = open_compare(server, labeled, "hyperplane")
+    times = {name: read_ms(line(page, name).locator(".time .reads b").inner_text()) for name in COMPARED}
+    for name in COMPARED:
+        said = line(page, name).locator(".time .reads small").inner_text()
+        if name == "exhaustive":
+            assert said == "full scan"
+        elif found := re.match(r"([\d.,]+)× (faster|slower)", said):
+            ratio = times["exhaustive"] / times[name]
+            told = float(found[1].replace(",", ""))
+            assert told == pytest.approx(ratio if found[2] == "faster" else 1 / ratio, rel=0.15)
+        else:
+            assert said == "as fast"
+
+
+def read_ms(text: str) -> float:
+    return float(text.removesuffix(" ms").replace(",", ""))
+
+
+def test_it_can_be_measured_again(server: Server, labeled: Labeling) -> None:
+    """The times are other ones then, the picks are not."""
+    page = open_compare(server, labeled, "hyperplane")
+    picks = [image.get_attribute("src") for image in page.locator(".pick img").all()]
+    before = page.locator(".time .reads b").all_inner_texts()
+    page.get_by_role("button", name="Measure again").click()
+    expect(page.locator(".time .reads b")).not_to_have_text(before, timeout=PATIENCE)
+    expect(page.locator(".card[data-state=shown]")).to_be_visible(timeout=PATIENCE)
+    assert [image.get_attribute("src") for image in page.locator(".pick img").all()] == picks
+
+
+def test_without_a_hyperplane_it_says_what_is_missing(server: Server, context: BrowserContext) -> None:
+    """Of a question that nobody has answered yet."""
+    with Database.open(server.database) as database:
+        concept = Concepts(database).create("unanswered", "Is it one that nobody was asked about?")
+        session = LabelLog(database).start_session(concept.id, SOMEBODY, "margin-index")
+    page = context.new_page()
+    page.goto(f"{server.url}/compare?project=digits&session={session.id}&view=hyperplane")
+    expect(page.locator(".title")).to_have_text("There is no hyperplane yet", timeout=PATIENCE)
+    page.goto(f"{server.url}/compare?project=digits&session={session.id}&view=race")
+    expect(page.locator(".title")).to_have_text("There can be no race here", timeout=PATIENCE)
+
+
+def test_space_starts_and_pauses_and_the_arrow_steps(racing: Racing) -> None:
+    """A held key counts once."""
+    racing.page.keyboard.press("Space")
+    racing.wait(3)
+    racing.pause()
+    n = racing.rounds
+    expect(racing.page.locator(".go .word")).to_have_text("Go on")
+    racing.page.keyboard.press("ArrowRight")
+    racing.wait(n + 1)
+    racing.page.wait_for_timeout(300)
+    assert racing.rounds == n + 1
+    racing.page.get_by_role("button", name="Step").click()
+    racing.wait(n + 2)
+
+
+def test_the_curves_end_where_the_server_says(racing: Racing) -> None:
+    """Each lane's label has its last AUROC; times and distances are medians of all rounds."""
+    racing.page.keyboard.press("Space")
+    racing.wait(8)
+    racing.pause()
+    assert len(racing.turns) == racing.rounds
+    last = {label_of(name): turn[0] for name, turn in zip(COMPARED, racing.turns[-1], strict=True)}
+    assert {label: float(value) for label, value in racing.values.items()} == pytest.approx(last, abs=6e-4)
+    for place, name in enumerate(COMPARED):
+        milliseconds = [turns[place][2] for turns in racing.turns]
+        told = read_ms(line(racing.page, name).locator(".time .reads b").inner_text())
+        assert told == pytest.approx(np.median(milliseconds), rel=0.06, abs=6e-3)
+
+
+def test_the_headline_is_made_from_the_curves(racing: Racing) -> None:
+    """From the label on from which one stays where the other is now."""
+    racing.page.keyboard.press("Space")
+    racing.wait(25)
+    racing.pause()
+    said = racing.page.locator(".title").inner_text()
+    courses = {name: [turns[i][0] for turns in racing.turns] for i, name in enumerate(COMPARED)}
+    chosen, random = courses["margin-index"], courses["random"]
+    leader, follower, names = (
+        (chosen, random, ("chosen", "random"))
+        if chosen[-1] >= random[-1]
+        else (random, chosen, ("random", "chosen"))
+    )
+    below = [i + 1 for i, value in enumerate(leader) if value < follower[-1]]
+    since = below[-1] + 1 if below else 1
+    n = len(racing.turns)
+    if since >= 0.95 * n:
+        assert said == "So far random labels are as good as chosen ones."
+    elif below:
+        assert said == f"{since} {names[0]} labels equal {n} {names[1]} ones."
+    else:
+        assert re.match(rf"1 {names[0]} label equals|So far {names[1]} labels have taught nothing", said)
+
+
+def test_seconds_spent_can_be_the_axis_and_first_picks_the_column(racing: Racing) -> None:
+    racing.page.keyboard.press("Space")
+    racing.wait(8)
+    racing.pause()
+    racing.page.get_by_role("button", name="seconds spent").click()
+    expect(racing.page.locator(".curves")).to_contain_text("seconds spent: 1.5 s a label")
+    racing.page.get_by_role("button", name="first picks").click()
+    for name in COMPARED:
+        expect(line(racing.page, name).locator(".firsts img:visible")).to_have_count(7)
+    expect(line(racing.page, "random").locator(".time")).to_be_hidden()
+
+
+def test_a_race_goes_on_when_the_page_was_left(racing: Racing) -> None:
+    """The browser tab has it, and finds all of it again."""
+    racing.page.keyboard.press("Space")
+    racing.wait(4)
+    racing.pause()
+    n = racing.rounds
+    racing.page.get_by_role("link", name="Progress").click()
+    expect(racing.page.locator(".progress")).to_be_visible(timeout=PATIENCE)
+    racing.page.get_by_role("link", name="Compare").click()
+    racing.wait(n)
+    assert racing.rounds == n
+    assert parse_qs(urlsplit(racing.page.url).query)["view"] == ["race"]
+
+
+def test_other_first_labels_are_another_race(racing: Racing) -> None:
+    racing.page.keyboard.press("Space")
+    racing.wait(2)
+    racing.pause()
+    racing.page.get_by_role("combobox", name="First labels").click()
+    racing.page.get_by_role("option", name="20 labels a class first").click()
+    expect(racing.card).to_have_attribute("data-rounds", "0", timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("view", ["hyperplane", "race"])
+def test_a_phone_shows_it_without_scrolling_sideways(server: Server, labeled: Labeling, view: str) -> None:
+    labeled.page.set_viewport_size({"width": 390, "height": 844})
+    page = open_compare(server, labeled, view)
+    expect(page.locator(".line .who b")).to_have_count(len(COMPARED))
+    widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert widths[0] <= widths[1]
+    boxes = [box.bounding_box() for box in page.locator(".line .who b").all()]
+    assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+
+
+def test_another_race_keeps_the_speed(racing: Racing) -> None:
+    """It was asked for, and what a race is asked for holds for those that follow."""
+    racing.page.locator(".speed").click()
+    expect(racing.page.locator(".speed")).to_have_text("30 rounds/s")
+    racing.page.get_by_role("combobox", name="First labels").click()
+    racing.page.get_by_role("option", name="20 labels a class first").click()
+    expect(racing.page.get_by_role("combobox", name="First labels")).not_to_be_focused(timeout=PATIENCE)
+    expect(racing.page.locator(".curves")).to_be_visible()
+    racing.page.keyboard.press("Space")
+    racing.wait(2)
+    racing.pause()
+    expect(racing.page.locator(".speed")).to_have_text("30 rounds/s")

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server, free_port
+from tests.openid import Account, Provider, serving
+
+ADA = Account("ada@example.org", "Ada Lovelace")
+BOB = Account("bob@example.org", "Bob")
+EVE = Account("eve@example.com", "Eve")
+MALLORY = Account("mallory@example.com", "Mallory", {"email": "ada@example.org", "email_verified": False})
+
+
+class TeamServer(Server):
+    """``marginalia serve`` for whoever the provider vouches for: Ada owns, example.org labels."""
+
+    def command(self) -> list[str]:
+        people = ["--owner", ADA.email, "--annotator", "@example.org"]
+        return ["serve", str(self.data), *people, "--headless", "--port", str(self.port)]
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[tuple[Provider, int]]:
+    """With the port that it sends people back to."""
+    port = free_port()
+    with serving([ADA, BOB, EVE, MALLORY], [f"http://127.0.0.1:{port}/oauth2callback"]) as provider:
+        yield provider, port
+
+
+@pytest.fixture(scope="module")
+def team(provider: tuple[Provider, int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A folder of projects, with one."""
+    folder = tmp_path_factory.mktemp("openid")
+    maker = Server(folder / "projects", items=500, port=free_port())
+    maker.start()
+    maker.stop()
+    (folder / ".streamlit").mkdir()
+    (folder / ".streamlit" / "secrets.toml").write_text(provider[0].secrets_toml(), "utf-8")
+    server = TeamServer(folder / "projects", items=500, port=provider[1])
+    with pytest.MonkeyPatch.context() as then:
+        then.setenv("HOME", str(folder))
+        server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def contexts(browser: Browser) -> Iterator[list[BrowserContext]]:
+    """A browser each for two people."""
+    made = [browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(2)]
+    yield made
+    for context in made:
+        context.close()
+
+
+def sign_in(page: Page, server: Server, account: Account, path: str = "/?project=digits") -> Page:
+    """Through the door, to the provider and back to what was wanted."""
+    page.goto(f"{server.url}{path}")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name=account.name, exact=True).click()
+    page.wait_for_url(lambda url: url.removeprefix(server.url).startswith(path), timeout=30_000)
+    top = page.get_by_test_id("stTopNav")
+    expect(top.get_by_role("link", name=account.name)).to_be_visible(timeout=30_000)
+    return page
+
+
+def annotators(server: Server) -> set[str]:
+    """Under which names answers are stored."""
+    with sqlite3.connect(f"file:{server.database}?mode=ro", uri=True) as connection:
+        return {name for (name,) in connection.execute("SELECT DISTINCT annotator FROM answers")}
+
+
+def test_people_label_under_the_address_that_the_provider_verified(
+    team: Server, contexts: list[BrowserContext]
+) -> None:
+    """The page calls them by name; an owner is whoever was named one, and nobody opens another's session."""
+    ada, bob = (
+        Labeling(page := sign_in(context.new_page(), team, account), page.url)
+        for context, account in zip(contexts, (ADA, BOB), strict=True)
+    )
+    for key in "yn":
+        ada.press(key)
+        bob.press(key)
+    assert annotators(team) == {ADA.email, BOB.email}
+    bob.page.goto(f"{team.url}/?project=digits&session={ada.session}")
+    expect(bob.card).to_have_attribute("data-answerable", "true", timeout=30_000)
+    assert bob.session != ada.session
+    for labeling, number in ((ada, 1), (bob, 0)):
+        labeling.page.get_by_role("button", name="Settings").click()
+        expect(labeling.page.get_by_text("Show skipped items again")).to_be_visible()
+        expect(labeling.page.get_by_text("People an item")).to_have_count(number)
+
+
+def test_nobody_is_somebody_else_by_a_cookie_or_a_careless_address(
+    team: Server, contexts: list[BrowserContext]
+) -> None:
+    """A name that the browser remembers means nothing here, an address that was not verified neither."""
+    cookie = {"name": "marginalia_name", "value": ADA.email, "url": team.url}
+    contexts[0].add_cookies([cookie])
+    page = sign_in(contexts[0].new_page(), team, MALLORY)
+    page.goto(f"{team.url}/?project=digits")
+    expect(page.get_by_text(f"{MALLORY.subject} may not enter here: ask an owner")).to_be_visible()
+    expect(page.locator(".card")).to_have_count(0)
+
+
+def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserContext]) -> None:
+    """In one sentence, wherever they go; no project is named, and they can leave."""
+    page = sign_in(contexts[0].new_page(), team, EVE)
+    page.goto(f"{team.url}/projects")
+    expect(page.get_by_text("eve@example.com may not enter any project here: ask an owner.")).to_be_visible()
+    for path in ("", "review", "people", "progress", "compare"):
+        page.goto(f"{team.url}/{path}?project=digits")
+        expect(page.get_by_text("eve@example.com may not enter here: ask an owner")).to_be_visible()
+        expect(page.get_by_text("Is this a 7?")).to_have_count(0)
+
+
+def test_signing_out_lets_another_person_in(team: Server, contexts: list[BrowserContext]) -> None:
+    """The provider is told, too; then the door is shut, and answers are the next person's."""
+    page = sign_in(contexts[0].new_page(), team, ADA)
+    page.get_by_role("link", name=ADA.name).click()
+    expect(page.get_by_text(f"Your answers are stored under {ADA.email}.")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(f"{team.url}/", timeout=30_000)  # by way of the provider
+    expect(page.get_by_text("Sign in to label.")).to_be_visible(timeout=30_000)
+    page.goto(f"{team.url}/?project=digits")
+    expect(page.get_by_text("Sign in to label.")).to_be_visible(timeout=30_000)
+    sign_in(page, team, BOB)
+    page.get_by_role("link", name=BOB.name).click()
+    expect(page.get_by_text(f"Your answers are stored under {BOB.email}.")).to_be_visible()
+
+
+def test_at_an_address_where_signing_in_fails_the_right_one_is_named(
+    team: Server, contexts: list[BrowserContext]
+) -> None:
+    """The provider sends people to one address only, and cookies are another host's there."""
+    page = contexts[0].new_page()
+    page.goto(team.url.replace("127.0.0.1", "localhost"))
+    link = page.get_by_role("link", name=team.url)
+    expect(link).to_be_visible(timeout=30_000)
+    assert link.get_attribute("href") == team.url

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from core.pool import Pool
+from tests.browser.alike import Alike
+from tests.browser.labeling import Labeling
+from tests.browser.served import Server, free_port
+from tests.browser.sitting import truth_of
+
+PAGE = 24
+
+PATIENCE = 180_000
+"""For what is compiled the first time."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One of its own: what is like something should not have been answered by other tests."""
+    made = Server(tmp_path_factory.mktemp("alike") / "projects", items=2000, port=free_port())
+    made.start()
+    yield made
+    made.stop()
+
+
+def first_of(server: Server, positive: str, place: int = 0) -> int:
+    """An item of the pool that shows this digit."""
+    pool = Pool.open(server.pool)
+    truth = pool.truth(pool.ids)
+    return int(pool.ids[truth == pool.classes.index(positive)][place])
+
+
+def alike(server: Server, page: Page, rest: str) -> Alike:
+    return Alike(page, f"{server.url}/similar?project={server.key}&session=new{rest}")
+
+
+@pytest.fixture
+def seven(server: Server, tmp_path: Path) -> Path:
+    """A picture of a 7, in a file."""
+    file = tmp_path / "seven.png"
+    pool = Pool.open(server.pool)
+    pool.source.image(first_of(server, "7"), 256).save(file)
+    return file
+
+
+@pytest.fixture
+def phone(browser: Browser) -> Iterator[Page]:
+    made = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    yield made.new_page()
+    made.close()
+
+
+def label_truly(server: Server, view: Alike, n: int) -> list[tuple[int, str]]:
+    """Select n items by the mouse and answer them as the truth says; what the log must have."""
+    truth, given = truth_of(server, "7"), []
+    for word in ("yes", "no"):
+        items, marks = view.items, view.marks
+        places = [
+            place
+            for place, item in enumerate(items)
+            if truth(item) == word and not marks[place] and item not in dict(given)
+        ]
+        chosen = places[: n - len(given)]
+        for place in chosen:
+            view.tile(place).click()
+            given.append((items[place], word))
+        if chosen:
+            view.page.locator(f"[data-answer={word}]").click()
+            view.wait()
+    return given
+
+
+def test_everything_can_be_done_by_keys(server: Server, context: BrowserContext) -> None:
+    """Move, select one by one and in a row, answer, take back, turn the page, look for another."""
+    start = first_of(server, "2")
+    view = alike(server, context.new_page(), f"&like={start}")
+    view.wait()
+    items = view.items
+    view.press("ArrowRight", "ArrowRight", "Space")  # the first press shows where the cursor is
+    assert view.marks[:3] == ["", "picked", ""]
+    view.press("ArrowDown", "Shift+ArrowRight", "Shift+ArrowRight")
+    assert [place for place, mark in enumerate(view.marks) if mark] == [1, 7, 8, 9]
+    view.press("y")
+    view.wait()
+    assert view.marks[1] == "yes"
+    assert view.marks[7:10] == ["yes"] * 3
+    view.press("Escape", "ArrowRight", "n")
+    view.wait()
+    assert view.marks.count("no") == 1  # nothing was selected: the one under the cursor
+    view.press("u")
+    expect(view.page.locator(".tile[data-mark=no]")).to_have_count(0)
+    view.wait()
+    view.press("u")
+    expect(view.page.locator(".tile[data-mark=yes]")).to_have_count(0)
+    view.wait()
+    expect(view.page.locator("[data-undo]")).to_have_attribute("aria-disabled", "true")
+    assert view.items == items
+    rows = server.answers(view.session)
+    assert [row["answer"] for row in rows] == ["yes"] * 4 + ["no"] + ["undo"] * 5
+    assert {row["undoes"] for row in rows[5:]} == {row["id"] for row in rows[:5]}
+    view.press("a")
+    assert set(view.marks) == {"picked"}
+    view.press("a")
+    assert set(view.marks) == {""}
+    view.press("PageDown")
+    expect(view.title).to_contain_text("25 to 48")
+    view.wait()
+    view.press("PageUp")
+    expect(view.title).to_contain_text(f"The {PAGE} nearest")
+    view.wait()
+    view.press("ArrowRight", "l")
+    expect(view.card).not_to_have_attribute("data-like", str(start))
+    expect(view.page).to_have_url(re.compile(f"like={view.card.get_attribute('data-like')}"))
+    view.page.keyboard.down("y")  # held down it repeats
+    for _ in range(5):
+        view.page.keyboard.down("y")
+    view.page.keyboard.up("y")
+    view.wait()
+    view.press("u")
+    expect(view.page.locator("[data-undo]")).to_have_attribute("aria-disabled", "true")
+    view.wait()
+    assert [row["answer"] for row in server.answers(view.session)[10:]] == ["yes", "undo"]
+
+
+def test_too_few_labels_are_told_in_a_sentence(server: Server, context: BrowserContext) -> None:
+    """How many are missing, of which."""
+    view = alike(server, context.new_page(), f"&like={first_of(server, '6')}")
+    view.wait()
+    view.pick("metric", "Learned")
+    expect(view.page.locator(".aside-note")).to_contain_text("5 yes and 5 no answers on")
+    assert len(view.items) == PAGE
+
+
+def test_an_upload_is_searched_for_labeled_and_searched_again_by_a_learned_metric(
+    server: Server, context: BrowserContext, seven: Path
+) -> None:
+    """Upload, search, label 20, learn the metric, search again: the whole way by mouse."""
+    view = alike(server, context.new_page(), "")
+    expect(view.page.locator(".placeholder")).to_contain_text("Pick what to look for")
+    view.upload(seven)
+    expect(view.title).to_have_text(f"The {PAGE} nearest of 2,000")
+    assert len(view.items) == PAGE
+    assert view.angles == sorted(view.angles)
+    assert view.items[0] == first_of(server, "7")  # which the picture was drawn of
+    assert (view.figure("Share searched"), view.figure("Recall of the nearest 10")) == ("100.0", "1.00")
+    given = label_truly(server, view, 12)
+    view.press("PageDown")
+    expect(view.title).to_contain_text("25 to 48")
+    view.wait()
+    given += label_truly(server, view, 8)
+    assert [(row["item"], row["answer"]) for row in server.answers(view.session)] == given
+    far = first_of(server, "1")
+    view.page.goto(f"{server.url}/similar?project={server.key}&session={view.session}&like={far}")
+    view.wait()
+    given += label_truly(server, view, 6)
+    view.look_for("yes")
+    expect(view.page.locator(".like .name")).to_contain_text("yes answers")
+    expect(view.page.locator(".metrics")).to_contain_text("Learned")
+    view.pick("metric", "Learned")
+    expect(view.page.locator(".cells")).to_have_attribute("aria-label", "Learned metric, nearest first")
+    view.wait()
+    assert view.figure("Metric").startswith(str(len({item for item, _ in given})))
+    assert not set(view.items) & {item for item, word in given if word == "yes"}
+    view.pick("metric", "Side by side")
+    expect(view.page.locator(".list h2:visible")).to_have_text(["Original", "Learned"])
+    view.wait()
+    assert len(view.items) == 2 * PAGE
+    view.pick("method", "Hashing, bucket tables")
+    expect(view.page.locator(".how")).to_contain_text("Hashing, bucket tables:", timeout=PATIENCE)
+    view.wait()
+    assert 0 < float(view.figure("Recall of the nearest 10")) <= 1
+    assert len(server.answers(view.session)) == len(given)
+
+
+def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext, seven: Path) -> None:
+    """An upload, too: what was looked for is in the address, and kept in the project."""
+    view = alike(server, context.new_page(), "")
+    view.upload(seven)
+    items = view.items
+    expect(view.page).to_have_url(re.compile("like=upload-"))
+    view.page.reload()
+    view.wait()
+    assert view.items == items
+    expect(view.page.locator(".what img")).to_have_count(1)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "can't be used: the file is empty"),
+        (b"This is a letter, and no image.", "it is no image of a kind that can be read"),
+        ("corrupt", "the image is damaged or incomplete"),
+        ("huge", "may have 20,000,000 bytes, this one has 20,000,001"),
+    ],
+)
+def test_what_is_no_image_is_told_in_a_sentence(
+    server: Server,
+    context: BrowserContext,
+    tmp_path: Path,
+    seven: Path,
+    content: bytes | str,
+    complaint: str,
+) -> None:
+    """And what was looked for before stays in view."""
+    view = alike(server, context.new_page(), f"&like={first_of(server, '8')}")
+    view.wait()
+    items, file = view.items, tmp_path / "what.png"
+    corrupt = seven.read_bytes()[:-200]
+    file.write_bytes({"corrupt": corrupt, "huge": bytes(20_000_001)}.get(str(content), content))
+    view.send(file)
+    expect(view.trouble).to_contain_text(complaint, timeout=30_000)
+    expect(view.trouble).to_contain_text("“what.png”")
+    assert view.items == items
+
+
+def test_label_leads_here(server: Server, context: BrowserContext) -> None:
+    """With the item that is in view there."""
+    labeling = Labeling(context.new_page(), f"{server.url}/?project=digits&session=new")
+    item = labeling.item
+    labeling.page.get_by_role("button", name="Similar").click()
+    expect(labeling.page.locator(".card.similar")).to_have_attribute("data-like", str(item), timeout=30_000)
+
+
+def test_a_phone_shows_all_of_it(server: Server, phone: Page) -> None:
+    """Four columns and no scrolling to the sides; what is pressed is in view."""
+    view = alike(server, phone, f"&like={first_of(server, '4')}")
+    view.wait()
+    for place in range(3):
+        view.tile(place).tap()
+    expect(phone.locator(".selected")).to_have_text("3 selected")
+    assert phone.evaluate("document.documentElement.scrollWidth") == 390
+    boxes = [box for tile in phone.locator(".tile").all() if (box := tile.bounding_box())]
+    assert len({box["x"] for box in boxes}) == 4
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    yes = phone.locator("[data-answer=yes]").bounding_box()
+    assert yes
+    assert yes["y"] + yes["height"] <= 844
+    phone.locator("[data-answer=yes]").tap()
+    view.wait()
+    assert view.marks[:3] == ["yes"] * 3

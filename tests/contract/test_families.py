@@ -1,0 +1,290 @@
+"""What every similarity family promises, see `core.hashing.similarity`. A new one is a line in `VARIANTS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.sparse import csr_array
+
+from core.errors import InputError
+from core.hashing import (
+    FAMILIES,
+    Codes,
+    KernelizedLSH,
+    KernelPCALSH,
+    MetricLSH,
+    NystromLSH,
+    RandomHyperplaneLSH,
+    SimilarityHasher,
+)
+from core.hashing.base import BLOCK_ROWS
+from core.hashing.pool import hash_rows
+from core.metric import ITML, Constraints, Metric
+from core.rows import Rows, cut, is_sparse
+from core.search import SIMILARITY_STRUCTURES
+
+D = 6
+ALPHA = 1e-3
+
+
+def leaning(n: int, seed: int = 0) -> Rows:
+    """Unit rows about a common direction, in three groups, as GIST rows are."""
+    rng = np.random.default_rng([seed, 1])
+    centres = 2 + np.random.default_rng(5).standard_normal((3, D))
+    X = centres[np.arange(n) % 3] + 0.7 * rng.standard_normal((n, D))
+    return (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+
+
+def histograms(n: int, seed: int = 0) -> Rows:
+    """Rows of non-negative numbers with the sum 1, in three groups."""
+    rng = np.random.default_rng([seed, 2])
+    centres = np.random.default_rng(5).dirichlet(np.ones(D), 3)
+    return rng.dirichlet(np.ones(D), n).astype(np.float32) * 0.5 + 0.5 * centres[np.arange(n) % 3].astype(
+        "f4"
+    )
+
+
+def bags(n: int, seed: int = 0) -> Rows:
+    """Sparse unit rows of a few positive numbers, as texts have them, in three groups."""
+    X = histograms(n, seed)
+    X[X < 0.1] = 0
+    return csr_array(X / np.linalg.norm(X, axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How to make a family of k functions with a seed, and rows that suit it."""
+
+    make: Callable[[int, int], SimilarityHasher]
+    data: Callable[..., Rows] = leaning
+    random: bool = True
+    """Whether the seed matters."""
+
+
+@cache
+def metric(data: Callable[..., Rows], form: str = "auto") -> Metric:
+    """Learned from labels of such rows."""
+    X = data(60, 7)
+    return ITML(form=form).fit(X, Constraints.from_labels(X, classes(60))).metric_  # type: ignore[arg-type]
+
+
+VARIANTS = {
+    "lsh": Variant(lambda k, seed: RandomHyperplaneLSH(n_functions=k, random_state=seed)),
+    "lsh, not centred": Variant(
+        lambda k, seed: RandomHyperplaneLSH(centred=False, n_functions=k, random_state=seed)
+    ),
+    "klsh": Variant(
+        lambda k, seed: KernelizedLSH(
+            n_landmarks=50, n_sampled=20, centred=False, n_functions=k, random_state=seed
+        ),
+        histograms,
+    ),
+    "klsh, low rank, transformed": Variant(
+        lambda k, seed: KernelizedLSH(
+            kernel="intersection:scale=5",
+            n_landmarks=50,
+            n_sampled=20,
+            rank=8,
+            n_functions=k,
+            random_state=seed,
+        ),
+        histograms,
+    ),
+    "klsh, rbf": Variant(
+        lambda k, seed: KernelizedLSH(
+            kernel="rbf:gamma=2", n_landmarks=50, n_sampled=20, n_functions=k, random_state=seed
+        )
+    ),
+    "kpca-lsh": Variant(
+        lambda k, seed: KernelPCALSH(n_landmarks=50, n_functions=k, random_state=seed), histograms
+    ),
+    "nystrom-lsh": Variant(
+        lambda k, seed: NystromLSH(n_landmarks=50, n_functions=k, random_state=seed), histograms
+    ),
+    "lsh, sparse": Variant(lambda k, seed: RandomHyperplaneLSH(n_functions=k, random_state=seed), bags),
+    "metric-lsh": Variant(
+        lambda k, seed: MetricLSH(metric=metric(leaning, "explicit"), n_functions=k, random_state=seed)
+    ),
+    "metric-lsh, implicit": Variant(
+        lambda k, seed: MetricLSH(
+            metric=metric(leaning, "implicit"), centred=False, n_functions=k, random_state=seed
+        )
+    ),
+    "metric-lsh, sparse": Variant(
+        lambda k, seed: MetricLSH(metric=metric(bags), n_functions=k, random_state=seed), bags
+    ),
+}
+every_family = pytest.mark.parametrize("name", VARIANTS)
+
+
+def classes(n: int) -> np.ndarray:
+    """The groups of the rows above; those of every fourth row are unknown."""
+    return np.where(np.arange(n) % 4 == 0, -1, np.arange(n) % 3)
+
+
+@cache
+def fitted(name: str, k: int = 70, seed: int = 0) -> SimilarityHasher:
+    variant = VARIANTS[name]
+    return variant.make(k, seed).fit(variant.data(300), classes(300))
+
+
+def shares(points: Codes, queries: Codes) -> np.ndarray:
+    """The share of functions that agree as a whole, of shape (n_queries, n_points)."""
+    k, bits = points.n_functions, points.bits
+    P, Q = (codes.unpacked().reshape(-1, 1, k, bits) for codes in (points, queries))
+    return np.array([(q == P).all(axis=3).mean(axis=2)[:, 0] for q in Q])
+
+
+def same_rows(A: Rows, B: Rows) -> bool:
+    return bool(np.array_equal(A.toarray(), B.toarray()) if is_sparse(A) else np.array_equal(A, B))
+
+
+def test_every_family_is_in_the_suite():
+    """And listed under its own name."""
+    made = {variant.make(5, 0).name for variant in VARIANTS.values()}
+    assert made == set(FAMILIES)
+    assert all(cls.name == name for name, cls in FAMILIES.items())
+
+
+@every_family
+def test_codes_have_the_shape_that_was_asked_for(name):
+    """For points and queries, and for no points at all."""
+    family, X = fitted(name), VARIANTS[name].data(9)
+    for codes in (family.hash_points(X), family.hash_queries(X)):
+        assert (len(codes), codes.n_functions, codes.bits) == (9, 70, family.bits)
+    assert len(family.hash_points(cut(X, 0, 0))) == 0
+    assert len(family.queries(cut(X, 0, 2))) == 2
+
+
+@every_family
+def test_a_code_is_a_function_of_the_row_alone(name):
+    """Whatever else is hashed with it, and however the pool is cut into segments."""
+    family, X = fitted(name), VARIANTS[name].data(BLOCK_ROWS + 300)
+    whole = family.hash_points(X).packed
+    for first, end in ((0, 1), (5, 6), (100, BLOCK_ROWS + 200), (BLOCK_ROWS, BLOCK_ROWS + 300)):
+        assert np.array_equal(family.hash_points(cut(X, first, end)).packed, whole[first:end])
+    blocks = [(first, cut(X, first, first + 700)) for first in range(0, BLOCK_ROWS + 300, 700)]
+    assert np.array_equal(hash_rows(family, blocks, X.shape[0], lambda _: None).packed, whole)
+
+
+@every_family
+def test_the_seed_decides(name):
+    """The same seed gives the same codes, and another one others, where anything is random."""
+    variant, X = VARIANTS[name], VARIANTS[name].data(100, 3)
+    first, again, other = (
+        variant.make(70, seed).fit(variant.data(300), classes(300)).hash_points(X).packed
+        for seed in (0, 0, 1)
+    )
+    assert np.array_equal(first, again)
+    assert np.array_equal(first, other) is not variant.random
+
+
+@every_family
+def test_what_is_saved_is_loaded(name):
+    """By plain arrays and parameters, with nothing left out."""
+    family, X = fitted(name), VARIANTS[name].data(50, 3)
+    arrays = family.arrays()
+    assert all(isinstance(array, np.ndarray) and array.dtype != object for array in arrays.values())
+    again = FAMILIES[family.name](**family.params()).restored(arrays)
+    assert np.array_equal(again.hash_points(X).packed, family.hash_points(X).packed)
+    assert np.array_equal(again.hash_queries(X).packed, family.hash_queries(X).packed)
+    assert np.array_equal(again.between(X, X), family.between(X, X))
+    for mine, theirs in zip(family.queries(X), again.queries(X), strict=True):
+        assert np.array_equal(mine.weights, theirs.weights)
+        assert np.array_equal(mine.code.packed, theirs.code.packed)
+
+
+@every_family
+def test_fitting_and_hashing_leave_the_rows_alone(name):
+    """No array that is passed in is changed."""
+    variant = VARIANTS[name]
+    X, untouched = variant.data(100), variant.data(100)
+    variant.make(20, 0).fit(X, classes(100)).queries(X)
+    assert same_rows(X, untouched)
+
+
+@every_family
+def test_a_query_is_the_code_of_its_row(name):
+    """One by one or many together; and no code is less unlike the query than its own."""
+    family, X = fitted(name), VARIANTS[name].data(60, 3)
+    points, hashed = family.hash_points(X).unpacked(), family.hash_queries(X)
+    for i, query in enumerate(family.queries(X)):
+        assert np.array_equal(query.code.packed, hashed.packed[i : i + 1])
+        alone = family.queries(cut(X, i, i + 1))[0]
+        assert np.allclose(alone.weights, query.weights, rtol=1e-4, atol=1e-4)
+        unlike = query.offset + (2.0 * points - 1) @ query.weights
+        own = query.offset + (2.0 * query.code.unpacked()[0] - 1) @ query.weights
+        assert unlike.min() >= own - 1e-3
+
+
+@every_family
+@pytest.mark.parametrize("structure", SIMILARITY_STRUCTURES)
+def test_structures_find_a_point_by_itself(name, structure):
+    """Any family with any structure, asked by weights and by disagreements."""
+    family, X = fitted(name, 70 if structure != "ball" else 30), VARIANTS[name].data(200, 3)
+    codes = family.hash_points(X)
+    built = SIMILARITY_STRUCTURES[structure].build(codes, None, n_compared=60, n_bytes=10**5, seed=0)
+    for i, query in enumerate(family.queries(cut(X, 0, 20))):
+        for measure in ("weights", "disagreements"):
+            found = built.candidates(query, 5, n_compared=60, measure=measure)
+            assert np.array_equal(codes.packed[found[0]], codes.packed[i])
+
+
+@every_family
+def test_the_nearer_the_more_functions_agree(name):
+    """For every query the points that agree most are nearer than the median, on average over queries."""
+    family, variant = fitted(name, 256), VARIANTS[name]
+    X, Q = variant.data(200, 3), variant.data(20, 4)
+    agree = shares(family.hash_points(X), family.hash_queries(Q))
+    far = family.between(Q, X) * (1 if family.estimates in ("angle", "distance") else -1)
+    ranks = far.argsort(axis=1).argsort(axis=1)
+    likest = np.argsort(-agree, axis=1, kind="stable")[:, :20]
+    assert np.take_along_axis(ranks, likest, axis=1).mean() < 50
+
+
+@every_family
+def test_collisions_are_as_frequent_as_the_formula_says(name):
+    """For pairs near and far; each count in its binomial interval, all together with 1 − ALPHA."""
+    k, variant = 8_000, VARIANTS[name]
+    family = fitted(name, k)
+    X, Q = variant.data(12, 3), variant.data(3, 4)
+    expected = family.collision_probability(family.between(Q, X))
+    if expected is None:
+        pytest.skip("theory knows no probability")
+    counts = shares(family.hash_points(X), family.hash_queries(Q)) * k
+    low, high = stats.binom.interval(1 - ALPHA / counts.size, k, np.clip(expected, 0, 1))
+    assert ((low <= counts) & (counts <= high)).all()
+    assert np.ptp(expected) > 0.05
+
+
+@every_family
+def test_bad_input_gets_one_clear_sentence(name):
+    """Parameters, rows that are not finite or none, another number of features."""
+    variant = VARIANTS[name]
+    X = variant.data(60)
+    with pytest.raises(InputError, match="n_functions must be at least 1, got 0"):
+        variant.make(0, 0).fit(X, classes(60))
+    with pytest.raises(InputError, match="random_state must be at least 0, got -1"):
+        variant.make(5, -1).fit(X, classes(60))
+    with pytest.raises(InputError, match="needs at least one row to be fitted to, got none"):
+        variant.make(5, 0).fit(cut(X, 0, 0), classes(0))
+    with pytest.raises(InputError, match="one class for each of the 60 rows"):
+        variant.make(5, 0).fit(X, classes(59))
+    broken = X.copy()
+    (broken.data if is_sparse(broken) else broken[:, 0])[:] = np.nan
+    with pytest.raises(InputError, match="must be finite"):
+        variant.make(5, 0).fit(broken, classes(60))
+    with pytest.raises(InputError, match="must be finite"):
+        fitted(name).queries(broken)
+    wide = np.ones((2, D + 1), dtype=np.float32)
+    for method in (fitted(name).hash_points, fitted(name).hash_queries, fitted(name).queries):
+        with pytest.raises(InputError, match=rf"rows of {D} features, got shape \(2, {D + 1}\)"):
+            method(wide)
+    if variant.make(5, 0).needs_labels:
+        with pytest.raises(InputError, match="learns from labels: y must be given"):
+            variant.make(5, 0).fit(X)

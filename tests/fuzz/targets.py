@@ -1,0 +1,304 @@
+"""What is given malformed things, and what may come of it: our own errors, or none.
+
+Each target is made once in a folder of its own, and then tried with one seed after another. A seed and a
+target's name are all that a case needs.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import struct
+import time
+import uuid
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+from PIL import Image
+
+from core.errors import InputError
+from storage.errors import StorageError
+from tests.fuzz.damage import as_json, damaged, spoilt
+
+OURS = (InputError, StorageError)
+"""What may be raised: each is a sentence for a person."""
+
+Target = Callable[[np.random.Generator], None]
+
+
+def image(folder: Path) -> Target:
+    """A file in a folder of images."""
+    from core.sources.images import read_image
+
+    file = folder / "image"
+
+    def attempt(rng: np.random.Generator) -> None:
+        file.write_bytes(malformed_image(rng))
+        shown = read_image(file, int(rng.choice([32, 128, 560])))
+        assert shown.mode in ("L", "RGB")
+        assert max(shown.size) <= 560
+
+    return attempt
+
+
+def upload(folder: Path) -> Target:
+    """An example image that somebody uploads."""
+    from app.examples import read_example
+    from app.pictures import data_url
+    from app.workspace import Workspace, _check_examples
+    from tests.projects import new_project
+
+    workspace = Workspace(folder / "projects").__enter__()
+    project = new_project(workspace)
+
+    def attempt(rng: np.random.Generator) -> None:
+        raw = malformed_image(rng)
+        kept, feature = read_example(raw, project)
+        assert np.isfinite(feature).all()
+        assert data_url(Image.open(io.BytesIO(kept))).startswith("data:image/")
+        _check_examples([raw])
+
+    return attempt
+
+
+def imports(folder: Path) -> Target:
+    """A file of labels or of predictions."""
+    from app.exchange.importing import take_in
+    from storage.imports import format_of, read_predictions
+    from tests.storage_kit import make_concept
+    from tests.unit.test_exchange import empty_database, pool
+
+    database = empty_database()
+    make_concept(database)
+    made = sorted(_tables())
+
+    def attempt(rng: np.random.Generator) -> None:
+        suffix = made[int(rng.integers(len(made)))]
+        raw = _tables()[suffix]
+        if suffix == ".json" and rng.random() < 0.7:
+            raw = as_json(spoilt(json.loads(raw), rng))
+        elif suffix == ".jsonl" and rng.random() < 0.7:
+            raw = b"\n".join(as_json(spoilt(json.loads(line), rng)) for line in raw.splitlines())
+        else:
+            raw = damaged(raw, rng)
+        file = folder / f"given{suffix}"
+        file.write_bytes(raw)
+        before = database.count_rows()["answers"]
+        if rng.random() < 0.3:
+            list(read_predictions(file, format_of(file)))
+            return
+        new = 0
+        try:
+            new = take_in(database, pool(), file).new
+        finally:
+            assert database.count_rows()["answers"] == before + new
+
+    return attempt
+
+
+def answers(folder: Path) -> Target:
+    """What a browser says, in every view of a session."""
+    from app.components import answers_of
+    from app.people import Person
+    from app.review import Asked, Review
+    from app.taking import take
+    from app.workspace import Workspace
+    from tests.projects import label, new_project
+
+    workspace = Workspace(folder / "projects").__enter__()
+    project = new_project(workspace)
+    project.add_concept("Is this a 3?")
+    session = project.session()
+    label(session, 6)
+    person = Person(session.annotator, is_owner=True)
+    review = Review(session, person)
+    views = {
+        "one": session,
+        "grid": project.grid(session),
+        "classes": project.classes(session),
+        "found": project.found(session),
+        "decisions": project.decisions(session),
+    }
+    concepts = [concept.id for concept in project.concepts()]
+    log = [row.answer.id for row in project.log.log_rows()]
+
+    def attempt(rng: np.random.Generator) -> None:
+        name = sorted([*views, "review"])[int(rng.integers(len(views) + 1))]
+        shown = session.in_view() if name != "classes" else None
+        given = [
+            {
+                "id": str(uuid.UUID(bytes=rng.bytes(16))),
+                "session": session.id,
+                "item": shown.item if shown else int(rng.integers(600)),
+                "selection": shown.id if shown else None,
+                "answer": str(rng.choice(["yes", "no", "skip", "unsure", "undo"])),
+                "undoes": None if rng.random() < 0.8 else log[int(rng.integers(len(log)))],
+                "corrects": None if rng.random() < 0.8 else log[int(rng.integers(len(log)))],
+                "next": None,
+                "browser_time": int(1000 * time.time()),
+                "time_taken_ms": 700,
+            }
+            | ({"classes": concepts, "concept": concepts[0]} if name == "classes" else {})
+            | ({"purpose": "decision"} if name == "decisions" else {})
+            for _ in range(int(rng.integers(1, 4)))
+        ]
+        said = answers_of({"pending": spoilt(given, rng)})
+        if name == "review":
+            settled = review.submit(said)
+            review.page(Asked.of(spoilt({"view": "all", "line": "no", "first": 0, "fresh": 1}, rng)), UTC)
+        else:
+            settled = take(project, views[name], said, person)
+        json.dumps(settled, allow_nan=False)
+        assert len(settled["acked"]) + len(settled["refused"]) <= len(said) + 1
+        if settled["refused"]:
+            raise InputError(f"refused: {settled['refused']}")
+
+    return attempt
+
+
+def backups(folder: Path) -> Target:
+    """A file that is to be restored as a label database."""
+    from storage import Database, backup, restore
+    from tests.storage_kit import make_concept, sit_down
+
+    with Database.open(folder / "whole.db", create=True) as database:
+        ada = sit_down(database, make_concept(database))
+        for item in range(40):
+            ada.says("yes", item)
+    whole = backup(folder / "whole.db", folder / "copy").read_bytes()
+
+    def attempt(rng: np.random.Generator) -> None:
+        file, place = folder / "given", folder / "restored.db"
+        for left in folder.glob("restored.db*"):
+            left.unlink()
+        file.write_bytes(damaged(whole, rng))
+        restore(file, place)
+        with Database.open(place) as opened:
+            opened.count_rows()
+
+    return attempt
+
+
+def projects(folder: Path) -> Target:
+    """The file that a project's folder is known by, and the manifest of its pool."""
+    from app.project_file import ProjectFile
+    from core.pool import Pool
+    from tests.projects import digits_pool
+
+    written = folder / "project"
+    written.mkdir()
+    ProjectFile("pool", "digits:600", str(folder), owners=["ada"], overlap=2).write(written)
+    described = (written / "project.json").read_bytes()
+    pool = Path(shutil.copytree(digits_pool(), folder / "pool"))
+    manifest = (pool / "pool.json").read_bytes()
+
+    def attempt(rng: np.random.Generator) -> None:
+        is_pool = rng.random() < 0.5
+        whole = manifest if is_pool else described
+        raw = as_json(spoilt(json.loads(whole), rng)) if rng.random() < 0.6 else damaged(whole, rng)
+        if is_pool:
+            (pool / "pool.json").write_bytes(raw)
+            opened = Pool.open(pool)
+            opened.source.name(0)
+        else:
+            (written / "project.json").write_bytes(raw)
+            read = ProjectFile.read(written)
+            read.pool_path(written)
+            read.labels(written)
+
+    return attempt
+
+
+TARGETS: dict[str, Callable[[Path], Target]] = {
+    "image": image,
+    "upload": upload,
+    "import": imports,
+    "answers": answers,
+    "backup": backups,
+    "project": projects,
+}
+
+
+def malformed_image(rng: np.random.Generator) -> bytes:
+    """A picture of any kind, damaged; or one that says of itself that it is huge."""
+    if rng.random() < 0.05:
+        return bomb(int(rng.integers(1, 2**16)), int(rng.integers(1, 2**16)), int(rng.integers(0, 200_000)))
+    kinds = _pictures()
+    return damaged(kinds[int(rng.integers(len(kinds)))], rng)
+
+
+def bomb(width: int, height: int, n_bytes: int) -> bytes:
+    """A PNG of these sizes whose data are `n_bytes` zeros, packed to next to nothing."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        body = name + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = zlib.compress(bytes(n_bytes), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+@cache
+def _pictures() -> list[bytes]:
+    rng = np.random.default_rng(5)
+    colours = Image.fromarray(rng.integers(0, 255, (37, 53, 3), dtype=np.uint8))
+    deep = Image.fromarray(rng.integers(0, 2**16, (20, 30), dtype=np.uint16))
+    options: list[tuple[Image.Image, str, dict[str, Any]]] = [
+        (colours, "PNG", {}),
+        (colours.convert("P"), "PNG", {"transparency": 3}),
+        (deep, "PNG", {}),
+        (colours, "JPEG", {"exif": _turned()}),
+        (colours, "JPEG", {"progressive": True}),
+        (colours.convert("CMYK"), "JPEG", {}),
+        (colours, "GIF", {}),
+        (colours, "GIF", {"save_all": True, "append_images": [colours.rotate(90)]}),
+        (colours, "BMP", {}),
+        (colours, "PPM", {}),
+        (colours, "WEBP", {}),
+        (colours, "WEBP", {"lossless": True}),
+        (colours, "TIFF", {}),
+        (colours, "TIFF", {"compression": "tiff_lzw"}),
+        (colours, "TIFF", {"compression": "tiff_deflate"}),
+        (colours, "JPEG2000", {}),
+        (colours, "AVIF", {}),
+    ]
+    made = []
+    for picture, form, how in options:
+        if form not in Image.SAVE:
+            Image.init()
+        if form in Image.SAVE:
+            buffer = io.BytesIO()
+            picture.save(buffer, form, **how)
+            made.append(buffer.getvalue())
+    return made
+
+
+def _turned() -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return exif
+
+
+@cache
+def _tables() -> dict[str, bytes]:
+    rows = [{"item": item, "name": f"{item}.png", "label": "yes", "annotator": "ada"} for item in range(6)]
+    parquet = io.BytesIO()
+    with closing(pyarrow.BufferOutputStream()):
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), parquet)
+    task = {"data": {"item": 1}, "annotations": [{"result": [{"value": {"choices": ["yes"]}}]}]}
+    return {
+        ".csv": b"item,name,label,annotator\r\n" + b"".join(b'%d,"",yes,ada\r\n' % item for item in range(6)),
+        ".jsonl": b"\n".join(json.dumps(row).encode() for row in rows),
+        ".json": json.dumps([{**task, "data": {"item": item}} for item in range(6)]).encode(),
+        ".parquet": parquet.getvalue(),
+    }

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from app.bench import bench
+from core.build import build
+from core.sources import Digits
+from tests.fakes import FakeSource
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    return build(Digits(1500), tmp_path_factory.mktemp("bench") / "pool")
+
+
+def run(*words: object):
+    return CliRunner().invoke(bench, ["similar", *map(str, words)])
+
+
+def test_each_form_gets_a_row(pool, tmp_path):
+    """For each kernel, draw and centring; the table has their means and what is gained over the first."""
+    file = tmp_path / "similar.json"
+    result = run(
+        *("--pool", pool.path, "--json", file, "--kernel", "chi2", "--kernel", "cosine", "--draws", 2),
+        *("--queries", 30, "--share", 0.01, "--landmarks", 100, "--bits", 64),
+    )
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())
+    assert len(rows) == 2 * 2 * 2 * 7
+    for row in rows:
+        assert (row["figure"], row["data"], row["items"]) == ("kernelized", "pool", len(pool))
+        assert (row["queries"], row["landmarks"], row["bits"]) == (30, 100, 64)
+        assert row["R"] == pytest.approx(0.01 * len(pool))
+        assert 0 <= row["recall"] <= 1
+        assert (row["rank"] is None) == (row["form"] in ("plain", "nystrom"))
+        assert (row["scale"] is None) == (row["form"] not in ("transformed", "both"))
+    assert {row["seed"] for row in rows} == {0, 1}
+    low = [row["recall"] for row in rows if (row["kernel"], row["centred"], row["form"]) == LOW]
+    plain = [row["recall"] for row in rows if (row["kernel"], row["centred"], row["form"]) == PLAIN]
+    gain = 100 * (np.array(low) - plain)
+    lines = result.output.splitlines()
+    line = next(line for line in lines if line.split()[:4] == ["chi2", "mean", "low", "rank"])
+    assert f"{100 * np.mean(low):.1f} ± {np.std(100 * np.array(low), ddof=1):.1f}" in line
+    assert f"{gain.mean():.1f} ± {gain.std(ddof=1):.1f}" in line
+
+
+LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--kernel", "hellinger"), "a kernel is cosine, chi2, intersection"),
+        (("--queries", 10_000), "20,000 held-out items are needed as queries"),
+        (("--landmarks", 99), "99 is not in the range x>=100"),
+        (("--landmarks", 5_000, "--queries", 5), "needs at least as many rows as landmarks, 5000"),
+    ],
+)
+def test_bad_input_is_one_sentence(pool, words, message):
+    """And exit code 2, never a traceback."""
+    result = run("--pool", pool.path, *words)
+    assert result.exit_code == 2
+    assert message in result.output.replace("\n", " ")
+    assert "Traceback" not in result.output
+
+
+def test_centred_features_are_refused(tmp_path):
+    """A kernel on histograms says what it needs."""
+    source = FakeSource(900, 8, classes=("a", "b"), held_out=range(0, 900, 9))
+    made = build(source, tmp_path / "pool")
+    result = run("--pool", made.path, "--queries", 5, "--landmarks", 100)
+    assert result.exit_code == 2
+    assert "the kernel chi2 compares histograms, and row" in result.output

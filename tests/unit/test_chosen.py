@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from app.pages import chosen
+from tests.projects import new_project, open_workspace
+
+
+@pytest.fixture
+def project(tmp_path):
+    with open_workspace(tmp_path / "projects") as workspace:
+        yield new_project(workspace)
+
+
+@pytest.fixture
+def tab(monkeypatch):
+    """A browser tab: what its address says, and what the server remembers of it."""
+    made = SimpleNamespace(query_params={}, session_state={})
+    monkeypatch.setattr(chosen, "st", made)
+    return made
+
+
+def test_a_new_session_is_asked_for_once(project, tab):
+    """The browser says again that it wants one as long as it does not know the new address."""
+    tab.query_params["session"] = "new"
+    first = chosen.chosen_session(project)
+    assert tab.query_params["session"] == first.id
+    tab.query_params["session"] = "new"
+    assert chosen.chosen_session(project) is first
+    assert tab.query_params["session"] == first.id
+    assert len(project.log.sessions(first.concept.record.id)) == 1
+
+
+def test_once_the_browser_knows_its_session_another_can_be_asked_for(project, tab):
+    """And one of before."""
+    tab.query_params["session"] = "new"
+    first = chosen.chosen_session(project)
+    assert chosen.chosen_session(project) is first
+    tab.query_params["session"] = "new"
+    second = chosen.chosen_session(project)
+    assert second is not first
+    assert chosen.chosen_session(project) is second
+    tab.query_params["session"] = first.id
+    assert chosen.chosen_session(project) is first

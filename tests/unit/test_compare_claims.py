@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from app.compare.claims import (
+    Measures,
+    Statement,
+    Verdict,
+    claims,
+    figure,
+    lane_label,
+    mean_over_time,
+    points,
+    times,
+)
+from app.compare.plan import Plan, Unit
+from app.compare.results import Results
+from app.compare.statistics import Interval
+
+NAMES = ("random", "subsample:n_scored=500", "subsample", "exhaustive", "h-hash", "eh-hash")
+ROUNDS = 40
+
+
+def measures(gains, seconds, margins, *, label_seconds=5.0, out=()):
+    """Results in which each strategy gains so many points, takes so long, and comes so near; all but exactly.
+
+    The strategies in `out` ended early.
+    """
+    plan = Plan("pool", "0", (0, 1, 2, 3), 2, ROUNDS, NAMES)
+    units = [Unit(positive, run) for positive in range(4) for run in range(2)]
+    rng = np.random.default_rng(0)
+    of_race = rng.normal(size=len(units))  # what all strategies share
+    slope = np.linspace(0, 2, ROUNDS + 1)  # of mean 1 over the rounds, about
+    auroc = np.empty((len(NAMES), len(units), ROUNDS + 1))
+    select, margin = np.empty((2, len(NAMES), len(units), ROUNDS))
+    for place, name in enumerate(NAMES):
+        own = gains[name] + 0.05 * (-1) ** (place + np.arange(len(units)) // 2) + of_race
+        auroc[place] = 0.5 + own[:, None] * slope / 100
+        select[place] = seconds[name] * np.exp(0.05 * rng.normal(size=(len(units), ROUNDS)))
+        margin[place] = margins[name] * np.exp(0.2 * rng.normal(size=(len(units), ROUNDS)))
+        if name in out:
+            auroc[place, :, 20:] = np.nan
+    nothing = np.zeros_like(select)
+    results = Results(
+        plan=plan,
+        pool=SimpleNamespace(),
+        units=units,
+        table=None,
+        failures={name: {units[0]: "it ran out of memory"} for name in out},
+        workers=(1,),
+        auroc=auroc,
+        answer=nothing,
+        margin=margin,
+        scored=nothing,
+        select_seconds=select,
+        train_seconds=nothing,
+        item=nothing.astype(np.int64),
+    )
+    return Measures(results, label_seconds)
+
+
+def by_name(*values):
+    return dict(zip(NAMES, values, strict=True))
+
+
+GAINS = by_name(3, 4, 4.5, 6, 5.8, 5.9)
+SECONDS = by_name(1e-5, 3e-4, 2e-3, 5e-2, 1e-3, 4e-3)
+MARGINS = by_name(1, 1e-2, 4e-3, 1e-5, 1e-3, 1e-4)
+
+
+def verdicts(measured):
+    return {claim.title.split()[0]: claim.verdict for claim in claims(measured)}
+
+
+def titled(measured, start):
+    (found,) = (claim for claim in claims(measured) if claim.title.startswith(start))
+    return found
+
+
+def test_all_claims_hold_where_all_are_true():
+    """The paper's world."""
+    slow = by_name(0.1, 3e-4, 2e-3, 5, 1e-3, 4e-3)
+    found = claims(measures(GAINS, slow, MARGINS, label_seconds=1.0))
+    assert [claim.verdict for claim in found[:5]] == [Verdict.HOLDS] * 5
+    assert [claim.verdict for claim in claims(measures(GAINS, SECONDS, MARGINS))][:5] == [Verdict.HOLDS] * 5
+
+
+def test_no_claim_holds_where_none_is_true():
+    """Random gains most, hashing falls behind and is slow; EH-Hash is further off and faster."""
+    found = claims(
+        measures(
+            by_name(6, 5, 5.5, 4, 1, 1),
+            by_name(1e-5, 1e-3, 3e-2, 2e-3, 2e-3, 1e-3),
+            by_name(1, 1e-5, 1e-5, 1e-5, 1e-3, 1e-2),
+        )
+    )
+    assert {claim.verdict for claim in found} == {Verdict.DOES_NOT}
+    assert len(found) == 7
+
+
+def test_what_the_intervals_hold_is_left_open():
+    """Equal gains are neither better nor worse."""
+    equal = by_name(4, 4, 4, 4, 4, 4)
+    assert titled(measures(equal, SECONDS, MARGINS), "Active").verdict is Verdict.OPEN
+    assert titled(measures(equal, SECONDS, MARGINS), "Hashing learns").verdict is Verdict.HOLDS
+
+
+def test_differences_are_taken_race_by_race():
+    """What all strategies share in a race does not make the intervals wide."""
+    measured = measures(GAINS, SECONDS, MARGINS)
+    paired = measured.difference(measured.gain, "exhaustive", "random")
+    alone = measured.mean(measured.gain, "exhaustive")
+    assert paired.mean == pytest.approx(3, abs=0.15)
+    assert paired.high - paired.low < (alone.high - alone.low) / 3
+
+
+def test_the_sceptic_compares_at_equal_time():
+    """With the smallest subsample that takes no less time, which is the one of 10,000 here for H-Hash."""
+    claim = titled(measures(GAINS, SECONDS, MARGINS), "Hashing beats")
+    of_h = [statement for statement in claim.statements if "H-Hash" in statement.text.split(" against")[0]]
+    assert "a subsample of 10,000, which takes 2.0 times as long" in of_h[0].text
+    # EH-Hash takes longer than all of them.
+    eh = next(statement for statement in claim.statements if statement.text.startswith("EH-Hash"))
+    assert "a subsample of 10,000, which takes 0.50 times as long" in eh.text
+
+
+def test_time_spent_counts_selection_and_labels():
+    """The exhaustive scan loses where selecting takes longer than labeling."""
+    slow = {**SECONDS, "exhaustive": 10.0}
+    measured = measures(GAINS, slow, MARGINS, label_seconds=1.0)
+    claim = titled(measured, "Hashing gives")
+    assert claim.verdict is Verdict.HOLDS
+    assert measured.spent("random")[:, 0].tolist() == [0.0] * 8
+    assert measured.spent("random")[:, -1] == pytest.approx([ROUNDS * 1.00001] * 8, rel=1e-5)
+
+
+def test_the_mean_over_time():
+    """A value counts for as long as it stays, within the limit."""
+    spent, values = np.array([0.0, 1.0, 3.0, 6.0]), np.array([0.0, 2.0, 5.0, 100.0])
+    assert mean_over_time(spent, values, 4.0) == pytest.approx((0 * 1 + 2 * 2 + 5 * 1) / 4)
+    assert mean_over_time(spent, values, 6.0) == pytest.approx((0 * 1 + 2 * 2 + 5 * 3) / 6)
+    assert mean_over_time(spent, values, 8.0) == pytest.approx((0 * 1 + 2 * 2 + 5 * 3 + 100 * 2) / 8)
+
+
+def test_a_strategy_that_ended_early_is_not_judged():
+    """The claims about the others stand."""
+    measured = measures(GAINS, SECONDS, MARGINS, out=("h-hash",))
+    assert "h-hash" not in measured.whole
+    texts = [statement.text for claim in claims(measured) for statement in claim.statements]
+    assert texts
+    assert not any(text.startswith("H-Hash") for text in texts)
+
+
+def test_without_intervals_nothing_holds():
+    """One race says nothing of the next."""
+    assert Statement("", Interval(5.0, None, None), 0.0).verdict is Verdict.OPEN
+
+
+def test_lanes_are_named_with_what_they_are_given():
+    """Subsamples by their size."""
+    assert lane_label("h-hash") == "H-Hash"
+    assert lane_label("subsample:n_scored=2000") == "Subsample of 2,000"
+    assert lane_label("h-hash:n_functions=60,scale=2") == "H-Hash, n_functions=60,scale=2"
+
+
+def test_figures_in_words():
+    """As many digits as there are to trust, and no minus before nothing."""
+    assert points(Interval(1.23, -0.04, 2.5)) == "+1.2 points (+0.0 to +2.5)"
+    assert points(Interval(-1.23, None, None)) == "−1.2 points"
+    assert times(Interval(12.3, 1.037, 1234.5)) == "12 times (1.04 to 1,234)"
+    assert [figure(x) for x in (0.00023, 0.034, 2.34, 9.96)] == ["0.00023", "0.034", "2.3", "10"]

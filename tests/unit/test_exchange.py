@@ -1,0 +1,403 @@
+"""In and out: what is exported can be imported, and gives the same labels."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from app.exchange.folders import export_folder
+from app.exchange.importing import take_in
+from app.exchange.matching import Items
+from app.exchange.opened import names_of
+from core.build import build
+from core.errors import InputError
+from core.pool import Pool
+from core.sources import source_from
+from storage import Archive, Concepts, Database, LabelLog, StorageError, export
+from storage.exports import label_rows
+from storage.imports import Claim, read_labels
+from storage.label_studio import labeling_config
+from tests.storage_kit import make_concept, sit_down
+
+AWKWARD = [
+    "=1+1.png",
+    "+1.png",
+    "-1.png",
+    "@SUM(A1).png",
+    "'quoted'.png",
+    "''=.png",
+    '"double", and comma.png',
+    "semi;colon|bar.png",
+    "line\nend.png",
+    "carriage\rreturn\r\n.png",
+    "tab\t.png",
+    "＝wide.png",
+    "Möwe 🐦.png",
+    "Mo\u0308we.png",
+    " blanks .png",
+    "100%?d=x&y#z.png",
+    "sub/7.png",
+    "sub/deep/7.png",
+    "null.png",
+    "0.png",
+]
+FORMATS = {"csv": ".csv", "jsonl": ".jsonl", "parquet": ".parquet", "label-studio": ".json"}
+ANSWERS = ("yes", "no", "unsure", "skip")
+
+
+@cache
+def pool() -> Pool:
+    """A finished pool of images whose names are hard to write down; do not change it."""
+    folder = Path(mkdtemp(prefix="marginalia-tests-"))
+    for number, name in enumerate(AWKWARD):
+        (folder / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(number).integers(0, 255, (8, 8), dtype=np.uint8)
+        Image.fromarray(noise).save(folder / "images" / name)
+    build(source_from(str(folder / "images"), use_classes=False), folder / "pool")
+    return Pool.open(folder / "pool")
+
+
+@cache
+def _empty() -> Path:
+    path = Path(mkdtemp(prefix="marginalia-tests-")) / "labels.db"
+    Database.open(path, create=True).close()
+    return path
+
+
+def empty_database() -> Database:
+    """A new database without concepts."""
+    return Database.open(shutil.copy(_empty(), Path(mkdtemp(prefix="marginalia-tests-")) / "labels.db"))
+
+
+def written(database: Database, form: str, **options) -> Path:
+    """The labels of a database in a new file."""
+    file = Path(mkdtemp(prefix="marginalia-tests-")) / f"labels{FORMATS[form]}"
+    with file.open("wb") if form == "parquet" else file.open("w", encoding="utf-8", newline="") as out:
+        export(
+            database,
+            out,
+            format=form,  # type: ignore[arg-type]
+            names_of=lambda items: names_of(pool(), items),
+            data_of=lambda items: [{"image": name} for name in names_of(pool(), items)],
+            **options,
+        )
+    return file
+
+
+def labels_of(database: Database) -> list[tuple]:
+    """Concept, item, label, status and votes of every label."""
+    return [tuple(row[:8]) for row in label_rows(database)]
+
+
+def votes_of(database: Database) -> dict:
+    """Who says what of which item, and what was decided."""
+    log = LabelLog(database)
+    states = {concept.name: log.state(concept.id) for concept in Concepts(database).all()}
+    return {
+        (name, item): (dict(state.votes(item)), state.decision(item))
+        for name, state in states.items()
+        for item in state.answered_items().tolist()
+    }
+
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)
+sayings = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.integers(0, 2),
+        st.integers(0, len(AWKWARD) - 1),
+        st.sampled_from(ANSWERS),
+        st.sampled_from(["train", "train", "train", "audit", "decision"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    concepts=st.lists(texts, min_size=2, max_size=2, unique_by=str.strip),
+    annotators=st.lists(texts, min_size=3, max_size=3, unique_by=str.strip),
+    said=sayings,
+    log=st.booleans(),
+)
+def test_export_and_import_give_the_same_labels(form, concepts, annotators, said, log):
+    """For every format, whatever concepts, annotators and items are called, and whatever was taken back."""
+    log = log and form != "label-studio"
+    audited = {(concept, item) for concept, _, item, _, purpose, _ in said if purpose == "audit"}
+    with empty_database() as first, empty_database() as second:
+        made = [make_concept(first, name) for name in concepts]
+        people = [[sit_down(first, concept, name) for name in annotators] for concept in made]
+        for concept, person, item, word, purpose, undone in said:
+            if purpose != "decision":
+                purpose = "audit" if (concept, item) in audited else "train"
+            answer = people[concept][person].says(word, item, purpose=purpose)
+            if undone:
+                people[concept][person].undoes(answer)
+        for concept in made:
+            Concepts(second).create(concept.name, concept.question)
+        file = written(first, form, log=log)
+        if not labels_of(first):
+            with pytest.raises(InputError, match="holds no labels"):
+                take_in(second, pool(), file)
+            return
+        imported = take_in(second, pool(), file)
+        assert imported.items.unmatched.number == imported.items.by_end == 0
+        assert labels_of(second) == labels_of(first)
+        if log or form == "label-studio":
+            assert votes_of(second) == votes_of(first)
+        rows = second.count_rows()["answers"]
+        again = take_in(second, pool(), file)
+        assert (again.new, again.same) == (0, rows)
+        assert second.count_rows()["answers"] == rows
+
+
+@given(name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1), word=st.sampled_from(ANSWERS))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_any_name_survives_a_table(form, name, word):
+    """Names of items, however they are spelled, are read as they were written."""
+    with empty_database() as database:
+        sit_down(database, make_concept(database)).says(word, 3)
+        file = Path(mkdtemp(prefix="marginalia-tests-")) / "labels"
+        with file.open("wb") if form == "parquet" else file.open("w", encoding="utf-8", newline="") as out:
+            export(database, out, format=form, names_of=lambda items: [name] * len(items))
+    (claim,) = read_labels(file, form)
+    assert (claim.name, claim.item, claim.word, claim.concept) == (name, 3, word, "seven")
+
+
+@pytest.fixture
+def database():
+    with empty_database() as opened:
+        yield opened
+
+
+def test_label_studio_finds_its_own_fields(database):
+    """Each result names a control of the labeling interface, its object, and one of its choices."""
+    for name in ("seven", "7", 'a "b" <c> & d', "true", "it's\nnew"):
+        concept = make_concept(database, name)
+        for person in ("Ada", "Bob"):
+            sit_down(database, concept, person).says("yes", 2)
+    asked = [(concept.name, concept.question) for concept in Concepts(database).all()]
+    interface = ET.fromstring(labeling_config(asked))
+    shown = interface.find("Image")
+    controls = {control.get("name"): control for control in interface.iter("Choices")}
+    assert len(controls) == 5
+    assert not any(name.isdigit() or name in ("true", shown.get("name")) for name in controls)
+    (task,) = json.loads(written(database, "label-studio").read_text("utf-8"))
+    assert task["data"][shown.get("value").removeprefix("$")] == pool().source.name(2)
+    assert [len(annotation["result"]) for annotation in task["annotations"]] == [5, 5]
+    for result in (result for annotation in task["annotations"] for result in annotation["result"]):
+        control = controls[result["from_name"]]
+        assert control.get("toName") == result["to_name"] == shown.get("name")
+        assert result["type"] == "choices"
+        offered = {choice.get("value") for choice in control.iter("Choice")}
+        assert set(result["value"]["choices"]) <= offered
+    assert "completed_by" not in task["annotations"][0]
+
+
+def test_a_log_is_nothing_for_label_studio(database):
+    """Its tasks hold answers in force."""
+    with pytest.raises(StorageError, match="csv, jsonl or parquet"):
+        export(database, io.StringIO(), format="label-studio", log=True)
+
+
+def test_columns_of_parquet_have_types(database):
+    """Numbers are numbers and times are times, for an empty table, too."""
+    import pyarrow.parquet
+
+    make_concept(database)
+    for log in (False, True):
+        schema = pyarrow.parquet.read_schema(written(database, "parquet", log=log))
+        assert str(schema.field("item").type) == "int64"
+        assert (
+            str(schema.field("last_answered" if not log else "server_time").type) == "timestamp[ms, tz=UTC]"
+        )
+
+
+def test_a_folder_of_one_concept(database, tmp_path):
+    """Items that are yes or no lie below their label, byte for byte; nothing else does."""
+    ada = sit_down(database, make_concept(database))
+    for item in range(len(AWKWARD)):
+        ada.says(ANSWERS[item % 4], item)
+    copied = export_folder(database, pool(), None, tmp_path / "sorted")
+    assert copied == {"yes": 5, "no": 5}
+    for item in range(len(AWKWARD)):
+        name = pool().source.name(item)
+        places = [label for label in ("yes", "no") if (tmp_path / "sorted" / label / name).exists()]
+        assert places == ([ANSWERS[item % 4]] if item % 4 < 2 else [])
+        for label in places:
+            original = pool().source.original(item)
+            assert (tmp_path / "sorted" / label / name).read_bytes() == original.read_bytes()
+    with pytest.raises(InputError, match="not empty"):
+        export_folder(database, pool(), None, tmp_path / "sorted")
+
+
+def test_a_folder_of_several_concepts(database, tmp_path):
+    """Folders are the classes, made harmless; no to all is none."""
+    concepts = Concepts(database)
+    names = ("../seal", "sea/gull", "CON?")
+    made = [concepts.create(name, "Is it?", positive_class=name) for name in names]
+    people = [sit_down(database, concept) for concept in made]
+    for item in range(4):
+        for number, person in enumerate(people):
+            person.says("yes" if number == item else "no", item)
+    copied = export_folder(database, pool(), None, tmp_path / "sorted")
+    assert set(copied) == {"_seal", "sea_gull", "CON_", "none"}
+    assert set(copied.values()) == {1}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sorted"]
+    assert sorted(path.name for path in (tmp_path / "sorted").iterdir()) == sorted(copied)
+
+
+def take(database: Database, tmp_path: Path, text: str, suffix: str = ".csv", **options):
+    """Import a file of this content."""
+    file = tmp_path / f"given{suffix}"
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return take_in(database, pool(), file, **options)
+
+
+def test_names_are_found_by_the_end_of_their_path(database, tmp_path):
+    """Absolute paths, addresses, Label Studio's own and Windows' lead to the item that they end in."""
+    make_concept(database)
+    paths = ["/home/ada/sub/7.png", "https://example.org/a/sub/deep/7.png?x=1", "C:\\photos\\null.png"]
+    paths += ["/data/local-files/?d=images/M%C3%B6we%20%F0%9F%90%A6.png", "/data/upload/3/0a1b2c3d-0.png"]
+    table = io.StringIO()
+    csv.writer(table).writerows([["path", "label"], *([path, "yes"] for path in paths)])
+    imported = take(database, tmp_path, table.getvalue())
+    found = [pool().source.name(row[1]) for row in label_rows(database)]
+    assert sorted(found) == sorted(["sub/7.png", "sub/deep/7.png", "null.png", "Möwe 🐦.png", "0.png"])
+    assert imported.items.by_end == imported.new == 5
+
+
+@pytest.mark.parametrize("name", ["7.png", "other/7.png", "sub/deep/8.png", "http://[x", "?d=", "/", "x://y"])
+def test_what_could_be_another_item_is_none(database, tmp_path, name):
+    """A file name that two items share, one in another folder, and what only looks like a path."""
+    make_concept(database)
+    imported = take(database, tmp_path, f"name,label\n{name},yes\nnull.png,no\n")
+    assert [pool().source.name(row[1]) for row in label_rows(database)] == ["null.png"]
+    assert imported.items.unmatched.told == [f"line 2: no item is called {name!r}"]
+
+
+def test_a_bare_file_name_means_the_only_one_in_any_folder(tmp_path):
+    """As spreadsheets have it that were made folder by folder."""
+    for name in ("a/one.png", "b/two.png"):
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.effect_noise((8, 8), 60).save(tmp_path / "images" / name)
+    build(source_from(str(tmp_path / "images"), use_classes=False), tmp_path / "pool")
+    items = Items(Pool.open(tmp_path / "pool"))
+    found = [items.find(Claim("line 2", None, name, None, "yes")) for name in ("two.png", "a/two.png")]
+    assert [item is not None and items.is_called(item, "b/two.png") for item in found] == [True, False]
+
+
+def test_an_id_counts_only_with_its_name(database, tmp_path):
+    """A file that was made over other images does not label the wrong ones by their numbers."""
+    make_concept(database)
+    there = pool().source.names(np.arange(len(AWKWARD))).index("null.png")
+    other = (there + 1) % len(AWKWARD)
+    table = f"{other},null.png,yes\n{other},of another pool.png,yes\n{other},,no\n999999,,yes\n"
+    imported = take(database, tmp_path, "item,name,label\n" + table)
+    assert {(row[1], row[2]) for row in label_rows(database)} == {(there, "yes"), (other, "no")}
+    assert imported.items.unmatched.number == 2
+
+
+def test_classes_are_labels(database, tmp_path):
+    """A class is a yes for its concept and a no for the others, and goes before words such as 1."""
+    concepts = Concepts(database)
+    for name in ("0", "1"):
+        concepts.create(f"Is it a {name}", f"Is it a {name}?", positive_class=name)
+    take(database, tmp_path, "item;label\r3;0\r4;1\r5;none\r")
+    said = {(row[0], row[1]): row[2] for row in label_rows(database)}
+    zero, one = "Is it a 0", "Is it a 1"
+    assert said == {
+        (zero, 3): "yes",
+        (one, 3): "no",
+        (zero, 4): "no",
+        (one, 4): "yes",
+        (zero, 5): "no",
+        (one, 5): "no",
+    }
+
+
+def test_a_class_called_no_is_no_trap(database, tmp_path):
+    """Our own four words mean what they say, whatever concepts and classes are called."""
+    concepts = Concepts(database)
+    for name in ("yes", "no"):
+        concepts.create(name, f"Is it {name}?", positive_class=name)
+    take(database, tmp_path, "item,label,concept\n1,no,no\n2,yes,no\n3,no,yes\n4,skip,yes\n")
+    said = {(row[0], row[1]): row[3] for row in label_rows(database)}
+    assert said == {("no", 1): "no", ("no", 2): "yes", ("yes", 3): "no", ("yes", 4): "skip"}
+    with pytest.raises(InputError, match="does not say which concept"):
+        take(database, tmp_path, "item,label\n1,no\n")
+
+
+def test_a_file_about_another_concept_is_not_bent(database, tmp_path):
+    """--concept says what an unnamed file is about, and contradicts one that names another concept."""
+    seven, eight = make_concept(database), make_concept(database, "eight")
+    with pytest.raises(
+        InputError, match="line 2: it is about the concept 'eight', and --concept says 'seven'"
+    ):
+        take(database, tmp_path, "item,label,concept\n1,yes,eight\n", concept=seven)
+    take(database, tmp_path, "item,label,concept\n1,yes,acht\n", concept=eight)
+    assert [tuple(row[:3]) for row in label_rows(database)] == [("eight", 1, "yes")]
+
+
+def test_concepts_that_are_put_away_are_not_meant(database, tmp_path):
+    """Unless the file names them."""
+    old, _ = make_concept(database, "old"), make_concept(database, "new")
+    Archive(database).put_away(old.id)
+    take(database, tmp_path, "item,label,concept\n1,yes,\n2,no,old\n")
+    assert [tuple(row[:3]) for row in label_rows(database)] == [("old", 2, "no"), ("new", 1, "yes")]
+
+
+def test_a_later_file_changes_its_annotator_s_mind(database, tmp_path):
+    """Another file's answers count from then on; the first one's, imported again, don't come back."""
+    make_concept(database)
+    for text in ("item,label\n1,yes\n2,no\n", "item,label\n1,no\n2,no\n"):
+        last = take(database, tmp_path, text)
+    assert (last.new, last.same) == (1, 1)
+    again = take(database, tmp_path, "item,label\n1,yes\n2,no\n")
+    assert (again.new, again.known) == (0, 1)
+    assert [row[2] for row in label_rows(database)] == ["no", "no"]
+
+
+def test_audited_items_stay_out_of_training(database, tmp_path):
+    """What an audit asked for is never learned from, not even where a file says it too."""
+    sit_down(database, make_concept(database)).says("yes", 1, purpose="audit")
+    take(database, tmp_path, "item,label\n1,yes\n2,no\n")
+    assert LabelLog(database).labels(1).items.tolist() == [2]
+    assert [(row[1], row[2], row[3]) for row in label_rows(database)] == [(1, None, "yes"), (2, "no", "no")]
+
+
+def test_people_and_files_vote_together(database, tmp_path):
+    """Imported labels are an annotator's among others: contradictions are told, and tie."""
+    sit_down(database, make_concept(database)).says("yes", 1)
+    imported = take(database, tmp_path, "item,label\n1,no\n2,no\n")
+    assert imported.contested == 1
+    assert [(row[1], row[2], row[3]) for row in label_rows(database)] == [(1, None, "tied"), (2, "no", "no")]
+    assert LabelLog(database).labels(1).items.tolist() == [2]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("parted", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_spreadsheets_of_any_kind_are_read(database, tmp_path, encoding, parted, end):
+    """With a byte order mark or without, parted and ended as their program likes."""
+    make_concept(database)
+    lines = [["Name", " LABEL "], ["Möwe 🐦.png", "Yes"], ["null.png", "FALSE"], []]
+    raw = end.join(parted.join(cells) for cells in lines).encode(encoding)
+    assert take(database, tmp_path, raw).new == 2  # type: ignore[arg-type]
+    assert sorted(row[2] for row in label_rows(database)) == ["no", "yes"]

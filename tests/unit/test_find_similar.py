@@ -1,0 +1,570 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+import sqlite3
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from app.cli import main
+from app.project import Project
+from app.similar.finder import ExactScan, Probe
+from app.similar.hashed import built, coded
+from app.similar.metric import LEAST, check_contradictions, learn, pairs_of, parameters, what_is_missing
+from app.similar.query import MOST_QUERIES, Like, queries_of
+from app.similar.session import PAGE, PAGES, SimilarSession
+from app.similar.uploads import Uploads
+from core.errors import InputError
+from core.geometry import unit_rows
+from storage import Labels
+from tests.projects import answer, label, new_project, open_workspace, truth_word
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def project(workspace) -> Project:
+    return new_project(workspace)
+
+
+@pytest.fixture
+def similar(project) -> SimilarSession:
+    return project.similar_to(project.session())
+
+
+def look(similar, word, first=0):
+    similar.look_for(Like.of(str(word)), first)
+    return similar.card()
+
+
+def settled(similar):
+    """The card as soon as nothing is being prepared any more."""
+    patience = time.monotonic() + 120
+    while (card := similar.card())["similar"]["pending"]:
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+    return card
+
+
+def marks(cells, words, **changes):
+    """The browser's answers: a word for each item, None for those that are left open."""
+    both = zip(cells, words, strict=False)
+    return [
+        answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, word, **changes)
+        for cell, word in both
+        if word
+    ]
+
+
+def truly(similar, card, n=PAGE):
+    free = [cell for cell in card["cells"] if cell["selection"]][:n]
+    return marks(free, [truth_word(similar.session.project, cell["id"]) for cell in free])
+
+
+def of_class(project, name, n=1):
+    pool = project.pool
+    return pool.ids[pool.truth(pool.ids) == pool.classes.index(name)][:n].tolist()
+
+
+def enough_labels(similar):
+    """Label what is like a 7 and what is like a 1."""
+    for name in ("7", "1"):
+        similar.submit(truly(similar, look(similar, of_class(similar.session.project, name)[0]), 12))
+    assert similar.learning.wait(120)
+
+
+def png(project, item, **how):
+    kept = io.BytesIO()
+    project.pool.source.image(item, 256).save(kept, "PNG", **how)
+    return kept.getvalue()
+
+
+def sent(raw, name="seven.png"):
+    return {"id": "u", "name": name, "data": base64.b64encode(raw).decode("ascii")}
+
+
+def log_of(similar):
+    return list(similar.session.project.log.selections(similar.session.concept.record.id))
+
+
+def by_brute_force(pool, queries, exclude=()):
+    """All items by their least angle to a query, in float64, and these angles."""
+    X = pool.rows(np.arange(len(pool))).astype(np.float64)
+    angles = np.degrees(
+        np.arccos(np.clip(np.round((X @ queries.T.astype(np.float64)).max(axis=1), 12), -1, 1))
+    )
+    order = np.lexsort((pool.ids, angles))
+    order = order[~np.isin(pool.ids[order], list(exclude))]
+    return pool.ids[order].tolist(), angles[order]
+
+
+def test_the_nearest_are_shown_with_their_angles(similar):
+    """As brute force in float64 ranks them, without the item itself; each has a selection that says how."""
+    pool, item = similar.session.project.pool, of_class(similar.session.project, "7")[0]
+    card = look(similar, item)
+    ids, angles = by_brute_force(pool, pool.rows_of([item]), {item})
+    assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
+    assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE])
+    told = card["similar"]
+    assert (told["like"]["name"], told["found"], told["total"]) == (f"digit {item}", PAGE * PAGES, len(pool))
+    assert (told["search"]["recall"], told["search"]["compared"]) == (1.0, len(pool))
+    records = log_of(similar)
+    assert [record.id for record in records] == [cell["selection"] for cell in card["cells"]]
+    assert {(record.why, record.strategy, record.items_scored) for record in records} == {
+        ("similar", "similar", len(pool))
+    }
+    assert [record.parameters["similar"] for record in records] == [
+        {
+            "like": str(item),
+            "method": "exact",
+            "params": {},
+            "items": len(pool),
+            "metric": None,
+            "place": place,
+        }
+        for place in range(PAGE)
+    ]
+
+
+def test_a_page_without_a_search_says_so(similar):
+    """Nothing is chosen, and nothing written, before somebody picks something."""
+    card = similar.card()
+    assert (card["cells"], card["similar"]["like"], log_of(similar)) == ([], None, [])
+    similar.go_to(None)
+    assert similar.like is None
+
+
+def test_what_lies_at_hand_is_looked_for_first(project, similar):
+    """The item on Label; as soon as there is one, all yes answers."""
+    item = similar.session.card()["item"]["id"]
+    similar.go_to(None)
+    assert similar.like == Like(item=item)
+    card = similar.card()
+    similar.submit(marks(card["cells"], ["yes"]))
+    other = project.similar_to(project.session(annotator="bob"))
+    other.go_to(None)
+    assert other.like == Like()
+    similar.ask({"id": "a", "like": "label", "first": 0})
+    assert similar.like == Like(item=item)
+
+
+def test_all_yes_answers_are_looked_for_by_the_nearest(similar):
+    """An item is as near as the nearest of them; they themselves are not shown."""
+    pool = similar.session.project.pool
+    similar.submit(truly(similar, look(similar, of_class(similar.session.project, "7")[0])))
+    yes = similar.session.concept.standing().labels
+    yes = yes.items[yes.yes]
+    assert len(yes) > 1
+    card = look(similar, "yes")
+    ids, angles = by_brute_force(pool, pool.rows_of(yes), set(yes.tolist()))
+    assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
+    assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE])
+    assert (card["similar"]["like"]["n"], card["similar"]["like"]["of"]) == (len(yes), len(yes))
+
+
+def test_of_very_many_yes_answers_some_are_looked_for(project):
+    """Spread evenly; all of them are left out of what is found."""
+    items = project.pool.ids[: 2 * MOST_QUERIES]
+    labels = Labels(items, np.ones(len(items), dtype=np.bool_), 1)
+    queries = queries_of(Like(), project.pool, labels, Uploads(project.folder))
+    assert (queries.X.shape[0], queries.n_known) == (MOST_QUERIES, 2 * MOST_QUERIES)
+    assert queries.items.tolist() == items.tolist()
+
+
+def test_nothing_answered_yes_is_a_sentence(similar):
+    """Until something was."""
+    card = look(similar, "yes")
+    assert card["similar"]["problem"].startswith("Nothing was answered yes so far")
+    assert card["cells"] == []
+
+
+@pytest.mark.parametrize("word", ["", "seven", "-1", "upload-", "upload-../../x", "1" * 30, "١"])
+def test_an_address_that_means_nothing_is_told(similar, word):
+    """In one sentence, with what is allowed."""
+    with pytest.raises(InputError, match="like must be the number of an item"):
+        similar.go_to(word)
+
+
+def test_an_item_that_is_not_there_is_told(similar):
+    """Numbers beyond the pool; a held-out item may be looked for, but is never found."""
+    assert "can't be looked for" in look(similar, 10**6)["similar"]["problem"]
+    held_out = int(similar.session.project.pool.held_out.ids[0])
+    card = look(similar, held_out)
+    assert card["similar"]["problem"] is None
+    assert len(card["cells"]) == PAGE
+    assert held_out not in {cell["id"] for cell in card["cells"]}
+
+
+def test_answers_train_and_stay_in_view(similar):
+    """The same items, some answered; the next round knows their labels. Sent again, nothing changes."""
+    card = look(similar, of_class(similar.session.project, "7")[0])
+    given = marks(card["cells"], ["yes", "no", None, "yes"])
+    after = similar.submit(given)
+    assert (after["acked"], after["refused"]) == ([one["id"] for one in given], [])
+    assert [cell["id"] for cell in after["cells"]] == [cell["id"] for cell in card["cells"]]
+    assert [cell.get("stands") for cell in after["cells"]][:4] == ["yes", "no", None, "yes"]
+    assert after["round"] == card["round"] + 1
+    assert log_of(similar)[-1].n_labels == 3
+    again = similar.submit(given)
+    assert again["acked"] == [one["id"] for one in given]
+    assert len(list(similar.session.project.log.answers_after(similar.session.concept.record.id))) == 3
+
+
+def test_submissions_are_taken_back_one_after_the_other(similar):
+    """Each as a whole, the last one first; the items are open again."""
+    card = look(similar, of_class(similar.session.project, "7")[0])
+    first = marks(card["cells"], ["yes"] * 3)
+    card = similar.submit(first)
+    second = marks([cell for cell in card["cells"] if cell["selection"]], ["no"] * 2)
+    card = similar.submit(second)
+    for expected in (second, first):
+        undo = card["similar"]["undo"]
+        assert {one["undoes"] for one in undo} == {one["id"] for one in expected}
+        card = similar.submit(
+            [
+                answer({"item": {"id": one["item"], "selection": None}}, "undo", undoes=one["undoes"])
+                for one in undo
+            ]
+        )
+        assert card["refused"] == []
+    assert card["similar"]["undo"] == []
+    assert all(cell["selection"] for cell in card["cells"])
+    assert similar.session.concept.counts().answered == 0
+
+
+def test_a_page_that_is_answered_gives_way_to_the_next(similar):
+    """And the pages can be turned, but not beyond the last."""
+    item = of_class(similar.session.project, "7")[0]
+    card = look(similar, item)
+    after = similar.submit(truly(similar, card))
+    assert (after["similar"]["first"], after["refused"]) == (PAGE, [])
+    assert after["cells"][0]["place"] == PAGE
+    assert look(similar, item, 10**6)["similar"]["first"] == PAGE * (PAGES - 1)
+    assert {cell["stands"] for cell in look(similar, item, -3)["cells"]} <= {"yes", "no"}
+
+
+def test_what_others_have_in_view_is_held(project, similar):
+    """It can't be answered by two at the same time."""
+    item = of_class(project, "7")[0]
+    other = project.similar_to(project.session(annotator="bob"))
+    theirs = {cell["id"] for cell in look(other, item)["cells"]}
+    card = look(similar, item)
+    assert {cell["id"] for cell in card["cells"]} == theirs
+    assert {cell["stands"] for cell in card["cells"]} == {"held"}
+    assert card["similar"]["search"]["recall"] == 1.0
+
+
+def test_an_upload_is_kept_and_looked_for(project, similar):
+    """By its digest: the same image is one upload, and the item that it shows is the nearest."""
+    item = of_class(project, "7")[0]
+    similar.upload(sent(png(project, item)))
+    card = similar.card()
+    assert card["similar"]["problem"] is None
+    assert card["cells"][0]["id"] == item
+    like = similar.like
+    similar.upload(sent(png(project, item), "again.png"))
+    assert similar.like == like
+    assert len(list((project.folder / "uploads").iterdir())) == 2
+    assert log_of(similar)[0].parameters["similar"]["like"] == f"upload-{like.digest}"
+
+
+@pytest.mark.parametrize(
+    ("raw", "complaint"),
+    [
+        (b"", "“it.png” can't be used: the file is empty"),
+        (b"Dear Sir or Madam", "“it.png” can't be used: it is no image of a kind that can be read"),
+        (bytes(20_000_001), "“it.png” may have 20,000,000 bytes, this one has 20,000,001"),
+        ("corrupt", "“it.png” can't be used: the image is damaged or incomplete"),
+        ("wide", "“it.png” can't be used: it has more than 100,000,000 pixels"),
+    ],
+)
+def test_what_is_no_image_is_a_sentence(project, similar, raw, complaint):
+    """What was looked for before stays; nothing is kept."""
+    before = look(similar, of_class(project, "7")[0])
+    if raw == "corrupt":
+        raw = png(project, 0)[:-300]
+    if raw == "wide":
+        kept = io.BytesIO()
+        Image.new("1", (20_000, 20_000)).save(kept, "PNG")
+        raw = kept.getvalue()
+    similar.upload(sent(raw, "it.png"))
+    card = similar.card()
+    assert complaint in card["similar"]["problem"]
+    assert [cell["id"] for cell in card["cells"]] == [cell["id"] for cell in before["cells"]]
+    assert not (project.folder / "uploads").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"id": "c"}, {"id": "d", "like": 7, "first": 0}, {"id": "e", "like": "7", "first": "x"}]
+)
+def test_what_a_browser_asks_for_is_checked(similar, wrong):
+    """And heard once: it says the same at each run of the page."""
+    with pytest.raises(InputError, match="must have like and first"):
+        similar.ask(wrong)
+    similar.ask({"id": "a", "like": "7", "first": 0})
+    similar.look_for(Like(item=8))
+    similar.ask({"id": "a", "like": "7", "first": 0})
+    assert similar.like == Like(item=8)
+    similar.upload("nothing")
+    assert similar.problem is None
+    similar.upload({"name": "x.png", "data": "§"})
+    assert similar.problem is not None
+
+
+@pytest.mark.parametrize("name", ["scan", "tables", "orders"])
+def test_hashed_searches_rank_exactly_what_they_retrieve(project, name):
+    """Angles are exact, ascending, and those of the items; with all rows compared nothing near is lost."""
+    pool = project.pool
+    finder = built(name, pool, *coded(pool, None, lambda done, of: None))  # noqa: ARG005
+    X = pool.rows(np.array([3]))
+    found = finder.find(Probe(X, pool.ids[3:4]), 50)
+    exact = ExactScan(pool).find(Probe(X, pool.ids[3:4]), 50)
+    assert found.ids.tolist() == exact.ids.tolist()
+    assert found.angles.tolist() == exact.angles.tolist()
+    assert (found.compared, found.items) == (len(pool), len(pool))
+
+
+def test_an_index_is_built_beside_the_page(similar):
+    """Until it is there the exact scan stands in and says so; what is then told is of the index."""
+    similar.set_method("tables")
+    card = look(similar, of_class(similar.session.project, "7")[0])
+    if (awaited := card["similar"]["search"]["awaited"]) is not None:
+        assert awaited["label"] == "Hashing, bucket tables"
+        assert card["similar"]["search"]["method"] == "Exact scan"
+    card = settled(similar)
+    told = card["similar"]["search"]
+    assert (told["method"], told["awaited"], told["recall"]) == ("Hashing, bucket tables", None, 1.0)
+    assert log_of(similar)[-1].parameters["similar"]["method"] == "tables"
+    with pytest.raises(InputError, match="method must be one of exact, scan, tables, orders, got 'tree'"):
+        similar.set_method("tree")
+
+
+def test_who_asks_again_sends_the_last_answers_again(similar):
+    """The index is taken up all the same, and no page is turned for answers that are known."""
+    item = of_class(similar.session.project, "7")[0]
+    given = truly(similar, look(similar, item), 3)
+    similar.submit(given)
+    similar.set_method("orders")
+    patience = time.monotonic() + 120
+    while (card := similar.submit(given))["similar"]["pending"]:
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+    assert card["similar"]["search"]["method"] == "Hashing, permuted orders"
+    rest = truly(similar, card)
+    assert similar.submit(rest)["similar"]["first"] == PAGE
+    assert similar.submit(rest)["similar"]["first"] == PAGE
+    similar.look_for(similar.like, 0)
+    assert similar.submit(rest)["similar"]["first"] == 0
+
+
+def test_a_metric_is_learned_as_soon_as_there_are_labels(similar):
+    """Before that a sentence says what is missing; afterwards both metrics can be compared."""
+    card = look(similar, of_class(similar.session.project, "7")[0])
+    assert card["similar"]["metric"]["missing"].endswith(f"{LEAST} yes and {LEAST} no are missing")
+    similar.set_view("learned")
+    assert {cell["list"] for cell in similar.card()["cells"]} == {"original"}
+    enough_labels(similar)
+    card = similar.card()
+    assert (card["similar"]["metric"]["labels"], card["similar"]["metric"]["newer"]) == (12, True)
+    assert {cell["list"] for cell in card["cells"]} == {"learned"}
+    card = look(similar, of_class(similar.session.project, "7", 2)[1])
+    assert card["similar"]["metric"]["labels"] == 24
+    assert card["similar"]["among"]["rows"].keys() == {"original", "learned"}
+    assert log_of(similar)[-1].parameters["similar"]["metric"]["labels"] == 24
+    similar.set_view("both")
+    card = similar.card()
+    assert [cell["list"] for cell in card["cells"]] == ["original"] * PAGE + ["learned"] * PAGE
+    one = {cell["id"]: cell["selection"] for cell in card["cells"]}
+    assert all(cell["selection"] == one[cell["id"]] for cell in card["cells"])
+    with pytest.raises(InputError, match="view must be one of"):
+        similar.set_view("sideways")
+
+
+def test_angles_under_the_metric_are_those_of_the_mapped_rows(project, similar):
+    """Cos θ = qᵀAx / (‖Gq‖‖Gx‖), by G itself; the scan's norms are those of all rows."""
+    enough_labels(similar)
+    learned, pool = similar.learning.newest(project.pool), project.pool
+    G = learned.metric.explicit().G
+    X = unit_rows(pool.rows(np.arange(len(pool))).astype(np.float64) @ G.T)
+    found = learned.exact.find(Probe(pool.rows(np.array([5])), pool.ids[5:6], learned), 40)
+    ids, angles = by_brute_force_of(X, pool.ids, 5)
+    assert found.ids.tolist() == ids[:40]
+    assert np.allclose(found.angles, angles[:40], atol=1e-3)
+    hashed = built("scan", pool, *coded(pool, learned, lambda done, of: None))  # noqa: ARG005
+    assert hashed.find(Probe(pool.rows(np.array([5])), pool.ids[5:6], learned), 40).ids.tolist() == ids[:40]
+
+
+def by_brute_force_of(X, ids, row):
+    angles = np.degrees(np.arccos(np.clip(X.astype(np.float64) @ X[row], -1, 1)))
+    order = np.argsort(angles, kind="stable")
+    order = order[order != row]
+    return ids[order].tolist(), angles[order]
+
+
+def test_a_metric_needs_labels_of_both_kinds():
+    """The sentence counts what is missing."""
+    labels = Labels(np.arange(9), np.arange(9) < 4, 1)
+    assert what_is_missing(labels).endswith("answers on: 1 yes is missing")
+    labels = Labels(np.arange(9), np.arange(9) < 6, 1)
+    assert what_is_missing(labels).endswith("answers on: 2 no are missing")
+    assert what_is_missing(Labels(np.arange(10), np.arange(10) < 5, 1)) is None
+
+
+def test_contradictory_labels_are_told_with_their_items(project):
+    """Two items with the same features, one yes and one no: no metric can part them."""
+    X = project.pool.rows(np.array([0, 1, 2, 1]))
+    labels = Labels(np.array([10, 11, 12, 13]), np.array([True, True, False, False]), 4)
+    with pytest.raises(InputError, match="Items 11 and 13 have the same features"):
+        check_contradictions(X, labels)
+    check_contradictions(X[:3], Labels(labels.items[:3], labels.yes[:3], 3))
+
+
+def test_learning_needs_labels_and_a_known_way(project):
+    """Each in a sentence."""
+    few = Labels(project.pool.ids[:4], np.arange(4) < 2, 4)
+    with pytest.raises(InputError, match="3 yes and 3 no are missing"):
+        learn(project.pool, few, parameters())
+    many = Labels(project.pool.ids[:20], np.arange(20) < 10, 20)
+    with pytest.raises(InputError, match="learned by itml, got 'magic'"):
+        learn(project.pool, many, {**parameters(), "name": "magic"})
+
+
+def test_pairs_are_of_yes_with_yes_and_yes_with_no():
+    """Each once, none of two no answers, no more than wanted."""
+    labels = Labels(np.arange(60), np.arange(60) % 3 == 0, 1)
+    for wanted in (100, 400, 10_000):
+        near, far = pairs_of(labels, wanted, 0)
+        assert labels.yes[near].all()
+        assert labels.yes[far[:, 0]].all()
+        assert not labels.yes[far[:, 1]].any()
+        for pairs, most in ((near, 190), (far, 800)):
+            assert len(np.unique(np.sort(pairs, axis=1), axis=0)) == len(pairs) == min(wanted // 2, most)
+
+
+def test_the_search_is_there_again_after_a_restart(tmp_path):
+    """The same page with the same selections."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        similar = project.similar_to(project.session())
+        similar.upload(sent(png(project, of_class(project, "7")[0])))
+        similar.look_for(similar.like, PAGE)
+        before = similar.card()
+        key, session_id = project.key, similar.session.id
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        similar = project.similar_to(project.session(session_id))
+        similar.go_to(None)
+        after = similar.card()
+        assert after["cells"] == before["cells"]
+        assert similar.submit(marks(after["cells"], ["no"]))["refused"] == []
+
+
+def test_label_and_grid_take_turns_with_it(project, similar):
+    """Each chooses anew: no item that was answered in the other comes back as open."""
+    session = similar.session
+    label(session, 2)
+    grid = project.grid(session)
+    item = grid.card()["cells"][0]["id"]
+    card = look(similar, item)
+    given = marks(card["cells"], ["no"] * 5)
+    similar.submit(given)
+    assert not {one["item"] for one in given} & {cell["id"] for cell in grid.card()["cells"]}
+    assert session.card()["item"] is not None
+    assert look(similar, item)["round"] > card["round"]
+
+
+@pytest.fixture
+def searched(tmp_path):
+    """A project labeled by all kinds of searches, and by other means between."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        similar = project.similar_to(session)
+        project.session(annotator="bob").card()
+        similar.upload(sent(png(project, of_class(project, "7")[0])))
+        similar.submit(truly(similar, similar.card(), 3))
+        enough_labels(similar)
+        label(session, 4)
+        for method in ("tables", "scan", "orders", "exact"):
+            similar.set_method(method)
+            similar.set_view("both" if method in ("tables", "exact") else "learned")
+            look(similar, "yes")
+            card = settled(similar)
+            assert similar.learning.wait(120)
+            similar.submit(truly(similar, card, 2))
+        similar.set_view("original")
+        card = look(similar, of_class(project, "2")[0], PAGE)
+        similar.submit(truly(similar, card, 2))
+        card = similar.card()
+        undo = card["similar"]["undo"]
+        similar.submit(
+            [
+                answer({"item": {"id": one["item"], "selection": None}}, "undo", undoes=one["undoes"])
+                for one in undo
+            ]
+        )
+        label(session, 2)
+        return project.folder
+
+
+def test_verify_makes_searches_again(searched):
+    """By every method and metric, every item is found at the place that the log says."""
+    result = CliRunner().invoke(main, ["verify", str(searched), "--json"])
+    findings = json.loads(result.output)
+    assert findings["problems"] == []
+    assert findings["choices"] > 10
+    assert "similar" not in findings["ranks"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        ("json_set(parameters, '$.similar.like', '5')", "what is like 5 has item"),
+        ("json_set(parameters, '$.similar.place', 239)", "at place 239, the log has item"),
+        (
+            "json_set(parameters, '$.similar.like', 'upload-00000000000000000000000000000000')",
+            "isn't kept in",
+        ),
+        ("json_set(parameters, '$.similar.metric.gamma', 0.001)", "at place"),
+        ("json_set(parameters, '$.similar.params.seed', 7)", "other parameters today"),
+    ],
+)
+def test_verify_notices_what_was_not_found_so(searched, statement, complaint):
+    """Another query, place, metric or method."""
+    part = "metric.gamma" if "gamma" in statement else "params.functions" if "seed" in statement else "like"
+    where = f"why = 'similar' AND json_extract(parameters, '$.similar.{part}') IS NOT NULL"
+    alter(searched, f"UPDATE selections SET parameters = {statement} WHERE {where}")
+    assert any(complaint in problem for problem in problems(searched))
+
+
+def test_verify_notices_items_that_were_not_free(searched):
+    """And distances that were not so."""
+    alter(
+        searched, "UPDATE selections SET leased = json_array(item), margin = margin + 1 WHERE why = 'similar'"
+    )
+    found = problems(searched)
+    assert any("had an answer or was in another session's view" in problem for problem in found)
+    assert any("wᵀx" in problem for problem in found)
+
+
+def alter(folder, statement):
+    with sqlite3.connect(folder / "labels.db") as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        assert database.execute(statement).rowcount
+    database.close()
+
+
+def problems(folder):
+    result = CliRunner().invoke(main, ["verify", str(folder), "--json"])
+    assert result.exit_code == 1
+    return json.loads(result.output)["problems"]

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.leases import LEASE_SECONDS, Leases
+from app.project import Project
+from app.project_file import PROJECT_FILE, ProjectFile
+from app.workspace import Workspace
+from core.errors import InputError
+from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def leases(clock) -> Leases:
+    return Leases(clock=clock)
+
+
+@pytest.fixture
+def project(tmp_path) -> Project:
+    with open_workspace(tmp_path) as workspace:
+        yield new_project(workspace)
+
+
+def at(project: Project, clock: Clock) -> None:
+    """Let the project's leases follow this clock."""
+    project.leases = Leases(clock=clock)
+
+
+def coming(session) -> dict:
+    """The card, once what would follow each answer is there."""
+    card = session.card()
+    while card["next_is_coming"]:
+        card = session.card()
+    return card
+
+
+def in_hand(card: dict) -> set[int]:
+    """What a browser has: the item in view, and those that may follow."""
+    return {card["item"]["id"], *(view["item"]["id"] for view in card["next"].values())}
+
+
+def test_what_one_has_another_does_not_get(leases):
+    """All or none; and others see it as leased."""
+    others = leases.others("bob")
+    leases.keep("ada", {3, 4})
+    assert others.take([4, 5]) == {4}
+    assert leases.held(but_for={"ada"}) == ()
+    assert not others.take([5, 6])
+    assert leases.held(but_for={"ada"}) == (5, 6)
+
+
+def test_what_another_had_since_one_asked_is_lost_too(leases, clock):
+    """It may have been answered, which the labels that were read meanwhile need not tell."""
+    leases.keep("ada", {3})
+    clock.now += 1
+    others = leases.others("bob")
+    clock.now += 1
+    leases.keep("ada", {4})
+    assert others.take([3]) == {3}
+    assert 3 in others.again({3}).items
+    clock.now += 1
+    assert not leases.others("bob").take([3])
+
+
+def test_a_lease_ends_when_its_session_is_not_heard_of(leases, clock):
+    """Until then it is renewed by whatever the browser sends."""
+    leases.keep("ada", {3})
+    clock.now += LEASE_SECONDS
+    leases.renew("ada")
+    clock.now += LEASE_SECONDS
+    assert leases.held() == (3,)
+    clock.now += 1
+    assert leases.held() == ()
+    assert leases.has("ada", 3)
+    assert not leases.others("bob").take([3])
+    leases.renew("ada")
+    assert not leases.has("ada", 3)
+    assert leases.held(but_for={"bob"}) == ()
+
+
+def test_who_comes_back_late_still_has_what_nobody_took(leases, clock):
+    """So a long look at one image costs nobody their work."""
+    leases.keep("ada", {3, 4})
+    clock.now += 2 * LEASE_SECONDS
+    assert not leases.others("bob").take([4])
+    leases.renew("ada")
+    assert leases.held(but_for={"bob"}) == (3,)
+
+
+def test_sides_of_a_comparison_may_have_the_same(leases):
+    """They are one person's."""
+    leases.keep("side a", {3})
+    assert not leases.others("side b", beside={"side a"}).take([3])
+    assert leases.others("ada").take([3]) == {3}
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from("abcd"),
+            st.sampled_from(["ask", "take", "answer", "wait"]),
+            st.sets(st.integers(0, 6), min_size=1, max_size=3),
+        ),
+        max_size=60,
+    )
+)
+def test_nobody_is_given_what_another_has_or_answered(steps):
+    """However asking, reading the labels, taking and answering of several sessions interleave."""
+    clock = Clock()
+    leases = Leases(clock=clock)
+    answered: set[int] = set()
+    asked: dict[str, tuple] = {}
+    has: dict[str, set[int]] = {name: set() for name in "abcd"}
+    for who, step, items in steps:
+        clock.now += 0.1
+        if step == "ask":
+            asked[who] = (leases.others(who), set(answered))
+        elif step == "take" and who in asked:
+            others, known = asked[who]
+            wanted = items - known - set(others.items)
+            if not others.take(wanted):
+                assert not wanted & answered - has[who]
+                assert all(not wanted & has[other] for other in has if other != who)
+                has[who] |= wanted
+        elif step == "answer" and has[who]:
+            answered.add(min(has[who]))
+            asked.pop(who, None)  # it reads the labels anew after its own answer
+            has[who] = set()
+            leases.keep(who, ())
+
+
+def test_an_abandoned_item_comes_back_to_the_others(project):
+    """After the lease has ended; what its session answers then is stored all the same, as overlap."""
+    clock = Clock()
+    at(project, clock)
+    ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
+    for session in (ada, bob):
+        session.set_strategy("exhaustive")
+    wait_for_index(project, "exhaustive")
+    label(ada, 12)
+    left = coming(ada)
+    theirs = coming(bob)
+    assert not in_hand(left) & in_hand(theirs)
+    clock.now += LEASE_SECONDS + 1
+    bob.touch()
+    seen = set()
+    while left["item"]["id"] not in seen:
+        seen.add(theirs["item"]["id"])
+        theirs = bob.submit([answer(theirs, "no")])
+        clock.now += 1
+    late = answer(left, "yes")
+    assert ada.submit([late])["acked"] == [late["id"]]
+    votes = ada.concept.catch_up().votes(left["item"]["id"])
+    assert votes == {"ada": "yes", "bob": "no"}
+    assert ada.concept.catch_up().status(left["item"]["id"]) == "tied"
+
+
+def test_who_comes_back_to_what_another_took_is_shown_something_else(project):
+    """Nobody begins an item twice knowingly."""
+    clock = Clock()
+    at(project, clock)
+    ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
+    before = coming(ada)
+    clock.now += LEASE_SECONDS + 1
+    project.leases.keep(bob.id, {before["item"]["id"]})
+    assert ada.card()["item"]["id"] != before["item"]["id"]
+
+
+def test_sessions_that_choose_at_the_same_time_share_no_item(tmp_path):
+    """Six threads label as fast as they can; what their browsers have in hand is never another's."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        sessions = [project.session(annotator=f"person {n}") for n in range(6)]
+        for session in sessions:
+            session.set_strategy("exhaustive")
+        wait_for_index(project, "exhaustive")
+        troubles: list[str] = []
+
+        def sit(number: int) -> None:
+            rng, session = random.Random(number), sessions[number]
+            card = coming(session)
+            for _ in range(15):
+                word = rng.choice(["yes", "no", "skip"])
+                following = card["next"].get(word)
+                next_ = following["item"]["selection"] if following and rng.random() < 0.7 else None
+                card = session.submit([answer(card, word, next=next_)])
+                if next_ and card["item"]["selection"] != next_:
+                    troubles.append(f"{session.id} does not show what its browser shows")
+                if rng.random() < 0.5:
+                    card = coming(session)
+
+        threads = [threading.Thread(target=sit, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not troubles
+        items = Counter(given.item for given in project.log.answers_after(1))
+        assert set(items.values()) == {1}
+        assert items.total() == 6 * 15
+
+
+def test_what_browsers_have_in_hand_stays_theirs_over_a_restart(tmp_path):
+    """A server that was killed knows from the log what it had sent; nobody else is given that."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        ada = project.session(annotator="ada")
+        label(ada, 8)
+        card = coming(ada)
+        key, session = project.key, ada.id
+    with open_workspace(tmp_path) as workspace:
+        project = Workspace.project(workspace, key)
+        assert in_hand(card) <= set(project.leases.held())
+        bob = coming(project.session(annotator="bob"))
+        assert not in_hand(card) & in_hand(bob)
+        again = project.session(session)
+        assert in_hand(card) <= set(project.leases.held(but_for={project.session(annotator="bob").id}))
+        after = again.submit([answer(card, "yes", next=card["next"]["yes"]["item"]["selection"])])
+        assert after["item"]["id"] == card["next"]["yes"]["item"]["id"]
+
+
+def test_no_lease_ends_while_no_server_is_there(tmp_path):
+    """Nobody could be heard of: what browsers show is theirs, however long the server was away."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        replace(project.file, lease_seconds=1.0).write(project.folder)
+        key = project.key
+    with open_workspace(tmp_path) as workspace:
+        card = coming(workspace.project(key).session(annotator="ada"))
+    time.sleep(1.1)
+    with open_workspace(tmp_path) as workspace:
+        assert in_hand(card) <= set(workspace.project(key).leases.held())
+
+
+def test_a_project_says_how_long_its_leases_last(tmp_path):
+    """In its file, if it is not the usual time; nonsense is refused."""
+    with open_workspace(tmp_path) as workspace:
+        folder, file = (project := new_project(workspace)).folder, project.file
+    assert "lease_seconds" not in (folder / PROJECT_FILE).read_text()
+    replace(file, lease_seconds=20).write(folder)
+    assert ProjectFile.read(folder).lease_seconds == 20
+    for wrong in (0, -1, "long"):
+        replace(file, lease_seconds=wrong).write(folder)
+        with pytest.raises(InputError, match="lease_seconds must be more than 0"):
+            ProjectFile.read(folder)

@@ -1,0 +1,276 @@
+"""Blind comparisons: turns, what is shared, what is kept apart, and that nothing tells whose turn it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from app.cli import main
+from app.live.blind import LEAST_TURNS
+from app.live.blind_begin import begin, current, offer
+from app.live.verdict import verdict
+from app.service import LabelingSession
+from core.errors import InputError
+from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def project(workspace):
+    return new_project(workspace)
+
+
+@pytest.fixture
+def session(project) -> LabelingSession:
+    wait_for_index(project, "margin-index")
+    return project.session(project.log.start_session(1, "ada", "margin-index", seed=5).id)
+
+
+@pytest.fixture
+def judged(session, monkeypatch):
+    """A pool whose truth nobody knows."""
+    monkeypatch.setattr("app.live.blind_begin.offer", lambda session: type(offer(session))(None, False, 0))
+    return session
+
+
+def give(blind, n: int) -> list[int]:
+    """Answer n items truly; returns them."""
+    items = []
+    card = blind.card()
+    for _ in range(n):
+        items.append(card["item"]["id"])
+        card = blind.submit([answer(card, truth_word(blind.project, items[-1]))])
+    return items
+
+
+def answered(side) -> dict[int, str]:
+    state = side.concept.catch_up()
+    return {item: state.votes(item)["ada"] for item in state.answered_items().tolist()}
+
+
+def test_each_side_learns_from_its_own_choices(session):
+    """Who answers sees each item once; a side knows what it chose, and chose what it knows."""
+    blind = begin(session, ["exhaustive", "random"])
+    items = give(blind, 60)
+    assert len(set(items)) == 60
+    one, other = (answered(side) for side in blind.rivals)
+    assert set(one) | set(other) == set(items)
+    for side in blind.sides:
+        shown = {record.item for record in blind.project.log.selections(side.concept.record.id)}
+        assert set(answered(side)) <= shown
+    assert abs(len(one) - len(other)) <= 10
+    assert session.concept.counts().answered == 0
+
+
+def test_turns_are_drawn_in_blocks(session):
+    """In each pair of turns both sides have one, and who is first is not always the same."""
+    blind = begin(session, ["exhaustive", "random"])
+    turns = [blind.sides.index(blind._turn(number)) for number in range(60)]
+    assert all(set(turns[n : n + 2]) == {0, 1} for n in range(0, 60, 2))
+    assert {0, 1} == set(turns[::2])
+
+
+def test_an_item_that_both_choose_is_asked_once(session):
+    """Two names of one strategy choose alike: every answer serves both, and their labels stay the same."""
+    blind = begin(session, ["exhaustive", "margin-index:confidence=0.999999"])
+    give(blind, 30)
+    one, other = (answered(side) for side in blind.rivals)
+    assert len(one.keys() & other.keys()) >= 25
+    assert all(one[item] == other[item] for item in one.keys() & other.keys())
+    assert blind.turns == 30
+
+
+def test_undo_and_correction_reach_all_who_share_the_answer(session):
+    blind = begin(session, ["exhaustive", "margin-index:confidence=0.999999"])
+    give(blind, 30)
+    card = blind.card()
+    last, entry = card["strip"][-1], card["strip"][-3]
+    undo = answer(card, "undo", item=last["item"], selection=None, undoes=last["answer_id"])
+    card = blind.submit([undo])
+    assert card["acked"] == [undo["id"]]
+    assert card["item"]["id"] == last["item"]
+    assert blind.turns == 29
+    assert all(last["item"] not in answered(side) for side in blind.sides)
+    corrected = answer(card, "unsure", item=entry["item"], selection=None, corrects=entry["answer_id"])
+    card = blind.submit([corrected])
+    assert card["acked"] == [corrected["id"]]
+    said = [answered(side).get(entry["item"]) for side in blind.sides]
+    assert set(said) - {None} == {"unsure"}
+    assert blind.submit([undo, corrected])["acked"] == [undo["id"], corrected["id"]]
+    assert blind.turns == 29
+
+
+def test_nothing_tells_whose_turn_it_is(session):
+    """The cards of both sides have the same parts, and no strategy, time or margin."""
+    blind = begin(session, ["exhaustive", "random"])
+    shapes = set()
+    for _ in range(20):
+        card = blind.card()
+        text = json.dumps({**card, "pictures": {}, "strip": [], "item": None})
+        for word in ("exhaustive", "random-start", "margin-index", "Random", "Exhaustive"):
+            assert word not in text
+        assert card["notes"]["selection_ms"] is card["notes"]["margin"] is None
+        shapes.add(tuple(sorted(card["item"])))
+        blind.submit([answer(card, truth_word(blind.project, card["item"]["id"]))])
+    assert len(shapes) == 1
+
+
+def test_what_follows_is_sent_ahead(session):
+    """An item of the other side can't depend on the answer."""
+    blind = begin(session, ["exhaustive", "random"])
+    give(blind, 20)
+    ahead = 0
+    for _ in range(20):
+        card = blind.card()
+        word = truth_word(blind.project, card["item"]["id"])
+        coming = card["next"].get(word)
+        after = blind.submit([answer(card, word, next=coming["item"]["selection"] if coming else None)])
+        if coming:
+            ahead += 1
+            assert after["item"]["selection"] == coming["item"]["selection"]
+            assert card["pictures"][str(coming["item"]["id"])] == after["item"]["src"]
+    assert ahead >= 10
+
+
+def test_it_goes_on_after_a_restart(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session(annotator="ada")
+        blind = begin(session, ["exhaustive", "random"])
+        give(blind, 25)
+        before, folder = blind.card(), project.folder
+    with open_workspace(tmp_path) as workspace:
+        again = current(workspace.project(folder.name).session(annotator="ada"))
+        assert again is not None
+        card = again.card()
+        assert card["item"] == before["item"]
+        assert [entry["item"] for entry in card["strip"]] == [entry["item"] for entry in before["strip"]]
+        assert again.turns == 25
+
+
+def test_both_begin_with_the_questions_labels(session):
+    """Five of each kind, the same for both, and they are no turns."""
+    label(session, 60)
+    labels = session.concept.standing().labels
+    blind = begin(session, ["exhaustive", "random"])
+    one, other = (answered(side) for side in blind.rivals)
+    assert one == other
+    assert sorted(one.values()) == ["no"] * 5 + ["yes"] * 5
+    assert set(one) <= set(labels.items.tolist())
+    assert blind.turns == 0
+
+
+def test_its_sides_are_offered_to_nobody(session, project):
+    begin(session, ["exhaustive", "random"])
+    assert [concept.id for concept in project.concepts()] == [1]
+
+
+def test_nothing_is_told_too_early(session):
+    label(session, 60)
+    blind = begin(session, ["exhaustive", "random"])
+    give(blind, 2 * LEAST_TURNS - 1)
+    with pytest.raises(InputError, match="1 more answers are needed"):
+        blind.tell()
+    give(blind, 1)
+    blind.tell()
+    assert current(session).is_told
+
+
+def test_the_verdict_is_that_of_the_classifiers(session, project):
+    """AUROC on the held-out items, by hand; a line each, and who found how many."""
+    blind = begin(session, ["exhaustive", "random"])
+    give(blind, 80)
+    found = verdict(blind)
+    assert {side["strategy"] for side in found["sides"]} == {"exhaustive", "random"}
+    held_out = project.pool.held_out
+    y = held_out.truth == project.pool.classes.index("7")
+    for side, told in zip(blind.rivals, found["sides"], strict=True):
+        assert told["strategy"] == side.strategy
+        trained = side.concept.train(project.pool, side.concept.standing())
+        scores = held_out.X @ trained.hyperplane.normal
+        pairs = scores[y][:, None] - scores[~y][None, :]
+        assert told["auroc"] == pytest.approx(((pairs > 0) + 0.5 * (pairs == 0)).mean(), abs=2e-5)
+        assert told["yes"] == list(answered(side).values()).count("yes")
+        assert told["labels"] == len(answered(side))
+        assert [n for n, _ in told["curve"]] == list(range(told["curve"][0][0], told["labels"] + 1))
+    difference = 100 * (found["sides"][0]["auroc"] - found["sides"][1]["auroc"])
+    assert found["difference"]["mean"] == pytest.approx(difference, abs=0.01)
+    assert found["difference"]["low"] < found["difference"]["mean"] < found["difference"]["high"]
+    json.dumps(found, allow_nan=False)
+
+
+def test_where_truth_is_unknown_a_judge_draws(judged, monkeypatch):
+    """Its items are a random sample that trains nobody; what a rival learned from is no test of it."""
+    monkeypatch.setattr("app.live.verdict.LEAST", 2)
+    blind = begin(judged, ["exhaustive", "random"])
+    give(blind, 150)
+    judge = set(answered(blind.judge))
+    assert 40 <= len(judge) <= 60
+    found = verdict(blind)
+    trained = set().union(*(answered(side) for side in blind.rivals))
+    assert f"{len(judge - trained)} items that were drawn at random" in found["about"]
+    assert found["difference"] is not None
+
+
+def test_where_nothing_can_be_told_it_says_so(judged):
+    """Thirty answers bring hardly five yes to the judge."""
+    blind = begin(judged, ["exhaustive", "random"])
+    give(blind, 30)
+    found = verdict(blind)
+    assert found["difference"] is None
+    assert found["headline"] == "It can’t be told which chose better"
+    assert "at least 5 of each kind are needed" in found["about"]
+
+
+def test_what_comes_at_random_before_there_are_both_kinds_is_no_choice(session):
+    blind = begin(session, ["exhaustive", "random"])
+    card = blind.card()
+    for _ in range(30):
+        card = blind.submit([answer(card, "no")])
+    assert blind.wanted == 2 * LEAST_TURNS
+
+
+def test_its_labels_can_be_added_to_the_question(session, project):
+    """Once; what the question knew already stays as it was."""
+    label(session, 30)
+    before = answered(session)
+    blind = begin(session, ["exhaustive", "random"])
+    items = give(blind, 40)
+    new = set(items) - set(before)
+    assert blind.add_to_question(session) == len(new)
+    after = answered(session)
+    assert set(after) == set(before) | set(items)
+    assert {item: after[item] for item in before} == before
+    assert blind.add_to_question(session) == 0
+    assert session.card()["item"]["id"] not in after
+
+
+def test_its_log_holds(session, project):
+    """Every side's selections are found again."""
+    blind = begin(session, ["exhaustive", "random"])
+    give(blind, 40)
+    blind.add_to_question(session)
+    label(session, 5)
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    found = json.loads(result.output)
+    assert found["problems"] == []
+    assert found["choices"] >= 40
+
+
+def test_what_makes_no_comparison_is_refused(session):
+    with pytest.raises(InputError, match="two different strategies"):
+        begin(session, ["random", "random"])
+
+
+def test_offers_say_who_judges(session):
+    """The digits' truth is known; so there is no judge."""
+    offered = offer(session)
+    assert (offered.problem, offered.is_judged_by_truth, offered.first) == (None, True, 0)
+    assert begin(session, ["exhaustive", "random"]).judge is None

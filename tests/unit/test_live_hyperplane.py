@@ -1,0 +1,197 @@
+"""A question's hyperplane put to several query strategies."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from app.live import hyperplane as live_hyperplane
+from app.live.hyperplane import HyperplaneComparison, Row, Spread, headline
+from app.live.lanes import COMPARED
+from app.live.planes import LEAST_TIMES, Measurement, last_planes
+from core.errors import InputError
+from core.experiment.rank import margins_of
+from core.selection import make_strategy
+from core.selection.random import RandomSampling
+from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+
+
+@pytest.fixture
+def session(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        wait_for_index(project, "random")
+        yield project.session(project.log.start_session(1, "ada", "random", seed=5).id)
+
+
+def settled(comparison):
+    """The page when nothing is coming any more."""
+    until = time.monotonic() + 60
+    while (page := comparison.page())["is_coming"]:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return page
+
+
+def by_hand(pool, plane):
+    """Every item that could be picked, nearest first, and its |wᵀx + b|."""
+    free = np.setdiff1d(pool.ids, plane.answered)
+    margins = margins_of(pool.rows_of(free), plane.hyperplane)
+    order = np.argsort(margins, kind="stable")
+    return free[order].tolist(), margins[order]
+
+
+def test_the_rows_say_what_sorting_all_items_gives(session):
+    """Rank, |wᵀx| and the pick of every strategy, in the fixed order; the full scan's pick is the nearest."""
+    label(session, 12)
+    pool = session.project.pool
+    page = settled(HyperplaneComparison(session))
+    plane, *_ = last_planes(session.concept, pool)
+    items, margins = by_hand(pool, plane)
+    assert [row["strategy"] for row in page["rows"]] == list(COMPARED)
+    for row in page["rows"]:
+        assert row["state"] == "shown"
+        assert row["rank"] == items.index(row["item"])
+        assert row["margin"]["now"] == pytest.approx(margins[row["rank"]], abs=1e-9)
+        assert row["src"].startswith("data:image")
+        assert row["ms"]["low"] <= row["ms"]["median"] <= row["ms"]["high"]
+    by_name = {row["strategy"]: row for row in page["rows"]}
+    assert by_name["exhaustive"]["item"] == items[0]
+    assert (by_name["exhaustive"]["ratio"], by_name["exhaustive"]["share"]) == (1.0, 1.0)
+    assert by_name["random"]["in_use"]
+    assert page["headline"].startswith("Random picks the ")
+    assert "12 labels" in page["about"]
+
+
+def test_the_hyperplanes_are_those_of_the_log(session):
+    """Newest first, each once, whatever skips and corrections came between; what was answered is left out."""
+    label(session, 9)
+    project, concept = session.project, session.concept
+    card = session.card()
+    label(session, 4)
+    session.submit([answer(session.card(), "skip")])
+    last = project.log.recent_answers(1, 1)[0]
+    assert last.answer == "skip"
+    planes = last_planes(concept, project.pool)
+    digests = [plane.hyperplane.digest for plane in planes]
+    assert len(set(digests)) == len(digests)
+    assert digests[0] == session.shown.hyperplane_digest
+    assert project.log.selection(card["item"]["selection"]).hyperplane_digest in digests
+    assert [plane.n_labels for plane in planes] == sorted((p.n_labels for p in planes), reverse=True)
+    assert last.item in planes[0].answered
+
+
+def test_before_a_yes_and_a_no_the_page_says_what_is_missing(session):
+    """And asks for nothing any more; with labels it is measured."""
+    comparison = HyperplaneComparison(session)
+    page = settled(comparison)
+    assert (page["headline"], page["rows"]) == ("There is no hyperplane yet", [])
+    label(session, 12)
+    comparison.renew()
+    assert len(settled(comparison)["rows"]) == len(COMPARED)
+
+
+def test_nobody_measures_when_nobody_looks(session, monkeypatch):
+    """Each look is worth a step, then it waits; who comes back finds it going on."""
+    monkeypatch.setattr(live_hyperplane, "LEFT_SECONDS", -1.0)
+    label(session, 12)
+    for name in COMPARED:
+        wait_for_index(session.project, name)
+    comparison = HyperplaneComparison(session)
+    steps = []
+    while comparison.page()["is_coming"]:
+        until = time.monotonic() + 10
+        while comparison._is_stepping:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        steps.append(comparison._shown.n_done)
+        assert len(steps) < 100
+    assert steps[:3] == [1, 2, 3]
+    assert comparison._shown.is_done
+
+
+def test_a_strategy_that_fails_is_left_out_and_says_so(session):
+    """The others are asked as if it were not there."""
+
+    class Failing(RandomSampling):
+        def choose(self, query):
+            raise InputError(f"no use for {query.n}")
+
+    label(session, 12)
+    pool = session.project.pool
+    strategies = {"good": make_strategy("exhaustive").fit(pool), "bad": Failing().fit(pool)}
+    measurement = Measurement(pool, last_planes(session.concept, pool), strategies)
+    while not measurement.is_done:
+        measurement.step()
+    good, bad = measurement.answers["good"], measurement.answers["bad"]
+    assert bad.failure == "It can't answer here: no use for 1"
+    assert (bad.items, bad.seconds) == ([], [])
+    assert set(good.ranks) == {0}
+    assert len(good.seconds) >= LEAST_TIMES
+    assert len(good.items) == len(good.margins) == len(measurement.planes)
+
+
+def test_the_same_log_gives_the_same_picks(session):
+    """What is drawn at random, too; times alone differ."""
+    label(session, 12)
+    pages = [settled(HyperplaneComparison(session)) for _ in range(2)]
+    told = [[(row["item"], row["rank"], row["scored"]) for row in page["rows"]] for page in pages]
+    assert told[0] == told[1]
+
+
+def row(strategy, **known):
+    known = {"label": strategy.capitalize(), "in_use": False, "state": "shown", "item": 1} | known
+    return Row(strategy=strategy, **known)
+
+
+FULL = row("exhaustive", ratio=1.0)
+
+
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [
+        ({"ratio": 72.4}, "Quick picks the same image as a full scan, 72 times faster."),
+        ({"ratio": 0.31}, "Quick picks the same image as a full scan, but takes 3.2 times as long."),
+        ({"ratio": 1.0}, "Quick picks the same image as a full scan, and takes as long."),
+        ({"ratio": 2.0, "item": 2}, "Quick picks one as near as any, 2.0 times faster."),
+        (
+            {"ratio": 3917.0, "rank": 402},
+            "Quick picks the 403rd nearest of 600 images, 3,917 times faster than a full scan.",
+        ),
+        (
+            {"ratio": 0.5, "rank": 11},
+            "Quick picks the 12th nearest of 600 images, and takes 2.0 times as long as a full scan.",
+        ),
+    ],
+)
+def test_the_headline_is_made_from_the_data(used, said):
+    """Whichever way it comes out."""
+    assert headline([FULL, row("quick", in_use=True, **used)], 600) == said
+
+
+def test_texts_are_called_texts():
+    """The headline is about what people label."""
+    rows = [FULL, row("quick", in_use=True, ratio=3.0)]
+    assert headline(rows, 600, "text") == "Quick picks the same text as a full scan, 3.0 times faster."
+
+
+def test_beside_the_full_scan_in_use_the_headline_is_about_who_comes_nearest_to_it():
+    """Never about luck, nor about who is still being prepared."""
+    lucky = row("random", rank=0, ratio=900.0)
+    near, far = row("near", ratio=2.0, typical_rank=1.0), row("far", ratio=50.0, typical_rank=9.0)
+    coming = row("coming", state="coming")
+    used = row("exhaustive", in_use=True, ratio=1.0)
+    assert headline([lucky, used, far, near, coming], 600).startswith("Near picks")
+    assert headline([lucky, used, coming], 600) == "The strategies are being asked"
+
+
+def test_spreads_are_numpys_percentiles():
+    """And the newest value is the first."""
+    values = np.random.default_rng(3).lognormal(size=41).tolist()
+    spread = Spread.of(values)
+    assert spread.now == values[0]
+    assert [spread.low, spread.q1, spread.median, spread.q3, spread.high] == pytest.approx(
+        np.quantile(values, [0.1, 0.25, 0.5, 0.75, 0.9])
+    )

@@ -1,0 +1,216 @@
+"""Bucket tables and Hamming balls, held against brute force and against theory."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from core.errors import InputError
+from core.hashing import Codes, QueryCode, RandomHyperplaneLSH
+from core.search import BucketTables, HammingBall
+from core.search import ball as ball_module
+from core.search.keys import key_functions, rho
+from core.search.orders import order_rule
+from core.search.tables import table_rule
+
+
+def random_codes(n, n_functions=20, bits=1, seed=0, bias=0.5):
+    return Codes.from_bits(np.random.default_rng(seed).random((n, n_functions * bits)) < bias, bits)
+
+
+def a_query(n_functions=20, bits=1, seed=5):
+    rng = np.random.default_rng([seed, 1])
+    code = random_codes(1, n_functions, bits, seed)
+    signs = 2.0 * code.unpacked()[0] - 1
+    weights = (-signs * np.abs(rng.standard_normal(n_functions * bits))).astype(np.float32)
+    return QueryCode(n_functions, bits, weights, 0.0, False, lambda: code)
+
+
+def distances(codes, query):
+    return (codes.unpacked() != query.code.unpacked()).sum(axis=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(1, 400),
+    n_functions=st.integers(1, 32),
+    wanted=st.integers(1, 500),
+    bias=st.sampled_from([0.05, 0.5]),
+    seed=st.integers(0, 20),
+)
+def test_a_ball_grows_until_it_holds_enough(n, n_functions, wanted, bias, seed):
+    """By brute force: the rows found are the nearest by Hamming distance, none twice, as far as it looks."""
+    codes, query = random_codes(n, n_functions, seed=seed, bias=bias), a_query(n_functions, seed=seed)
+    ball = HammingBall.build(codes, None, n_compared=0, n_bytes=0, seed=0)
+    found, probes = ball.within(query, wanted)
+    true = distances(codes, query)
+    assert len(set(found.tolist())) == len(found)
+    assert np.array_equal(true[found], np.sort(true)[: len(found)])
+    most = 1 + n // ball_module.ROWS_AN_ADDRESS
+    assert probes <= most
+    if probes < most:
+        assert len(found) == min(n, wanted)
+    if len(found) == min(n, wanted):
+        assert probes <= sum(comb(n_functions, r) for r in range(int(true[found].max()) + 1))
+    whole = ball.found(query, wanted, n_compared=0, measure="disagreements").rows
+    assert np.array_equal(true[whole], np.sort(true)[:wanted])
+
+
+def test_where_nothing_is_near_all_codes_are_compared():
+    """After as many addresses as are worth it, however far the rows are."""
+    codes = Codes.from_bits(np.ones((5000, 30), dtype=bool))
+    zeros = Codes.from_bits(np.zeros((1, 30), dtype=bool))
+    query = QueryCode(30, 1, np.ones(30, dtype=np.float32), 0.0, False, lambda: zeros)
+    ball = HammingBall.build(codes, None, n_compared=0, n_bytes=0, seed=0)
+    nothing, probes = ball.within(query, 5)
+    assert (len(nothing), probes) == (0, 1 + 5000 // ball_module.ROWS_AN_ADDRESS)
+    found = ball.found(query, 5, n_compared=5, measure="disagreements")
+    assert (len(found.rows), found.compared) == (5, 5000)
+
+
+def test_at_one_distance_a_ball_looks_first_where_the_query_is_unsure():
+    """Of rows that differ in one bit, those come first whose bit weighs least."""
+    n_functions = 16
+    far = np.ones((1000, n_functions), dtype=bool)
+    codes = Codes.from_bits(np.concatenate([np.eye(n_functions, dtype=bool), far]))
+    zeros = Codes.from_bits(np.zeros((1, n_functions), dtype=bool))
+    weights = np.random.default_rng(0).permutation(n_functions).astype(np.float32) + 1
+    query = QueryCode(n_functions, 1, weights, 0.0, False, lambda: zeros)
+    ball = HammingBall.build(codes, None, n_compared=0, n_bytes=0, seed=0)
+    assert ball.within(query, n_functions)[0].tolist() == np.argsort(weights).tolist()
+
+
+def test_long_codes_have_no_ball():
+    """An address has at most 32 bits."""
+    with pytest.raises(InputError, match="at most 32 functions of 1 bit, got 33 of 1"):
+        HammingBall.build(random_codes(5, 33), None, n_compared=0, n_bytes=0, seed=0)
+    with pytest.raises(InputError, match="got 8 of 2"):
+        HammingBall.build(random_codes(5, 8, 2), None, n_compared=0, n_bytes=0, seed=0)
+
+
+@pytest.mark.parametrize("bits", [1, 2])
+@pytest.mark.parametrize("width", [3, 9, 16])
+def test_own_buckets_hold_the_rows_that_agree_in_all_functions(bits, width):
+    """Of every table, by brute force, each row once."""
+    codes = random_codes(3000, 40, bits, bias=0.3)
+    tables = BucketTables.of_width(codes, width, 4, seed=1)
+    values = codes.unpacked().reshape(-1, 40, bits)
+    for seed in range(10):
+        query = a_query(40, bits, seed)
+        own = query.code.unpacked().reshape(40, bits)
+        agree = np.array([(values[:, f] == own[f]).all(axis=(1, 2)) for f in tables.functions_])
+        found, probes = tables.probed(query, 3000, most_probes=4)
+        assert probes == 4
+        assert sorted(found.tolist()) == np.flatnonzero(agree.any(axis=0)).tolist()
+
+
+def test_buckets_are_probed_in_the_order_of_their_costs():
+    """Over all tables: a row comes no later than its cheapest bucket, all enumerated."""
+    codes = random_codes(600, 24, bias=0.5)
+    tables = BucketTables.of_width(codes, 8, 3, seed=2)
+    for seed in range(5):
+        query = a_query(24, seed=seed)
+        flipped = codes.unpacked() != query.code.unpacked()
+        costs = [
+            (flipped[:, f] * query.weights[f].astype(np.float64) ** 2).sum(axis=1) for f in tables.functions_
+        ]
+        least = np.min(costs, axis=0)
+        found, _ = tables.probed(query, 600, most_probes=10**6)
+        assert sorted(found.tolist()) == list(range(600))
+        assert (np.diff(least[found]) >= -1e-4).all()
+        few, _ = tables.probed(query, 37)
+        assert np.array_equal(few, found[:37])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    n=st.integers(1, 300),
+    bits=st.integers(1, 3),
+    n_functions=st.integers(1, 70),
+    wanted=st.integers(1, 400),
+    n_bytes=st.sampled_from([1, 10**5]),
+    seed=st.integers(0, 5),
+)
+def test_tables_find_different_rows_and_are_saved_whole(n, bits, n_functions, wanted, n_bytes, seed):
+    """Whatever the codes; no more than were asked for."""
+    codes, query = random_codes(n, n_functions, bits, seed), a_query(n_functions, bits, seed)
+    built = BucketTables.build(codes, None, n_compared=0, n_bytes=n_bytes, seed=seed)
+    found = built.found(query, wanted, n_compared=50, measure="disagreements")
+    assert len(set(found.rows.tolist())) == len(found.rows) <= min(wanted, found.compared)
+    assert found.compared <= min(n, max(wanted, 50))
+    again = BucketTables.from_arrays(built.arrays())
+    assert np.array_equal(again.candidates(query, wanted, n_compared=50, measure="disagreements"), found.rows)
+    assert built.n_bytes >= codes.packed.nbytes + 8 * n
+
+
+def test_the_rule_finds_what_is_within_the_radius_as_often_as_it_promises():
+    """With probability 1 − 1/e at least, through own buckets alone; and few rows that are far."""
+    rng = np.random.default_rng(0)
+    radius, epsilon, n, d = 0.25, 2.0, 1000, 24
+    far = rng.standard_normal((n, d))
+    k, n_tables = table_rule(n, radius, epsilon)
+    family = RandomHyperplaneLSH(centred=False, n_functions=k * n_tables, random_state=1)
+    queries, near = rng.standard_normal((100, d)), []
+    for q in queries:
+        aside = rng.standard_normal(d)
+        aside -= aside @ q / (q @ q) * q
+        near.append(np.cos(radius) * q / np.linalg.norm(q) + np.sin(radius) * aside / np.linalg.norm(aside))
+    X = np.concatenate([near, far]).astype(np.float32)
+    codes = family.fit(X).hash_points(X)
+    tables = BucketTables.of_radius(codes, radius, epsilon, n_bytes=10**9, seed=0)
+    assert tables.functions_.shape == (n_tables, k)
+    hits, strangers = 0, 0
+    angles = family.between(queries.astype(np.float32), X)
+    for i, query in enumerate(family.queries(queries.astype(np.float32))):
+        rows, _ = tables.probed(query, n, most_probes=n_tables)
+        hits += i in rows
+        strangers += (angles[i, rows] > (1 + epsilon) * radius).sum()
+    p = 1 - (1 - (1 - radius / np.pi) ** k) ** n_tables
+    assert p >= 1 - 1 / np.e
+    low, high = stats.binom.interval(1 - 1e-3, 100, p)
+    assert low <= hits <= high
+    assert strangers <= 1.5 * n_tables * 100
+
+
+def test_the_rules_at_a_million():
+    """Written out: k = ln N / ln(1/p₂), l = p₁⁻ᵏ; M = 2N^{1/(1+ε)} orders, bounded by memory."""
+    k, n_tables = table_rule(10**6, 0.3, 1.0)
+    p1, p2 = 1 - 0.3 / np.pi, 1 - 0.6 / np.pi
+    assert p2 ** (k - 1) * 10**6 > 1 >= p2**k * 10**6
+    assert (n_tables - 1) * p1**k < 1 <= n_tables * p1**k
+    assert order_rule(10**6, 10**12, epsilon=1.5) == 503
+    assert order_rule(10**6, 2 * 10**8, epsilon=1.5) == 25
+    assert order_rule(10, 10**6, epsilon=1.5) == 6
+    for radius, epsilon in ((0.0, 1.0), (0.3, 0.0), (1.5, 1.5), (-1.0, 1.0)):
+        with pytest.raises(InputError, match="radius and epsilon must keep 0 < radius"):
+            table_rule(100, radius, epsilon)
+    with pytest.raises(InputError, match="epsilon must be positive, got 0"):
+        order_rule(100, 100, epsilon=0.0)
+
+
+def test_keys_take_the_functions_that_tell_near_rows_from_others():
+    """Of four kinds of bits: of noise, of the group, of the group once more, of all rows alike."""
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 64, 3000)
+    of_group = (groups[:, None] >> np.arange(6)) & 1 == 1
+    again = np.repeat(of_group, 4, axis=1)
+    noise = rng.random((3000, 12)) < 0.5
+    alike = np.ones((3000, 3), dtype=bool)
+    codes = Codes.from_bits(np.concatenate([noise, again, alike], axis=1))
+    chosen = key_functions(codes, 6, seed=0)
+    assert sorted(((chosen - 12) // 4).tolist()) == list(range(6))
+    everything = key_functions(codes, 100, seed=0)
+    assert sorted(everything.tolist()) == list(range(39))
+    estimates = rho(codes, rng)
+    assert estimates[:12].min() > 0.3 > 0.1 > estimates[12:36].max()
+
+
+def test_keys_of_pairs_and_of_few_rows_are_chosen_too():
+    """Whole functions, and as many as there are, also of a single row."""
+    assert sorted(key_functions(random_codes(50, 5, 2), 9, seed=0).tolist()) == list(range(5))
+    assert len(key_functions(random_codes(1, 5), 3, seed=0)) == 3

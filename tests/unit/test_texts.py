@@ -1,0 +1,114 @@
+"""Documents are labeled, in every mode, as images are."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from datetime import UTC
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from app.cli import main
+from app.project import Project
+from app.review import Asked, Review
+from app.workspace import NewProject
+from core.build import build
+from core.errors import InputError
+from core.selection import STRATEGIES
+from core.sources import source_from
+from tests.projects import answer, open_workspace, truth_word, wait_for_index
+
+N_TEXTS = 240
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Project:
+    """Texts about ants and bees."""
+    monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
+    rng = np.random.default_rng(0)
+    for number in range(N_TEXTS):
+        topic = ("ant", "bee")[number % 2]
+        file = tmp_path / "texts" / topic / f"{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        words = [f"{topic}{word}" for word in rng.integers(0, 30, 3)]
+        words += [f"word{word}" for word in rng.integers(0, 300, 30)]
+        file.write_text(f"Subject: {number}\nFrom: me\n\n" + " ".join(rng.permutation(words)))
+    build(source_from(f"texts:{tmp_path / 'texts'}"), tmp_path / "pool")
+    with open_workspace(tmp_path / "projects") as workspace:
+        yield workspace.project(workspace.create(NewProject(str(tmp_path / "pool"), "Is it about a bee?")))
+
+
+def label(session, n: int) -> None:
+    """Answer n items truly."""
+    for _ in range(n):
+        card = session.card()
+        session.submit([answer(card, truth_word(session.project, card["item"]["id"], "bee"))])
+
+
+def test_a_session_of_texts_is_labeled_with_every_strategy_and_verified(project):
+    """Selections are remade from the log, margins and hyperplanes to the last bit."""
+    session = project.session()
+    while not (session.concept.counts().yes and session.concept.counts().no):
+        label(session, 1)
+    for strategy in STRATEGIES:
+        wait_for_index(project, strategy)
+        session.set_strategy(strategy)
+        label(session, 4)
+    session.set_audit_share(0.5)
+    label(session, 12)
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert not found["problems"]
+
+
+def test_a_card_of_texts_has_the_text(project):
+    """In view and ahead; its thumbnails are pictures of the first lines."""
+    session = project.session()
+    label(session, 8)
+    card = session.card()
+    read = {kind for part in card["item"]["text"] for kind in [part["kind"]]}
+    assert read == {"head", "plain"}
+    assert card["item"]["src"].startswith("data:image/png")
+    patience = time.monotonic() + 20
+    while card["next_is_coming"]:
+        assert time.monotonic() < patience
+        card = session.card()
+    for view in card["next"].values():
+        assert view["item"]["text"]
+    assert all(entry["src"] for entry in card["strip"])
+
+
+def test_a_grid_of_texts_is_not_too_alike(project):
+    """Diversity, marks and a retrain for all together."""
+    session = project.session()
+    label(session, 8)
+    grid = project.grid(session)
+    grid.resize(12)
+    card = grid.card()
+    assert len(card["cells"]) == 12
+    assert all(cell["src"] for cell in card["cells"])
+
+
+def test_texts_are_reviewed_and_doubted(project):
+    """Leave-one-out of sparse rows, and items found by their names."""
+    session = project.session()
+    label(session, 20)
+    review = Review(session)
+    patience = time.monotonic() + 20
+    while True:
+        page = review.page(Asked(view="all"), UTC)
+        if page["judged"]:
+            break
+        assert time.monotonic() < patience
+    assert len(page["rows"]) == 20
+    assert len(project.search("bee/1")) > 0
+
+
+def test_example_images_are_refused_in_one_sentence(project):
+    """A text is no image."""
+    with pytest.raises(InputError, match="this pool holds texts"):
+        project.session().add_examples([b"x"])
