@@ -116,10 +116,12 @@ def test_everything_can_be_done_by_keys(server: Server, context: BrowserContext)
     view.press("ArrowRight", "l")
     expect(view.card).not_to_have_attribute("data-like", str(start))
     expect(view.page).to_have_url(re.compile(f"like={view.card.get_attribute('data-like')}"))
+    view.wait()  # what was not painted yet is not answered
     view.page.keyboard.down("y")  # held down it repeats
     for _ in range(5):
         view.page.keyboard.down("y")
     view.page.keyboard.up("y")
+    expect(view.page.locator(".tile[data-mark=yes]")).to_have_count(1)
     view.wait()
     view.press("u")
     expect(view.page.locator("[data-undo]")).to_have_attribute("aria-disabled", "true")
