@@ -1,7 +1,8 @@
 """Decisions: an owner settles, one by one, what annotators disagree on.
 
 A decision is an answer of its own kind in the log: it outranks the votes, whatever their number, trains (but
-for what belongs to the audit), can be undone, and is replayed by ``verify`` like any answer.
+for what belongs to the audit), can be undone, and is replayed by ``verify`` like any answer. What one owner
+has in view, and what follows it, is asked of no other.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from storage import AnswerRecord, Refusal, SelectionRecord
 from storage.review import CODES, Answers
 
 if TYPE_CHECKING:
+    from app.leases import Leases, Others
     from app.service import LabelingSession
     from storage.records import AnswerWord
 
@@ -28,6 +30,7 @@ WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
 """What may be decided; what is skipped waits at the end of the line."""
 
 NOTHING = "There is nothing to decide: nobody says yes where another one says no."
+ELSEWHERE = "What is left to decide is in view of other owners."
 
 MARK = "decide "
 """Begins what stands in the place of a selection's id: nobody selected these items."""
@@ -45,10 +48,13 @@ class Decisions:
     ----------
     session : LabelingSession
         Under whose id, and in whose name, the decisions are stored.
+    leases : Leases
+        Which items are in view of those who decide about the same concept.
     """
 
-    def __init__(self, session: LabelingSession) -> None:
+    def __init__(self, session: LabelingSession, leases: Leases) -> None:
         self.session = session
+        self.leases = leases
         self.id = session.id
         self.project = session.project
         self._later: list[int] = []
@@ -82,18 +88,21 @@ class Decisions:
 
     def card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
         """The first item to decide, and who said what of it; with it, what follows each answer."""
+        others = self.leases.others(self.id)
         answers = self._answers()
-        waiting = self._in_line(answers)
+        in_line = self._in_line(answers)
+        waiting = self._claimed(in_line, others)
         shown = self._shown(waiting[0]) if waiting else None
         card = common(self.session, shown, acked=acked, refused=refused)
         card["concept"] |= {"examples": [], "guideline": voices(answers, shown.item) if shown else ""}
         card["notes"] |= {"strategy": "decision", "why": "decision", "waiting": len(waiting)}
+        nothing = ELSEWHERE if in_line else NOTHING
         return {
             **card,
             "item": painted(self.session, shown) if shown else None,
             **self._coming(answers, waiting, card["notes"]),
             "strip": self._strip(answers),
-            "waiting": None if shown else {"done": 0, "total": 0, "exhausted": True, "said": NOTHING},
+            "waiting": None if shown else {"done": 0, "total": 0, "exhausted": True, "said": nothing},
             "blind": True,
         }
 
@@ -124,6 +133,16 @@ class Decisions:
         contested = items.item[order][items.is_contested[order]].tolist()
         first = [item for item in contested if item not in self._later]
         return first + [item for item in self._later if item in contested]
+
+    def _claimed(self, in_line: Sequence[int], others: Others) -> list[int]:
+        """Those of the line that no other owner has in view; the first two are this one's from now on."""
+        while True:
+            free = [item for item in in_line if item not in others.items]
+            lost = others.take(free[:2])
+            if not lost:
+                self.leases.keep(self.id, free[:2])
+                return free
+            others = others.again(lost)
 
     def _put_off(self, item: int) -> None:
         self._later = [other for other in self._later if other != item] + [item]

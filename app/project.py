@@ -94,6 +94,7 @@ class Project:
             self._opened = opened.pop_all()
         self.leases = Leases(self.file.lease_seconds)
         self._take_up_leases()
+        self._deciding: dict[int, Leases] = {}  # by concept
         self._names = NameSearch()
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
@@ -300,7 +301,8 @@ class Project:
         """What an owner has to decide about the session's concept."""
         with self._lock:
             if session.id not in self._decisions:
-                self._decisions[session.id] = Decisions(session)
+                leases = self._deciding.setdefault(session.concept.record.id, Leases(self.file.lease_seconds))
+                self._decisions[session.id] = Decisions(session, leases)
             return self._decisions[session.id]
 
     def blind(self, leader_id: str) -> BlindComparison:

@@ -169,6 +169,35 @@ def test_what_follows_a_decision_is_sent_ahead(project):
     assert card["item"]["selection"] == again["selection"]
 
 
+def test_two_owners_are_not_asked_to_decide_the_same_item(project):
+    """What one has in view, and what follows it, the other is not shown; nor what was decided meanwhile."""
+    items = disagree(project, 5)
+    cleo, dora = (Person(name, is_owner=True) for name in ("cleo", "dora"))
+    sessions = {person: project.session(annotator=person.name) for person in (cleo, dora)}
+    cards = {person: take(project, project.decisions(sessions[person]), [], person) for person in sessions}
+    assert [card["item"]["id"] for card in cards.values()] == [items[0], items[2]]
+    asked = []
+    for person in (cleo, dora, dora, cleo, cleo):
+        given = answer(cards[person], "yes", session=sessions[person].id)
+        asked.append(given["item"])
+        cards[person] = take(project, project.decisions(sessions[person]), [given], person)
+    assert sorted(asked) == sorted(items)
+    assert [card["item"] for card in cards.values()] == [None, None]
+
+
+def test_what_another_owner_has_in_view_is_told_and_comes_back(project):
+    """A single item left: the second owner is told where it is, and has it once the first one put it off."""
+    items = disagree(project, 1)
+    cleo, dora = (Person(name, is_owner=True) for name in ("cleo", "dora"))
+    first, second = (project.decisions(project.session(annotator=name)) for name in ("cleo", "dora"))
+    assert take(project, first, [], cleo)["item"]["id"] == items[0]
+    card = take(project, second, [], dora)
+    assert card["item"] is None
+    assert card["waiting"]["said"] == "What is left to decide is in view of other owners."
+    first.leases.keep(first.id, ())
+    assert take(project, second, [], dora)["item"]["id"] == items[0]
+
+
 def test_a_decision_left_in_the_queue_is_settled_by_another_view(project):
     """The labeling page, say: it knows by what stands in the selection's place."""
     items = disagree(project, 1)
