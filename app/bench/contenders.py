@@ -24,7 +24,7 @@ BLAS_SCAN = "blas-scan"
 
 LADDERS = {
     "subsample": ("n_scored=500", "n_scored=2000"),
-    "margin-index": ("budget=7000", "budget=10000"),
+    "margin-index": ("budget=8000", "budget=10000"),
 }
 """What takes part by default beside a strategy with its usual parameters."""
 
