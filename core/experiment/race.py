@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from time import perf_counter, process_time
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from core.blas import one_thread
 from core.errors import InputError
 from core.experiment.auroc import HeldOutScorer
 from core.experiment.drawing import ItemsByClass
@@ -191,11 +191,10 @@ class Race:
         self._rng = np.random.default_rng([course.seed, course.positive, course.run])
         self._oracle = Oracle(pool.truth, course.positive, noise=course.noise, seed=course.seed)
         self._auroc = HeldOutScorer(pool.held_out, course.positive)
-        self._blas = ThreadpoolController()
         self.course = course
         self.round = 0
         self.first = self._first_labels(items)
-        with self._blas.limit(limits=1, user_api="blas"):
+        with one_thread():
             self.first_hyperplane = self._learn(self.first)
             self.first_auroc = self._auroc([self.first_hyperplane])[0]
         self.lanes = [
@@ -217,7 +216,7 @@ class Race:
         seed = int(self._rng.integers(2**63))
         going = [lane for lane in self.lanes if lane.failure is None]
         first = self.round % max(len(going), 1)
-        with self._blas.limit(limits=1, user_api="blas"):
+        with one_thread():
             turns = {lane.name: self._turn(lane, seed) for lane in going[first:] + going[:first]}
             done = [turn for lane in going if (turn := turns[lane.name])]
             values = self._auroc([turn.hyperplane for turn in done])

@@ -17,7 +17,9 @@ Arrays = dict[str, NDArray[Any]]
 
 BLOCK_ROWS = 2048
 """Points are hashed in blocks of exactly this many rows, the last filled up with zeros, so that a row's bits
-do not depend on how many rows follow it: a matrix product's last digits may depend on its shape."""
+do not depend on how many rows follow it: a matrix product's last digits may depend on its shape. With some
+processors they depend on a row's place in its block, too, and then a bit whose value is zero but for rounding
+may: a pool's rows keep their places (`core.hashing.pool`)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from itertools import islice
 
 import numpy as np
 
+from core.blas import one_thread
 from core.blocks import even_blocks
 from core.hashing.base import BLOCK_ROWS, Codes, Hasher, bytes_a_row
 from core.rows import Rows
@@ -39,7 +40,7 @@ def hash_rows(
     packed = np.empty((n_rows, bytes_a_row(hasher.n_functions, hasher.bits)), dtype=np.uint8)
     done = 0
     even = even_blocks((X for _, X in blocks), BLOCK_ROWS)
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with one_thread(), ThreadPoolExecutor(os.cpu_count()) as threads:
         while some := list(islice(even, _BLOCKS_AT_ONCE)):
             for codes in threads.map(hasher.hash_points, some):
                 packed[done : done + len(codes)] = codes.packed

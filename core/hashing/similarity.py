@@ -5,7 +5,7 @@ that it only assigns. It is fitted once, `fit(X, y)`, to some rows of the pool (
 `needs_labels`); what that finds and draws ends in an underscore, is named in `_fitted`, and never changes.
 From then on
 
-    hash_points(X)    gives the `Codes` of rows, each a function of that row alone;
+    hash_points(X)    gives the `Codes` of rows, each a function of that row alone, up to rounding;
     hash_queries(X)   those of rows that are looked for: the same, unless the family treats the two unlike;
     queries(X)        what search structures (`core.search`) are asked with, one `QueryCode` a row: the code,
                       and how much each bit says;

@@ -104,7 +104,7 @@ VISITS = {
         ".card.grid[data-answerable=true]",
         {"marks": mark_some, "the last grid": go_back_to_last_grid},
     ),
-    "find": Visit("?project=digits&session={labeled}&find=digit%2043", ".card.grid[data-answerable=true]"),
+    "find": Visit("?project=digits&session={labeled}&find=digit%2046", ".card.grid[data-answerable=true]"),
     "similar": Visit(
         "similar?project=digits&session={labeled}&like=43",
         ".card.similar[data-answerable=true] .tile",

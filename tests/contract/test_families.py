@@ -163,11 +163,14 @@ def test_codes_have_the_shape_that_was_asked_for(name):
 
 @every_family
 def test_a_code_is_a_function_of_the_row_alone(name):
-    """Whatever else is hashed with it, and however the pool is cut into segments."""
+    """Whatever follows it, and however the pool is cut into segments; in another place but for rounding."""
     family, X = fitted(name), VARIANTS[name].data(BLOCK_ROWS + 300)
-    whole = family.hash_points(X).packed
-    for first, end in ((0, 1), (5, 6), (100, BLOCK_ROWS + 200), (BLOCK_ROWS, BLOCK_ROWS + 300)):
+    codes = family.hash_points(X)
+    whole = codes.packed
+    for first, end in ((0, 1), (0, 700), (0, BLOCK_ROWS + 200), (BLOCK_ROWS, BLOCK_ROWS + 300)):
         assert np.array_equal(family.hash_points(cut(X, first, end)).packed, whole[first:end])
+    shifted = family.hash_points(cut(X, 100, BLOCK_ROWS + 200)).unpacked()
+    assert (shifted != codes.unpacked()[100 : BLOCK_ROWS + 200]).mean() < 1e-4
     blocks = [(first, cut(X, first, first + 700)) for first in range(0, BLOCK_ROWS + 300, 700)]
     assert np.array_equal(hash_rows(family, blocks, X.shape[0], lambda _: None).packed, whole)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.blas import one_thread
 from core.blocks import even_blocks
 from core.selection.base import Arrays, Progress
 from core.selection.margin.kernels import Tables
@@ -214,7 +215,7 @@ def _each_block(
     blocks = even_blocks((X for _, X in pool.blocks(start_row)), BLOCK_ROWS)
     numbered = zip(count(start_row, BLOCK_ROWS), blocks)
     workers = os.cpu_count() or 1
-    with ThreadPoolExecutor(workers) as threads:
+    with one_thread(), ThreadPoolExecutor(workers) as threads:
         while some := list(islice(numbered, 4 * workers)):
             results = threads.map(lambda block: compute(*block), some)
             yield from zip((first for first, _ in some), results, strict=True)

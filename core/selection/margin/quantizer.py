@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from core.blas import one_thread
 from core.geometry import settled_signs
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -59,6 +59,7 @@ class Quantizer:
     steps: Floats32
 
     @classmethod
+    @one_thread()
     def fitted(cls, X: Floats32, n_clusters: int, seed: int) -> Quantizer:
         """The quantizer of the sample X of shape (n, d): principal directions, then Lloyd's k-means."""
         centre: NDArray[np.float64] = X.mean(axis=0, dtype=np.float64)
@@ -68,12 +69,11 @@ class Quantizer:
             return X[start : start + _ROWS_AT_ONCE].astype(np.float64) - centre
 
         P = np.empty(X.shape, dtype=np.float32)
-        with threadpool_limits(1, user_api="blas"):  # or their number tells in the last bits
-            covariance = sum(rows.T @ rows for rows in map(centred, starts)) / len(X)
-            _, vectors = np.linalg.eigh(covariance)
-            vectors = settled_signs(vectors[:, ::-1])
-            for start in starts:
-                P[start : start + _ROWS_AT_ONCE] = centred(start) @ vectors
+        covariance = sum(rows.T @ rows for rows in map(centred, starts)) / len(X)
+        _, vectors = np.linalg.eigh(covariance)
+        vectors = settled_signs(vectors[:, ::-1])
+        for start in starts:
+            P[start : start + _ROWS_AT_ONCE] = centred(start) @ vectors
         directions = np.ascontiguousarray(vectors, dtype=np.float32)
         n_leading = min(CLUSTERED, X.shape[1])
         leading = np.ascontiguousarray(P[:, :n_leading])
