@@ -2,8 +2,8 @@
 
 The limit is the process's own, and so is what it is put back to afterwards. Of two threads that limit and put
 back by turns, the one that began second would put back the limit of the first, for ever; so they are counted,
-and the last one puts back what was before the first. (Newer versions of threadpoolctl let one thread at a time
-set a limit of OpenBLAS, and ignore all others in silence: here they are told that the thread may.)
+and the last one puts back what was before the first. (Newer versions of threadpoolctl let one thread at a
+time set a limit of OpenBLAS, and ignore all others in silence: here they are told that the thread may.)
 """
 
 from __future__ import annotations
