@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from core.errors import InputError
 from core.selection import ArrayPool
 from core.selection.margin import MarginIndex, kernels, layout
+from core.selection.margin import index as margin_index
 from core.selection.margin.quantizer import Quantizer
 from tests.fakes import FakeSource
 from tests.margin_kit import clustered_pool, near_exact, planes_of, shares_found, true_margins
@@ -256,6 +257,17 @@ def test_bad_parameters_are_refused(pool, params, message):
     """In one sentence, before anything is built, and also where an index is taken over."""
     with pytest.raises(InputError, match=message):
         MarginIndex(**params).fit(pool)
+
+
+def test_a_budget_asks_for_less_confidence(pool, monkeypatch):
+    """Unless it says how much, or reads all rows."""
+    monkeypatch.setattr(margin_index, "LEAST_BUDGET", 1)
+    whole = MarginIndex().fit(pool)
+    assert MarginIndex(confidence=margin_index.NEAR_EXACT).sharing(whole).z_ == whole.z_
+    assert MarginIndex(budget=len(pool)).sharing(whole).z_ == whole.z_
+    some = MarginIndex(budget=len(pool) - 1).sharing(whole)
+    assert some.z_ == MarginIndex(budget=9, confidence=margin_index.WITH_BUDGET).sharing(whole).z_
+    assert some.z_ < whole.z_ / 1.5
 
 
 @pytest.mark.parametrize("confidence", [1e-12, 0.5, 1 - 1e-15, float(np.nextafter(1, 0))])

@@ -75,7 +75,7 @@ def test_with_any_memory_the_answer_is_the_one_without(pool, sure, which):
 @pytest.mark.parametrize("where", WHERE)
 def test_at_the_usual_confidence_the_nearest_is_missed_as_seldom(pool, which, where):
     """At 0.997: of 200 hyperplanes with hardly any."""
-    index = near_exact(pool, MarginIndex().confidence)
+    index = near_exact(pool, margin_index.NEAR_EXACT)
     planes = planes_of(pool, 200, where, seed=1)
     missed = 0
     for seed, (plane, margins) in enumerate(zip(planes, true_margins(pool, planes), strict=True)):

@@ -31,6 +31,14 @@ hour of slow memory one, with 7,000 in such an hour one or two, all with balance
 bulk; no setting of two other pools did. With 8,000 all were won in every hour.
 """
 
+NEAR_EXACT = 0.9999
+"""Confidence where the nearest of all is wanted."""
+
+WITH_BUDGET = 0.9
+"""Confidence with a budget: whichever rows it looks at, there are nearer ones among the others. Against
+`NEAR_EXACT` up to a quarter of the time is saved, and of 15 settings on CIFAR-10 no median rank is another.
+"""
+
 PROMISING = 32
 """Rows that are scored exactly first, beside as many as are wanted."""
 
@@ -78,10 +86,11 @@ class MarginIndex(QueryStrategy):
     budget : int or None
         Look at no more rows than this. With None, near-exact: look at all rows that may be nearer than what
         was found. A budget below `LEAST_BUDGET` is spent on a random subsample instead, with a warning.
-    confidence : float
+    confidence : float or None
         About how probable it is that the nearest of the rows looked at is found, 0 … 1 (see
-        `core.selection.margin.kernels`). In a session what is missed once will be missed again, since it
-        stays in the pool and the next hyperplane is much like this one.
+        `core.selection.margin.kernels`); by default `NEAR_EXACT`, for in a session what is missed once will
+        be missed again, since it stays in the pool and the next hyperplane is much like this one; with a
+        budget of less than all rows `WITH_BUDGET`.
     n_clusters : int or None
         By default about the square root of the number of rows.
     random_state : int
@@ -99,7 +108,7 @@ class MarginIndex(QueryStrategy):
         self,
         *,
         budget: int | None = None,
-        confidence: float = 0.9999,
+        confidence: float | None = None,
         n_clusters: int | None = None,
         random_state: int = 0,
     ) -> None:
@@ -112,7 +121,7 @@ class MarginIndex(QueryStrategy):
         """See `QueryStrategy.check`."""
         if self.budget is not None and self.budget < 1:
             raise InputError(f"budget must be at least 1, or none, got {self.budget}")
-        if not 0 < self.confidence < 1:
+        if self.confidence is not None and not 0 < self.confidence < 1:
             raise InputError(f"confidence must be between 0 and 1, got {self.confidence}")
         if self.n_clusters is not None and not 1 <= self.n_clusters <= MAX_CLUSTERS:
             raise InputError(f"n_clusters must be from 1 to {MAX_CLUSTERS}, or none, got {self.n_clusters}")
@@ -228,7 +237,9 @@ class MarginIndex(QueryStrategy):
         self.layout_ = layout
         self.tables_ = layout.tables(self.pool_.ids)
         n_looks = layout.quantizer.n_blocks + 1
-        self.z_ = -NormalDist().inv_cdf((1 - self.confidence) / (2 * n_looks))
+        reads_all = self.budget is None or self.budget >= self.n_items
+        confidence = self.confidence or (NEAR_EXACT if reads_all else WITH_BUDGET)
+        self.z_ = -NormalDist().inv_cdf((1 - confidence) / (2 * n_looks))
         self._instead = None
         if self.budget is not None and self.budget < LEAST_BUDGET:
             self._instead = self._random_rows(self.budget).fit(self.pool_)
