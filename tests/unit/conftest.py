@@ -20,6 +20,12 @@ def sessions_with_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.project.secrets.randbelow", lambda _: SEED)
 
 
+@pytest.fixture(autouse=True)
+def builders_that_push_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools are built with others before them in the line for a core; tests would wait for that."""
+    monkeypatch.setattr("app.builder._be_polite", None)
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[postgres.Server]:
     """A PostgreSQL server for this worker; its commits do not wait for the disk."""

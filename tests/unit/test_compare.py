@@ -25,6 +25,8 @@ from core.pool import Pool
 from core.selection import make_strategy
 from tests.fakes import FakeSource
 
+pytestmark = pytest.mark.xdist_group("compare")  # a comparison is finished once, for all
+
 README = Path(__file__).parents[2] / "README.md"
 
 WORDS = ("--classes", "a,c", "--runs", "2", "--iterations", "12", "--first", "2", "--seed", "3")
