@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.folders import remove_folders
+
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: while two wait for their pages, another computes."""
@@ -18,3 +20,8 @@ def pytest_xdist_node_collection_finished(node: object, ids: Sequence[str]) -> N
         pytest.exit(
             "pytest-xdist keeps no groups together: run it with --dist loadgroup, and pytest below 9.2", 2
         )
+
+
+def pytest_unconfigure() -> None:
+    """A worker of pytest-xdist ends without further ado."""
+    remove_folders()

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from app.project import Project
@@ -17,6 +16,7 @@ from app.service import LabelingSession
 from app.workspace import NewProject, Workspace
 from core.build import build
 from core.sources import source_from
+from tests.folders import fresh_folder
 
 N_ITEMS = 600
 
@@ -24,7 +24,7 @@ N_ITEMS = 600
 @cache
 def digits_pool() -> Path:
     """A finished pool of a few hundred digits; do not change it."""
-    path = Path(mkdtemp(prefix="marginalia-tests-")) / "pool"
+    path = fresh_folder() / "pool"
     build(source_from(f"digits:{N_ITEMS}"), path)
     return path
 

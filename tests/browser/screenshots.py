@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from core.pool import Pool
 from storage import Concepts, Database
 from tests import chromium
+from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling
 from tests.browser.reviewing import Reviewing
 from tests.browser.served import Server, free_port
@@ -122,6 +123,7 @@ def shoot(browser: Browser, server: Server, session: str, classes: str, screen: 
     page.wait_for_timeout(500)
     page.screenshot(path=ASSETS / f"progress-{screen}-{scheme}.png")
     compare(page, server, session, f"{screen}-{scheme}")
+    similar(page, server, session, f"{screen}-{scheme}")
     page.goto(f"{server.url}/?project={server.key}&session={session}&grid=28")
     page.locator(".grid .cells img").first.wait_for()
     page.wait_for_timeout(1500)
@@ -138,6 +140,18 @@ def shoot(browser: Browser, server: Server, session: str, classes: str, screen: 
     page.wait_for_timeout(2500)
     page.screenshot(path=ASSETS / f"start-{screen}-{scheme}.png")
     context.close()
+
+
+def similar(page: Page, server: Server, session: str, name: str) -> None:
+    """What is like all yes answers, by the metric that the labels taught beside the original one."""
+    alike = Alike(page, f"{server.url}/similar?project={server.key}&session={session}&like=yes")
+    alike.wait()
+    alike.pick("metric", "Side by side")
+    expect(page.locator(".lists")).to_have_attribute("data-lists", "2", timeout=BUILDING)
+    alike.wait()
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(500)
+    page.screenshot(path=ASSETS / f"similar-{name}.png")
 
 
 def compare(page: Page, server: Server, session: str, name: str) -> None:

@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.folders import PREFIX, remove_folders
+
 KEPT = Path(__file__).with_name("kept.json")
 
 SLOW_SECONDS = 1.0
@@ -80,12 +82,13 @@ def work(kind: str, first: int, number: int, folder: Path) -> None:
             written.clear()
         print(json.dumps({"ended": seed, "said": said, "wrong": wrong, "seconds": seconds}), flush=True)
     print(json.dumps({"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}), flush=True)
+    remove_folders()
     os._exit(0)
 
 
 def _watch(folder: Path, written: list[str]) -> Any:
     """An audit hook that notes what this program writes elsewhere than in `folder`."""
-    allowed = (os.path.realpath(folder), os.path.realpath(tempfile.gettempdir()) + "/marginalia-tests-")
+    allowed = (os.path.realpath(folder), os.path.realpath(tempfile.gettempdir()) + f"/{PREFIX}")
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":

@@ -9,7 +9,6 @@ import shutil
 import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 import pytest
@@ -29,6 +28,7 @@ from storage import Archive, Concepts, Database, LabelLog, StorageError, export
 from storage.exports import label_rows
 from storage.imports import Claim, read_labels
 from storage.label_studio import labeling_config
+from tests.folders import fresh_folder
 from tests.storage_kit import make_concept, sit_down
 
 AWKWARD = [
@@ -60,7 +60,7 @@ ANSWERS = ("yes", "no", "unsure", "skip")
 @cache
 def pool() -> Pool:
     """A finished pool of images whose names are hard to write down; do not change it."""
-    folder = Path(mkdtemp(prefix="marginalia-tests-"))
+    folder = fresh_folder()
     for number, name in enumerate(AWKWARD):
         (folder / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         noise = np.random.default_rng(number).integers(0, 255, (8, 8), dtype=np.uint8)
@@ -71,19 +71,19 @@ def pool() -> Pool:
 
 @cache
 def _empty() -> Path:
-    path = Path(mkdtemp(prefix="marginalia-tests-")) / "labels.db"
+    path = fresh_folder() / "labels.db"
     Database.open(path, create=True).close()
     return path
 
 
 def empty_database() -> Database:
     """A new database without concepts."""
-    return Database.open(shutil.copy(_empty(), Path(mkdtemp(prefix="marginalia-tests-")) / "labels.db"))
+    return Database.open(shutil.copy(_empty(), fresh_folder() / "labels.db"))
 
 
 def written(database: Database, form: str, **options) -> Path:
     """The labels of a database in a new file."""
-    file = Path(mkdtemp(prefix="marginalia-tests-")) / f"labels{FORMATS[form]}"
+    file = fresh_folder() / f"labels{FORMATS[form]}"
     with file.open("wb") if form == "parquet" else file.open("w", encoding="utf-8", newline="") as out:
         export(
             database,
@@ -173,7 +173,7 @@ def test_any_name_survives_a_table(form, name, word):
     """Names of items, however they are spelled, are read as they were written."""
     with empty_database() as database:
         sit_down(database, make_concept(database)).says(word, 3)
-        file = Path(mkdtemp(prefix="marginalia-tests-")) / "labels"
+        file = fresh_folder() / "labels"
         with file.open("wb") if form == "parquet" else file.open("w", encoding="utf-8", newline="") as out:
             export(database, out, format=form, names_of=lambda items: [name] * len(items))
     (claim,) = read_labels(file, form)
