@@ -61,7 +61,7 @@ def parts_of(word: str) -> tuple[str, dict[str, str]]:
     return name, texts
 
 
-def values_of(name: str, texts: dict[str, str], cls: type) -> dict[str, Any]:
+def values_of(name: str, texts: dict[str, str], cls: type[Any]) -> dict[str, Any]:
     """What the texts of `parts_of` mean as parameters of a class; those that it doesn't know mean anything.
 
     Raises
@@ -73,7 +73,7 @@ def values_of(name: str, texts: dict[str, str], cls: type) -> dict[str, Any]:
     return {param: _value(name, param, text, kinds.get(param, Any)) for param, text in texts.items()}
 
 
-def _kinds(cls: type) -> dict[str, Any]:
+def _kinds(cls: type[Any]) -> dict[str, Any]:
     """What the parameters may be, as far as the class says so."""
     try:
         return get_type_hints(cls.__init__)
