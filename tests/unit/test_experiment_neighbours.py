@@ -72,7 +72,7 @@ def test_the_most_accurate_setting_is_chosen(pool):
         setting, _, when_chosen = choose(examples, rows, choosing, K, settings)
         assert setting == SETTINGS[int(np.argmax(tried))]
         assert when_chosen == max(tried)
-    same = (Setting(0.1, 200), Setting(0.1, 200 + 0))
+    same = (Setting(0.1, 200), Setting(0.1, 200))
     assert choose(examples, rows, choosing, K, same)[0] is same[0]
 
 
@@ -118,7 +118,9 @@ def test_queries_to_choose_by_are_others(pool):
     """None of them measures, all are held out, and their classes are right."""
     measuring, choosing = labeled_queries(pool, 100, 80)
     assert not {row.tobytes() for row in measuring.X} & {row.tobytes() for row in choosing.X}
-    held_out = {row.tobytes(): true for row, true in zip(pool.held_out.X, pool.truth(pool.held_out.ids))}
+    held_out = {
+        row.tobytes(): true for row, true in zip(pool.held_out.X, pool.truth(pool.held_out.ids), strict=True)
+    }
     for part in (measuring, choosing):
         assert [held_out[row.tobytes()] for row in part.X] == part.y.tolist()
     with pytest.raises(InputError, match=r"1,080 held-out items of known class .* holds out 300"):
