@@ -133,7 +133,7 @@ def accuracy_among(metric: Metric | None, rows: Labeled, queries: Labeled, k: in
         for far, true in zip(squares - 2 * gram(metric.directions(Q), rows.X), y, strict=True):
             near = np.argpartition(far, min(k, len(far)) - 1)[:k]
             right += voted(rows.y[near[np.argsort(far[near], kind="stable")]]) == true
-    return right / len(queries.y)
+    return float(right / len(queries.y))
 
 
 def choose(

@@ -23,12 +23,12 @@ from core.experiment.neighbours import (
 from tests.fakes import FakeSource
 
 K = 5
-SETTINGS = (Setting(1.0, 200), Setting(0.01, 200))
+SETTINGS = (Setting(100.0, 200), Setting(0.01, 200))
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
-    source = FakeSource(1800, 10, classes=("a", "b", "c"), held_out=range(0, 1800, 6), separation=0.8)
+    source = FakeSource(1800, 10, classes=("a", "b", "c"), held_out=range(0, 1800, 6), separation=0.6)
     return build(source, tmp_path_factory.mktemp("neighbours") / "pool")
 
 
@@ -77,14 +77,15 @@ def test_the_most_accurate_setting_is_chosen(pool):
 
 
 def test_both_metrics_are_measured_by_scan_and_by_hashing(pool):
-    """A scan is brute force; hashing that searches everything too, and a part of the pool where asked."""
+    """A scan is brute force; hashing is nearly so where it may search everything, and searches what is asked."""
     queries, choosing = labeled_queries(pool, 120, 100)
+    mild = Setting(0.1, 200), Setting(0.01, 200)
     rows = compare_metrics(
-        pool, queries, choosing, k=K, n_labels=90, shares=(0.1, 1.0), settings=SETTINGS, n_functions=64
+        pool, queries, choosing, k=K, n_labels=90, shares=(0.1, 1.0), settings=mild, n_functions=64
     )
     every = drawn_examples(pool, len(pool))
     examples = drawn_examples(pool, 90, seed=1)
-    setting, metric, when_chosen = choose(examples, every, choosing, K, SETTINGS)
+    setting, metric, when_chosen = choose(examples, every, choosing, K, mild)
     assert [(row["metric"], row["search"], row["share"]) for row in rows] == [
         (metric, *search)
         for metric in ("original", "learned")
@@ -93,8 +94,10 @@ def test_both_metrics_are_measured_by_scan_and_by_hashing(pool):
     A = {"original": np.eye(10), "learned": metric.inner(np.eye(10), np.eye(10))}
     for name, own in (("original", rows[:3]), ("learned", rows[3:])):
         scan, part, whole = own
-        assert scan["accuracy"] == whole["accuracy"] == plain_accuracy(every, queries, A[name])
-        assert (scan["searched"], part["searched"], whole["searched"]) == (1.0, 0.1, 1.0)
+        assert scan["accuracy"] == plain_accuracy(every, queries, A[name])
+        assert whole["accuracy"] == pytest.approx(scan["accuracy"], abs=0.02)
+        assert (scan["searched"], part["searched"]) == (1.0, pytest.approx(0.1))
+        assert 0.9 < whole["searched"] <= 1.0
         assert part["accuracy"] > 1 / 3
     told = {"gamma": setting.gamma, "n_pairs": 200, "accuracy_when_chosen": when_chosen}
     assert rows[4].items() >= told.items()
