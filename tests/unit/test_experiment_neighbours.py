@@ -77,7 +77,7 @@ def test_the_most_accurate_setting_is_chosen(pool):
 
 
 def test_both_metrics_are_measured_by_scan_and_by_hashing(pool):
-    """A scan is brute force; hashing is nearly so where it may search everything, and searches what is asked."""
+    """A scan is brute force; hashing nearly so where it may search everything, else what is asked."""
     queries, choosing = labeled_queries(pool, 120, 100)
     mild = Setting(0.1, 200), Setting(0.01, 200)
     rows = compare_metrics(
