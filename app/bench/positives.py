@@ -134,7 +134,7 @@ def _similar(pool: Pool, word: str) -> FindSimilar:
     try:
         return FindSimilar(pool, **params)
     except TypeError as error:
-        raise InputError(f"{name} has the parameters metric, page; got {', '.join(params)}") from error
+        raise InputError(f"{name} has the parameters metric, page, gamma; got {', '.join(params)}") from error
 
 
 def _search(pool: Pool, word: str, way: Way, positives: Sequence[int], plan: Plan) -> list[Search]:

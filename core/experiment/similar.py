@@ -14,7 +14,7 @@ from core.errors import InputError
 from core.experiment.positives import Turn, Way
 from core.learner import Labels
 from core.pool import Pool
-from core.similar.answers import LEAST, AnswersMetric, learn_from_answers
+from core.similar.answers import GAMMA, LEAST, AnswersMetric, learn_from_answers
 from core.similar.finder import PAGE, ExactScan, Probe, looked_for
 
 Metric = Literal["original", "learned"]
@@ -35,6 +35,8 @@ class FindSimilar(Way):
     metric : "original" or "learned"
     page : int
         How many items are answered before the next ones are looked for.
+    gamma : float
+        With which the metric is learned, see `core.metric.ITML`.
 
     Raises
     ------
@@ -44,12 +46,17 @@ class FindSimilar(Way):
 
     learns = True
 
-    def __init__(self, pool: Pool, *, metric: Metric = "original", page: int = PAGE) -> None:
+    def __init__(
+        self, pool: Pool, *, metric: Metric = "original", page: int = PAGE, gamma: float = GAMMA
+    ) -> None:
         if metric not in get_args(Metric):
             raise InputError(f"metric must be one of {', '.join(get_args(Metric))}, got {metric!r:.80}")
         if page < 1:
             raise InputError(f"page must be at least 1, got {page}")
+        if not gamma > 0:
+            raise InputError(f"gamma must be positive, got {gamma:g}")
         self._pool = pool
+        self._gamma = gamma
         self._metric = metric
         self._page = page
         self._scan = ExactScan(pool)
@@ -69,7 +76,7 @@ class FindSimilar(Way):
         if self._metric == "original" or min(known.yes.sum(), (~known.yes).sum()) < LEAST:
             return None
         with suppress(InputError):
-            self._learned[number] = learn_from_answers(self._pool, known)
+            self._learned[number] = learn_from_answers(self._pool, known, gamma=self._gamma)
         return self._learned.get(number)
 
 

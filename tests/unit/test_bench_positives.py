@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_figures(pool, tmp_path):
         (("--share", 1, "--wanted", 5, "--strategy", "similar:metric=best"), "must be original or learned"),
         (
             ("--share", 1, "--wanted", 5, "--strategy", "similar:hue=1"),
-            "has the parameters metric, page",
+            "the parameters metric, page, gamma",
         ),
         (("--share", 0.001, "--wanted", 5), "makes up at most 0.1 % of it"),
         (("--wanted", 1800), "needs at least two classes with 1801 items"),

@@ -33,17 +33,17 @@ class Answered:
         self.items, self.yes = np.array(items)[order], np.array(yes)[order]
 
 
-def learned(pool, items, yes) -> np.ndarray:
+def learned(pool, items, yes, gamma: float) -> np.ndarray:
     """A, by the definition of what is learned."""
     known = Answered(items, yes)
     X = pool.rows_of(known.items)
     near, far = pairs_of(known, PAIRS, SEED)
     constraints = Constraints.from_pairs(X, near, far, random_state=SEED)
-    metric = ITML(gamma=GAMMA, max_passes=MAX_PASSES, random_state=SEED).fit(X, constraints).metric_
+    metric = ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=SEED).fit(X, constraints).metric_
     return metric.inner(np.eye(X.shape[1]), np.eye(X.shape[1]))
 
 
-def found_plainly(pool, positive: int, first: list[int], wanted: int, page: int, *, learns: bool):
+def found_plainly(pool, positive: int, first: list[int], wanted: int, page: int, gamma: float | None):
     """Which answers found a positive: all angles computed anew for each page, and sorted."""
     truth, X = pool.truth(pool.ids) == positive, pool.rows_of(pool.ids).astype(np.float64)
     row_of = {item: row for row, item in enumerate(pool.ids.tolist())}
@@ -51,8 +51,8 @@ def found_plainly(pool, positive: int, first: list[int], wanted: int, page: int,
     while len(found_at) < wanted:
         yes = [bool(truth[row_of[item]]) for item in items]
         A = np.eye(X.shape[1])
-        if learns and min(sum(yes), len(yes) - sum(yes)) >= LEAST:
-            A = learned(pool, items, yes)
+        if gamma is not None and min(sum(yes), len(yes) - sum(yes)) >= LEAST:
+            A = learned(pool, items, yes, gamma)
         Q = X[[row_of[item] for item, is_yes in zip(items, yes, strict=True) if is_yes]]
         norms = [np.sqrt(np.einsum("ij,jk,ik->i", rows, A, rows)) for rows in (Q, X)]
         nearness = (Q @ A @ X.T / norms[0][:, None] / norms[1]).max(axis=0)
@@ -80,15 +80,18 @@ class Noted(Way):
         return chosen
 
 
-@pytest.mark.parametrize("metric", ["original", "learned"])
+@pytest.mark.parametrize(
+    ("params", "gamma"),
+    [({}, None), ({"metric": "learned"}, GAMMA), ({"metric": "learned", "gamma": 0.05}, 0.05)],
+)
 @pytest.mark.parametrize("positive", [0, 2])
-def test_pages_are_those_of_a_plain_search(pool, metric, positive):
+def test_pages_are_those_of_a_plain_search(pool, params, gamma, positive):
     """The nearest items to any yes that have no answer, under the metric of all answers so far."""
-    noted = Noted(FindSimilar(pool, metric=metric, page=10))
+    noted = Noted(FindSimilar(pool, page=10, **params))
     (search,) = search_positives(pool, noted, [positive], wanted=15)
     begin = noted.turns[0].labels
     assert begin.y.tolist() == [True, *[False] * 5]
-    expected = found_plainly(pool, positive, begin.ids.tolist(), 15, 10, learns=metric == "learned")
+    expected = found_plainly(pool, positive, begin.ids.tolist(), 15, 10, gamma)
     assert (search.found_at.tolist(), search.n_answers) == expected
 
 
@@ -122,7 +125,7 @@ def test_where_none_can_be_learned_the_metric_before_stays(pool, monkeypatch):
     ways = [FindSimilar(pool, metric=metric) for metric in ("learned", "original")]
     before, plain = (way.choose([turn])[0].tolist() for way in ways)
 
-    def contradict(*_):
+    def contradict(*_, **__):
         raise InputError("the answers contradict each other")
 
     monkeypatch.setattr(core.experiment.similar, "learn_from_answers", contradict)
@@ -135,6 +138,7 @@ def test_where_none_can_be_learned_the_metric_before_stays(pool, monkeypatch):
     ("params", "message"),
     [
         ({"metric": "best"}, "metric must be one of original, learned, got 'best'"),
+        ({"gamma": 0.0}, "gamma must be positive, got 0"),
         ({"page": 0}, "page must be at least 1, got 0"),
     ],
 )
