@@ -6,8 +6,8 @@ is held against the scan of all rows by the same metric: how accurate it is, and
 
 **Choosing how it is learned.** On queries of their own, of which none is used to measure: how much slack the
 constraints have, and how many there are of them, more than the 20 c² of the paper included. Many constraints
-that must be met closely bend the metric to the few labels: with γ = 1 it is less accurate on photographs than
-no learning at all.
+that must be met closely bend the metric to the few labels: on CIFAR-10's photographs with 5,000 labels γ = 1
+has 54 to 56 of 100 right, no learning 59.6, and γ = 0.01 or 0.1 60 to 60.5.
 
 References
 ----------
