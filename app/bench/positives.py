@@ -1,4 +1,4 @@
-"""How many labels it takes to find the positives of rare classes, by query strategy."""
+"""How many labels it takes to find the positives of rare classes: by query strategy, or by Find similar."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from app.bench.contenders import StrategyContender, contenders
 from app.bench.statistics import mean_ratio
-from core.experiment.positives import Search, classes_to_search, search_positives
+from core.errors import InputError
+from core.experiment.positives import ByStrategy, Search, Way, classes_to_search, search_positives
+from core.experiment.similar import FindSimilar
 from core.pool import Pool
-from core.selection import QueryStrategy
+from core.selection.words import parts_of, values_of
 
 DEFAULT_WORDS = (
     "random",
@@ -27,6 +29,9 @@ DEFAULT_WORDS = (
     "mixture:margin=0.5,likely=0.5,random=0",
 )
 """What takes part where nothing is named: the parts, and mixtures of each two of them and of all three."""
+
+SIMILAR = "similar"
+"""The word for the page Find similar, `core.experiment.similar`, with its parameters."""
 
 COURSE = (50, 100, 200, 500, 1000, 2000, 5000)
 """After so many answers it is told how many positives were found, as far as the searches go."""
@@ -47,7 +52,7 @@ class Plan:
     Parameters
     ----------
     words : sequence of str
-        Strategies, see `core.selection.words`.
+        Strategies, see `core.selection.words`, and `SIMILAR`.
     searches : int
         Of each strategy, for as many classes as there are.
     wanted : int
@@ -55,7 +60,7 @@ class Plan:
     most : int
         Answers after which a search is given up.
     batch : int
-        Items selected for one hyperplane.
+        Items selected for one hyperplane; Find similar has pages of its own.
     most_share : float
         Classes that make up more of the pool are left out.
     seed : int
@@ -72,7 +77,7 @@ class Plan:
 
 
 def measure_positives(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> list[Row]:
-    """Search for the same classes with each strategy.
+    """Search for the same classes in each way.
 
     Returns
     -------
@@ -82,17 +87,14 @@ def measure_positives(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> li
     Raises
     ------
     InputError
-        If there is no such strategy, or nothing to search for.
+        As of `ways`, or if there is nothing to search for.
     """
     positives = classes_to_search(pool, plan.searches, plan.wanted, plan.most_share, seed=plan.seed)
     rows = []
     with threadpool_limits(1, user_api="blas"):
-        taking_part = {one.word: one for one in contenders(plan.words, pool, None, plan.seed)}
-        for word in dict.fromkeys(plan.words):
-            one = taking_part[word]
-            assert isinstance(one, StrategyContender)
+        for word, way in ways(pool, plan).items():
             start = perf_counter()
-            found = _search(pool, word, one.strategy, positives, plan)
+            found = _search(pool, word, way, positives, plan)
             row = {
                 "strategy": word,
                 "data": pool.path.resolve().name,
@@ -106,17 +108,43 @@ def measure_positives(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> li
     return rows
 
 
-def _search(
-    pool: Pool, word: str, strategy: QueryStrategy, positives: Sequence[int], plan: Plan
-) -> list[Search]:
+def ways(pool: Pool, plan: Plan) -> dict[str, Way]:
+    """How items are chosen, by the words of the plan.
+
+    Raises
+    ------
+    InputError
+        If a word names neither a strategy nor `SIMILAR`, or a parameter that there is not.
+    """
+    strategies = [word for word in plan.words if parts_of(word)[0] != SIMILAR]
+    taking_part = {
+        one.word: one.strategy
+        for one in contenders(strategies, pool, None, plan.seed)
+        if isinstance(one, StrategyContender)
+    }
+    return {
+        word: ByStrategy(taking_part[word], plan.batch) if word in taking_part else _similar(pool, word)
+        for word in dict.fromkeys(plan.words)
+    }
+
+
+def _similar(pool: Pool, word: str) -> FindSimilar:
+    name, texts = parts_of(word)
+    params = values_of(name, texts, FindSimilar)
+    try:
+        return FindSimilar(pool, **params)
+    except TypeError as error:
+        raise InputError(f"{name} has the parameters metric, page, gamma; got {', '.join(params)}") from error
+
+
+def _search(pool: Pool, word: str, way: Way, positives: Sequence[int], plan: Plan) -> list[Search]:
     with click.progressbar(length=len(positives), label=word, show_pos=True) as bar:
         return search_positives(
             pool,
-            strategy,
+            way,
             positives,
             wanted=plan.wanted,
             most=plan.most,
-            batch=plan.batch,
             seed=plan.seed,
             progress=lambda ended, _: bar.update(ended - bar.pos),
         )

@@ -127,8 +127,8 @@ def show_kernelized(rows: Sequence[Row], plan: Plan) -> None:
                 recall = np.array([row["recall"] for row in of_form])
                 click.echo(
                     f"{kernel:<14}{'mean' if centred else 'origin':<11}{words:<23}"
-                    f"{_spread(100 * recall):>15}{_spread(100 * (recall - plain)):>15}  "
-                    f"{_each(row['rank'] for row in of_form)}; {_each(row['scale'] for row in of_form)}"
+                    f"{spread(100 * recall):>15}{spread(100 * (recall - plain)):>15}  "
+                    f"{each(row['rank'] for row in of_form)}; {each(row['scale'] for row in of_form)}"
                 )
     told = {
         "queries": plan.n_queries,
@@ -142,10 +142,12 @@ def show_kernelized(rows: Sequence[Row], plan: Plan) -> None:
     click.echo(f"\n{LEGEND.format(**told)}")
 
 
-def _spread(values: np.ndarray) -> str:
+def spread(values: np.ndarray) -> str:
+    """Mean ± standard deviation, if there are several values."""
     spread = f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else ""
     return f"{values.mean():.1f}{spread}"
 
 
-def _each(values: Any) -> str:
+def each(values: Any) -> str:
+    """All values, – for those that are None."""
     return " ".join("–" if value is None else f"{value:g}" for value in values)

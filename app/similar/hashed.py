@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from app.similar.finder import Finder, Floats64, Ids, Probe
 from app.similar.metric import LearnedMetric
 from core.hashing import Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
 from core.hashing.pool import hash_rows
 from core.pool import Pool
 from core.search import SIMILARITY_STRUCTURES
 from core.search.base import SearchStructure
+from core.similar.finder import Finder, Floats64, Ids, Probe
 
 N_FUNCTIONS = 256
 

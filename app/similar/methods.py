@@ -18,11 +18,12 @@ from weakref import WeakKeyDictionary
 
 from app.examples import why_none
 from app.indexes import GROWTH
-from app.similar.finder import ExactScan, Finder, Found, Probe
 from app.similar.hashed import built, coded
-from app.similar.metric import GoOn, LearnedMetric, Learning
+from app.similar.metric import LearnedMetric, Learning
 from app.similar.uploads import Uploads
 from core.errors import InputError
+from core.similar.answers import GoOn
+from core.similar.finder import ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
     from app.project import Project

@@ -1,8 +1,4 @@
-"""The metric that is learned from a concept's labels, in the background.
-
-**From what.** Items answered yes are to be near each other, and far from those answered no; of two that were
-answered no nothing is known: they are whatever else there is. So the pairs are (yes, yes) and (yes, no),
-drawn alike from all of them, and information-theoretic metric learning (`core.metric`) does the rest.
+"""The metric that is learned from a concept's labels (`core.similar.answers`), in the background.
 
 **When.** As soon as there are `LEAST` of each, and again whenever the labels are others: always from the
 newest, one after the other. Which labels it was says their place in the log, so that the same metric can be
@@ -18,45 +14,33 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.similar.finder import ExactScan
-from core import metric as core_metric
 from core.errors import InputError
-from core.rows import Rows, as_bytes, cut
+from core.similar.answers import (
+    GAMMA,
+    LEAST,
+    MAX_PASSES,
+    PAIRS,
+    SEED,
+    AnswersMetric,
+    GoOn,
+    learn_from_answers,
+)
+from core.similar.finder import ExactScan
 
 if TYPE_CHECKING:
     from core.pool import Pool
     from storage import Labels
 
-LEAST = 5
-"""So many yes answers, and as many no answers, does a metric need."""
-
-PAIRS = 1000
-"""Half of them similar, half dissimilar, as far as there are so many."""
-
-GAMMA = 1.0
-
-MAX_PASSES = 200
-
-SEED = 0
-
-_ROWS_AT_ONCE = 8192
-
-Floats64 = NDArray[np.float64]
-GoOn = Callable[[], None]
 Submit = Callable[[Callable[[GoOn], None]], None]
 
 
-class LearnedMetric:
+class LearnedMetric(AnswersMetric):
     """A metric learned from labels, with the norms of the rows of a pool under it.
 
     Parameters
     ----------
-    metric : core.metric.Metric
-    pool : Pool
-        Whose rows it knows the norms of.
-    row_norms : array of shape (n_rows,), float32
+    learned : AnswersMetric
     through : int
         The place in the log of the last answer that it was learned from.
     n_labels : int
@@ -64,36 +48,12 @@ class LearnedMetric:
         What learning took.
     """
 
-    def __init__(
-        self,
-        metric: core_metric.Metric,
-        pool: Pool,
-        row_norms: NDArray[np.float32],
-        *,
-        through: int,
-        n_labels: int,
-        seconds: float,
-    ) -> None:
-        self.metric = metric
-        self.pool = pool
-        self.row_norms = row_norms
+    def __init__(self, learned: AnswersMetric, *, through: int, n_labels: int, seconds: float) -> None:
+        super().__init__(learned.metric, learned.pool, learned.row_norms)
         self.through = through
         self.n_labels = n_labels
         self.seconds = seconds
         self.finished = time.time()
-
-    def weights(self, X: Rows) -> Floats64:
-        """Ax of each row, of shape (n, n_features)."""
-        return self.metric.directions(X)
-
-    def norms(self, X: Rows) -> Floats64:
-        """‖Gx‖ of each row, of shape (n,)."""
-        return np.asarray(np.sqrt(self.metric.squared_norms(X)))
-
-    @property
-    def n_items(self) -> int:
-        """How many rows of the pool it knows the norms of."""
-        return len(self.pool)
 
     @cached_property
     def exact(self) -> ExactScan:
@@ -150,62 +110,17 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
     if how.get("name") != "itml":
         raise InputError(f"metrics are learned by itml, got {how.get('name')!r:.80}")
     started = time.perf_counter()
-    X = pool.rows_of(labels.items)
-    near, far = pairs_of(labels, how["pairs"], how["seed"])
-    check_contradictions(X, labels)
-    constraints = core_metric.Constraints.from_pairs(X, near, far, random_state=how["seed"])
-    learner = core_metric.ITML(gamma=how["gamma"], max_passes=how["max_passes"], random_state=how["seed"])
-    metric = learner.fit(X, constraints).metric_
-    go_on()
-    norms = np.empty(len(pool), dtype=np.float32)
-    for first, block in pool.blocks():
-        for start in range(0, block.shape[0], _ROWS_AT_ONCE):
-            go_on()
-            rows = cut(block, start, start + _ROWS_AT_ONCE)
-            norms[first + start : first + start + rows.shape[0]] = np.sqrt(metric.squared_norms(rows))
+    learned = learn_from_answers(
+        pool,
+        labels,
+        n_pairs=how["pairs"],
+        gamma=how["gamma"],
+        max_passes=how["max_passes"],
+        seed=how["seed"],
+        go_on=go_on,
+    )
     seconds = time.perf_counter() - started
-    return LearnedMetric(metric, pool, norms, through=labels.through, n_labels=len(labels), seconds=seconds)
-
-
-def pairs_of(labels: Labels, n_pairs: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of labels that should be near and that should be far, each of shape (≤ n_pairs / 2, 2)."""
-    rng = np.random.default_rng(seed)
-    yes, no = np.flatnonzero(labels.yes), np.flatnonzero(~labels.yes)
-    half = n_pairs // 2
-    return _drawn(yes, yes, half, rng), _drawn(yes, no, half, rng)
-
-
-def _drawn(
-    first: NDArray[np.int64], second: NDArray[np.int64], n: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """`n` different pairs of one of each, or all there are; of the same ones each pair once."""
-    alike = first is second
-    total = len(first) * (len(first) - 1) // 2 if alike else len(first) * len(second)
-    if total <= 4 * n:
-        if alike:
-            places = np.column_stack(np.triu_indices(len(first), 1))
-        else:
-            places = np.indices((len(first), len(second))).reshape(2, -1).T
-    else:
-        places = np.column_stack([rng.integers(0, len(first), 2 * n), rng.integers(0, len(second), 2 * n)])
-        if alike:
-            places = np.sort(places[places[:, 0] != places[:, 1]], axis=1)
-        places = np.unique(places, axis=0)
-    places = rng.permutation(places)[:n]
-    return np.column_stack([first[places[:, 0]], second[places[:, 1]]])
-
-
-def check_contradictions(X: Rows, labels: Labels) -> None:
-    """Raise InputError where items with the same features were answered yes and no: no metric parts them."""
-    first: dict[bytes, int] = {}
-    for place, is_yes in enumerate(labels.yes):
-        other = first.setdefault(as_bytes(cut(X, place, place + 1)), place)
-        if labels.yes[other] != is_yes:
-            one, two = labels.items[[other, place]].tolist()
-            raise InputError(
-                f"Items {one} and {two} have the same features, but one was answered yes and the other no: "
-                f"no metric tells them apart; correct one of them in Review"
-            )
+    return LearnedMetric(learned, through=labels.through, n_labels=len(labels), seconds=seconds)
 
 
 class Learning:

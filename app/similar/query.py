@@ -1,10 +1,4 @@
-"""What is looked for: an item, an uploaded image, or everything that was answered yes.
-
-**Several queries.** An item is as near to all yes answers as to the nearest of them. The mean of them finds
-fewer: from one positive on, with 24 items labeled a round, ten rounds found 238.9 of 240 possible among
-digits and 115.6 among CIFAR-10's photographs, by the mean direction 236.4 and 92.6 (20,000 items each, means
-over 40 starts). A class is seldom one cloud. Of very many yes answers, `MOST_QUERIES` are looked for.
-"""
+"""What is looked for: an item, an uploaded image, or everything that was answered yes."""
 
 from __future__ import annotations
 
@@ -18,13 +12,11 @@ from numpy.typing import NDArray
 from core.errors import InputError
 from core.pool import Pool
 from core.rows import Rows
+from core.similar.finder import looked_for
 
 if TYPE_CHECKING:
     from app.similar.uploads import Uploads
     from storage import Labels
-
-MOST_QUERIES = 100
-"""Yes answers that are looked for at once; of more, these are spread evenly over the pool's order."""
 
 YES = "yes"
 _UPLOAD = "upload-"
@@ -107,8 +99,7 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
         raise InputError(
             "Nothing was answered yes so far: answer an item yes, or pick an image to begin with"
         )
-    some = yes[np.linspace(0, len(yes) - 1, min(len(yes), MOST_QUERIES)).astype(np.int64)]
-    return Queries(pool.rows_of(some), yes, len(yes))
+    return Queries(pool.rows_of(looked_for(yes)), yes, len(yes))
 
 
 def _row_of(item: int, pool: Pool) -> Rows:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.similar import hashed
-from app.similar.finder import ExactScan, Finder, Found, Probe
 from app.similar.metric import LearnedMetric, learn
 from app.similar.query import Like, queries_of
-from app.similar.session import PAGE, PAGES
+from app.similar.session import PAGES
 from app.similar.uploads import Uploads
 from app.training import SIMILAR
 from core.errors import InputError
 from core.pool import Pool
+from core.similar.finder import PAGE, ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
     from app.verify import Replay

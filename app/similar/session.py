@@ -21,21 +21,18 @@ from PIL import Image
 from app.grid import MOST, Batch, BatchSession
 from app.pictures import data_url
 from app.selecting import Chosen, Occasion, leasing, take_found
-from app.similar.finder import Finder, Found, Probe
 from app.similar.query import Like, Queries, queries_of
 from app.training import SIMILAR, is_of_many
 from app.words import of_class
 from core.errors import InputError
 from core.pool import Pool
+from core.similar.finder import PAGE, Finder, Found, Probe
 from storage import Labels, Refusal
 
 if TYPE_CHECKING:
     from app.service import LabelingSession
     from app.similar.methods import Checked, Method
     from app.similar.metric import LearnedMetric, Learning
-
-PAGE = 24
-"""Items shown at once."""
 
 PAGES = 10
 """So many pages are ranked; what is further away is hardly like it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -103,55 +104,116 @@ def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, see
     return [int(positive) for order in orders for positive in order][:n]
 
 
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """What a search knows when its next items are chosen.
+
+    Parameters
+    ----------
+    number : int
+        Which search, from 0.
+    labels : Labels
+        All answers, those that it begins with included; only these of a `Way` that doesn't learn.
+    answered : array of shape (n_answered,), int64, ascending
+        Ids of all answered items.
+    most : int
+        So many answers may be given yet.
+    seed : int
+        For whatever is random about the choice.
+    """
+
+    number: int
+    labels: Labels
+    answered: NDArray[np.int64]
+    most: int
+    seed: int
+
+
+class Way(ABC):
+    """How the items of searches are chosen, round by round."""
+
+    learns: bool
+    """Whether what is chosen depends on the answers."""
+
+    @abstractmethod
+    def choose(self, turns: Sequence[Turn]) -> list[NDArray[np.int64]]:
+        """The next items of each search, in the order in which they are answered; none where all are."""
+
+
+class ByStrategy(Way):
+    """Items that a query strategy selects for the SVM, with the parameters that new projects have.
+
+    Parameters
+    ----------
+    strategy : QueryStrategy
+        Fitted to the pool.
+    batch : int
+        How many items are selected for one hyperplane.
+    """
+
+    def __init__(self, strategy: QueryStrategy, batch: int = 1) -> None:
+        self.learns = strategy.needs_hyperplane
+        self._strategy = strategy
+        self._batch = batch
+
+    def choose(self, turns: Sequence[Turn]) -> list[NDArray[np.int64]]:
+        """See `Way.choose`."""
+        requests = [
+            Request(
+                learn(turn.labels).hyperplane if self.learns else None,
+                min(self._batch, turn.most),
+                exclude=turn.answered,
+                seed=turn.seed,
+            )
+            for turn in turns
+        ]
+        selections = self._strategy.select_many(requests)
+        return [np.empty(0, dtype=np.int64) if one is None else one.ids for one in selections]
+
+
 def search_positives(
     pool: Pool,
-    strategy: QueryStrategy,
+    way: Way,
     positives: Sequence[int],
     *,
     wanted: int = 50,
     most: int = 3_000,
-    batch: int = 1,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Search]:
     """Search for each of some classes, one search beside the other.
 
     A search begins with one item of the class and five others, drawn at random, which don't count. In each
-    round the SVM, with the parameters that new projects have, is trained on all labels so far, the strategy
-    selects, and the annotator's true answers are the next labels. It ends when `wanted` positives are found,
-    or after `most` answers; where items are chosen without a hyperplane nothing is trained, and it always
-    goes to its end.
+    round items are chosen by all answers so far, and the annotator's true answers to them are the next ones.
+    It ends when `wanted` positives are found, or after `most` answers; where nothing is learned from the
+    answers it always goes to its end.
 
     Parameters
     ----------
     pool : Pool
         Whose classes are searched for.
-    strategy : QueryStrategy
-        Fitted to the pool.
+    way : Way
+        How items are chosen: `ByStrategy`, or `core.experiment.similar.FindSimilar`.
     positives : sequence of int
         A class for each search; see `classes_to_search`.
     wanted, most : int
         When a search ends.
-    batch : int
-        How many items are selected for one hyperplane.
     seed : int
-        Draws the first items: the same for every strategy; not negative.
+        Draws the first items: the same whatever the way; not negative.
     progress : callable or None
         See `Progress`.
     """
     items = ItemsByClass(pool)
     running = [
-        _Running(pool, items, positive, number, strategy.needs_hyperplane, seed)
-        for number, positive in enumerate(positives)
+        _Running(pool, items, positive, number, way.learns, seed) for number, positive in enumerate(positives)
     ]
-    limit = most if strategy.needs_hyperplane else len(pool)
+    limit = most if way.learns else len(pool)
     going = running
     while going := [one for one in going if len(one.found_at) < wanted and one.n_answers < limit]:
-        requests = [one.ask(min(batch, limit - one.n_answers)) for one in going]
-        for one, selection in zip(going, strategy.select_many(requests), strict=True):
-            if selection is None:
+        for one, ids in zip(going, way.choose([one.turn(limit) for one in going]), strict=True):
+            if not len(ids):
                 raise InputError(f"the pool {pool.path} has fewer items than the search needs")
-            one.answer(selection.ids)
+            one.answer(ids)
         if progress:
             progress(len(running) - len(going), len(running))
     return [one.search() for one in running]
@@ -164,6 +226,7 @@ class _Running:
         self, pool: Pool, items: ItemsByClass, positive: int, number: int, learns: bool, seed: int
     ) -> None:
         self._pool = pool
+        self._number = number
         self._learns = learns
         self._oracle = Oracle(pool.truth, positive)
         self._rng = np.random.default_rng([seed, number])
@@ -176,9 +239,9 @@ class _Running:
         self.found_at: list[int] = []
         self.n_answers = 0
 
-    def ask(self, n: int) -> Request:
-        hyperplane = learn(self._labels).hyperplane if self._learns else None
-        return Request(hyperplane, n, exclude=self._answered, seed=int(self._rng.integers(2**63)))
+    def turn(self, limit: int) -> Turn:
+        seed = int(self._rng.integers(2**63))
+        return Turn(self._number, self._labels, self._answered, limit - self.n_answers, seed)
 
     def answer(self, ids: NDArray[np.int64]) -> None:
         yes = self._oracle(ids)

@@ -38,6 +38,19 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
     InputError
         If there is no such strategy, it has no such parameter, or the parameter allows no such value.
     """
+    name, texts = parts_of(word)
+    params = {"random_state": random_state, **values_of(name, texts, strategy_class(name))}
+    return make_strategy(name, **params)
+
+
+def parts_of(word: str) -> tuple[str, dict[str, str]]:
+    """The name in a word, and the text of each parameter.
+
+    Raises
+    ------
+    InputError
+        If it has not that form, or gives a parameter twice.
+    """
     name, colon, rest = word.partition(":")
     texts: dict[str, str] = {}
     for part in rest.split(",") if colon else []:
@@ -45,14 +58,22 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
         if not param or not text or param in texts:
             raise InputError(f"a strategy is {FORM}, each parameter once; got {word!r}")
         texts[param] = text
-    kinds = _kinds(strategy_class(name))
-    params: dict[str, Any] = {"random_state": random_state}
-    for param, text in texts.items():
-        params[param] = _value(name, param, text, kinds.get(param, Any))
-    return make_strategy(name, **params)
+    return name, texts
 
 
-def _kinds(cls: type[QueryStrategy]) -> dict[str, Any]:
+def values_of(name: str, texts: dict[str, str], cls: type[Any]) -> dict[str, Any]:
+    """What the texts of `parts_of` mean as parameters of a class; those that it doesn't know mean anything.
+
+    Raises
+    ------
+    InputError
+        If a parameter allows no such value.
+    """
+    kinds = _kinds(cls)
+    return {param: _value(name, param, text, kinds.get(param, Any)) for param, text in texts.items()}
+
+
+def _kinds(cls: type[Any]) -> dict[str, Any]:
     """What the parameters may be, as far as the class says so."""
     try:
         return get_type_hints(cls.__init__)

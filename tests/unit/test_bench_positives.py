@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 from app.bench import bench
 from core.build import build
+from core.experiment.positives import classes_to_search, search_positives
+from core.experiment.similar import FindSimilar
 from tests.fakes import FakeSource
 
 
@@ -67,6 +69,21 @@ def test_by_default_mixtures_are_compared_with_their_parts(pool, tmp_path):
     assert all(word.startswith("mixture") for word in words[3:])
 
 
+def test_find_similar_stands_beside_the_strategies(pool, tmp_path):
+    """By either metric, as a search by hand has it, from the same first items."""
+    words = ["random", "similar", "similar:metric=learned,page=12"]
+    rows, output = measure(pool, tmp_path, *(f"--strategy={word}" for word in words), "--most", 200)
+    assert [row["strategy"] for row in rows] == words
+    positives = classes_to_search(pool, 4, 12, 0.1, seed=0)
+    for row, way in zip(
+        rows[1:], (FindSimilar(pool), FindSimilar(pool, metric="learned", page=12)), strict=True
+    ):
+        found = search_positives(pool, way, positives, wanted=12, most=200)
+        assert row["labels_needed_each"] == [search.labels_needed(12) for search in found]
+        assert row["fewer_than_random"] > 1
+    assert all(word in output for word in words)
+
+
 def test_the_same_seed_gives_the_same_figures(pool, tmp_path):
     """And another one begins with other items."""
     words = ("--strategy", "mixture", "--most", 60, "--batch", 4)
@@ -80,6 +97,11 @@ def test_the_same_seed_gives_the_same_figures(pool, tmp_path):
     [
         (("--share", 1, "--wanted", 5, "--strategy", "psychic"), "strategy must be one of random"),
         (("--share", 1, "--wanted", 5, "--strategy", "mixture:likely=1"), "the shares of a mixture must be"),
+        (("--share", 1, "--wanted", 5, "--strategy", "similar:metric=best"), "must be original or learned"),
+        (
+            ("--share", 1, "--wanted", 5, "--strategy", "similar:hue=1"),
+            "the parameters metric, page, gamma",
+        ),
         (("--share", 0.001, "--wanted", 5), "makes up at most 0.1 % of it"),
         (("--wanted", 1800), "needs at least two classes with 1801 items"),
     ],

@@ -48,6 +48,33 @@ def test_each_form_gets_a_row(pool, tmp_path):
     assert f"{gain.mean():.1f} ± {gain.std(ddof=1):.1f}" in line
 
 
+def test_neighbours_by_either_metric_get_rows(pool, tmp_path):
+    """Each by scan and by hashing, for each draw; the table has their means."""
+    file = tmp_path / "neighbours.json"
+    result = run(
+        *("--what", "neighbours", "--pool", pool.path, "--json", file, "--draws", 2, "--queries", 40),
+        *("--labels", 60, "--nearest", 3, "--searched", 0.2, "--bits", 64),
+    )
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())
+    assert [(row["seed"], row["metric"], row["search"]) for row in rows] == [
+        (seed, metric, search)
+        for seed in (0, 1)
+        for metric in ("original", "learned")
+        for search in ("scan", "tables")
+    ]
+    for row in rows:
+        assert (row["figure"], row["data"], row["items"]) == ("neighbours", "pool", len(pool))
+        assert (row["queries"], row["k"], row["labels"], row["bits"]) == (40, 3, 60, 64)
+        assert row["searched"] == (1.0 if row["search"] == "scan" else pytest.approx(0.2))
+        assert (row["gamma"] is None) == (row["metric"] == "original")
+        assert row["accuracy"] > 0.5
+    hashed = 100 * np.array([row["accuracy"] for row in rows[3::4]])
+    line = next(line for line in result.output.splitlines() if line.split()[:2] == ["learned", "hashing,"])
+    assert f"{hashed.mean():.1f} ± {hashed.std(ddof=1):.1f}" in line
+    assert "20 %" in line
+
+
 LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
 
 
@@ -56,6 +83,8 @@ LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
     [
         (("--kernel", "hellinger"), "a kernel is cosine, chi2, intersection"),
         (("--queries", 10_000), "20,000 held-out items are needed as queries"),
+        (("--what", "neighbours", "--queries", 10_000), "20,000 held-out items of known class are needed"),
+        (("--what", "neighbours", "--queries", 5, "--searched", 0), "0.0 is not in the range 0<x<=1"),
         (("--landmarks", 99), "99 is not in the range x>=100"),
         (("--landmarks", 5_000, "--queries", 5), "needs at least as many rows as landmarks, 5000"),
     ],

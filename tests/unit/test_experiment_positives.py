@@ -6,7 +6,7 @@ from scipy import stats
 
 from core.build import build
 from core.errors import InputError
-from core.experiment.positives import Search, classes_to_search, search_positives
+from core.experiment.positives import ByStrategy, Search, classes_to_search, search_positives
 from core.selection import Choice, Query, QueryStrategy, make_strategy
 from tests.fakes import FakeSource
 
@@ -39,7 +39,7 @@ class Clairvoyant(QueryStrategy):
 def test_every_answer_is_counted(pool):
     """Positives are found at the answers that found them, the ones a search begins with aside."""
     strategy = Clairvoyant().fit(pool)
-    (search,) = search_positives(pool, strategy, [0], wanted=5, batch=4)
+    (search,) = search_positives(pool, ByStrategy(strategy, 4), [0], wanted=5)
     assert search.found_at.tolist() == [2, 4, 6, 8, 10, 12]
     assert (search.n_answers, len(strategy.seen)) == (12, 3)
     assert [len(query.exclude) for query in strategy.seen] == [6, 10, 14]
@@ -52,7 +52,7 @@ def test_every_answer_is_counted(pool):
 def test_hyperplanes_are_trained_on_all_answers(pool):
     """Each round's differs from the one before, and separates what was answered."""
     strategy = Clairvoyant().fit(pool)
-    search_positives(pool, strategy, [0], wanted=6, batch=4)
+    search_positives(pool, ByStrategy(strategy, 4), [0], wanted=6)
     for query in strategy.seen:
         scores = query.plane().scores(pool.rows_of(query.exclude))
         is_yes = pool.truth(query.exclude) == 0
@@ -62,7 +62,7 @@ def test_hyperplanes_are_trained_on_all_answers(pool):
 
 def test_a_search_that_is_given_up_goes_on_at_random(pool):
     """What is missing costs what it costs in the mean to find it among the items left."""
-    (search,) = search_positives(pool, Clairvoyant().fit(pool), [0], wanted=8, most=5, batch=4)
+    (search,) = search_positives(pool, ByStrategy(Clairvoyant().fit(pool), 4), [0], wanted=8, most=5)
     assert search.n_answers == 5
     assert search.found_at.tolist() == [2, 4]
     left, positive_left = search.n_items - 5, search.n_positive - 2
@@ -74,7 +74,8 @@ def test_a_search_that_is_given_up_goes_on_at_random(pool):
 
 def test_random_items_need_as_many_labels_as_theory_says(pool):
     """The mean over many searches is that of the negative hypergeometric distribution."""
-    found = search_positives(pool, make_strategy("random").fit(pool), [0] * 120, wanted=6, most=3, batch=5)
+    way = ByStrategy(make_strategy("random").fit(pool), 5)
+    found = search_positives(pool, way, [0] * 120, wanted=6, most=3)
     needed = np.array([search.labels_needed(6) for search in found])
     expected = found[0].labels_needed_at_random(6)
     low, high = stats.norm.interval(0.9999, needed.mean(), needed.std() / np.sqrt(len(needed)))
@@ -84,7 +85,8 @@ def test_random_items_need_as_many_labels_as_theory_says(pool):
 
 def test_likely_positives_are_found_first(pool):
     """Where the classes are well apart, random items need many times more answers."""
-    (search,) = search_positives(pool, make_strategy("likely-positive").fit(pool), [0], wanted=20)
+    way = ByStrategy(make_strategy("likely-positive").fit(pool))
+    (search,) = search_positives(pool, way, [0], wanted=20)
     assert search.labels_needed(20) < search.labels_needed_at_random(20) / 5
 
 
@@ -99,7 +101,7 @@ def test_searches_begin_alike_whatever_the_strategy(pool):
                 asked.extend(queries) or [Choice.nothing() for _ in queries]
             )
             with pytest.raises(InputError, match="fewer items than the search needs"):
-                search_positives(pool, strategy, [0, 0], seed=seed)
+                search_positives(pool, ByStrategy(strategy), [0, 0], seed=seed)
             first[seed, name] = [query.exclude.tolist() for query in asked]
     assert first[0, "margin-index"] == first[0, "exhaustive"]
     excluded = [tuple(one) for seed in (0, 1) for one in first[seed, "exhaustive"]]

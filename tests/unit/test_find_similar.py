@@ -13,14 +13,15 @@ from PIL import Image
 
 from app.cli import main
 from app.project import Project
-from app.similar.finder import ExactScan, Probe
 from app.similar.hashed import built, coded
-from app.similar.metric import LEAST, check_contradictions, learn, pairs_of, parameters, what_is_missing
-from app.similar.query import MOST_QUERIES, Like, queries_of
+from app.similar.metric import learn, parameters, what_is_missing
+from app.similar.query import Like, queries_of
 from app.similar.session import PAGE, PAGES, SimilarSession
 from app.similar.uploads import Uploads
 from core.errors import InputError
 from core.geometry import unit_rows
+from core.similar.answers import LEAST, check_contradictions, pairs_of
+from core.similar.finder import MOST_QUERIES, ExactScan, Probe
 from storage import Labels
 from tests.projects import answer, label, new_project, open_workspace, truth_word
 

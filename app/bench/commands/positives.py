@@ -17,7 +17,10 @@ from app.sentences import sentences
     "--strategy",
     "words",
     multiple=True,
-    help="NAME or NAME:param=value,param=value.  [default: random, margin-index, likely-positive, mixtures]",
+    help=(
+        "NAME or NAME:param=value,param=value; or similar, or similar:metric=learned: the page Find similar."
+        "  [default: random, margin-index, likely-positive, mixtures]"
+    ),
 )
 @click.option(
     "--searches",
@@ -62,9 +65,10 @@ def bench_positives(
     seed: int,
     json_file: Path | None,
 ) -> None:
-    """Count the labels it takes to find positives of rare classes, by query strategy.
+    """Count the labels it takes to find positives of rare classes, by query strategy or by Find similar.
 
-    The annotator is simulated, and each search begins with one item of the class and five others.
+    The annotator is simulated, and each search begins with one item of the class and five others. On Find
+    similar whole pages are answered, of the items nearest to all yes answers.
     """
     from app.bench.positives import DEFAULT_WORDS, Plan, measure_positives, show_positives
     from app.bench.report import write_json

@@ -1,11 +1,16 @@
 """Finding the nearest: by a scan of the whole pool, or by hashing; both end in exact angles.
 
-The angle θ between a query q and a row x is what is ranked and shown, cos θ = qᵀx; of several queries, the
-one with the nearest counts. Under a learned metric A = GᵀG it is the angle between Gq and Gx,
+The angle θ between a query q and a row x is what is ranked and shown, cos θ = qᵀx. Under a learned metric
+A = GᵀG it is the angle between Gq and Gx,
 
     cos θ = qᵀAx / (‖Gq‖ ‖Gx‖),
 
 for which the scan needs Aq, once, and ‖Gx‖ of every row, kept from the metric's preparation.
+
+**Several queries.** An item is as near to several as to the nearest of them. Their mean finds fewer: from
+one positive on, with 24 items labeled a round, ten rounds found 238.9 of 240 possible among digits and 115.6
+among CIFAR-10's photographs, by the mean direction 236.4 and 92.6 (20,000 items each, means over 40 starts).
+A class is seldom one cloud. Of very many queries, `MOST_QUERIES` are looked for.
 
 **Exact after retrieval.** Whatever retrieves gives a few hundred rows; their angles are computed in float64,
 and ties go to the lower id. The scan retrieves by float32 sums, which are wrong by at most E
@@ -33,6 +38,12 @@ Floats64 = NDArray[np.float64]
 
 DECIMALS = 12
 """To which cosines are compared: the last digits of a matrix product depend on its shape."""
+
+PAGE = 24
+"""Items that are shown at once, to be answered."""
+
+MOST_QUERIES = 100
+"""Queries that are looked for at once; of more, these are spread evenly over their order."""
 
 
 class Metric(Protocol):
@@ -117,7 +128,7 @@ class Finder(ABC):
     """
 
     name: str
-    """As `app.similar.methods.METHODS` has it."""
+    """By which it is chosen, and told in a log."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -167,6 +178,11 @@ class ExactScan(Finder):
         wanted = min(n + len(probe.exclude), self.n_items)
         last = float(np.partition(cosines, self.n_items - wanted)[self.n_items - wanted])
         return np.flatnonzero(cosines >= np.float32(last - 2 * error)), self.n_items
+
+
+def looked_for(items: Ids) -> Ids:
+    """Those of some items that are looked for: all, or `MOST_QUERIES` spread evenly over their order."""
+    return items[np.linspace(0, len(items) - 1, min(len(items), MOST_QUERIES)).astype(np.int64)]
 
 
 def cosines_of(X: Rows, weights: Floats64, metric: Metric | None) -> Floats64:

@@ -1,0 +1,93 @@
+"""What somebody does on the page Find similar to find positives: look at what is like them, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.experiment.positives import Turn, Way
+from core.learner import Labels
+from core.pool import Pool
+from core.similar.answers import GAMMA, LEAST, AnswersMetric, learn_from_answers
+from core.similar.finder import PAGE, ExactScan, Probe, looked_for
+
+Metric = Literal["original", "learned"]
+
+
+class FindSimilar(Way):
+    """Shows the items nearest to all yes answers, a page at once, and all of a page is answered.
+
+    An item is as near as its nearest yes (`core.similar.finder`). Under the learned metric, that is learned
+    again after each page, from all answers so far (`core.similar.answers`); until there are `LEAST` of each
+    kind, angles are between the features as they are. Where the answers contradict each other, items with
+    the same features being yes and no, the metric before stays. On the page itself answered items keep their
+    places, which makes its pages shorter; and a metric that comes late serves from the next page on.
+
+    Parameters
+    ----------
+    pool : Pool
+    metric : "original" or "learned"
+    page : int
+        How many items are answered before the next ones are looked for.
+    gamma : float
+        With which the metric is learned, see `core.metric.ITML`.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
+    """
+
+    learns = True
+
+    def __init__(
+        self, pool: Pool, *, metric: Metric = "original", page: int = PAGE, gamma: float = GAMMA
+    ) -> None:
+        if metric not in get_args(Metric):
+            raise InputError(f"metric must be one of {', '.join(get_args(Metric))}, got {metric!r:.80}")
+        if page < 1:
+            raise InputError(f"page must be at least 1, got {page}")
+        if not gamma > 0:
+            raise InputError(f"gamma must be positive, got {gamma:g}")
+        self._pool = pool
+        self._gamma = gamma
+        self._metric = metric
+        self._page = page
+        self._scan = ExactScan(pool)
+        self._learned: dict[int, AnswersMetric] = {}
+
+    def choose(self, turns: Sequence[Turn]) -> list[NDArray[np.int64]]:
+        """See `Way.choose`."""
+        return [self._next(turn) for turn in turns]
+
+    def _next(self, turn: Turn) -> NDArray[np.int64]:
+        known = _Known.of(turn.labels)
+        X = self._pool.rows_of(looked_for(known.items[known.yes]))
+        probe = Probe(X, turn.answered, self._newest(turn.number, known))
+        return self._scan.find(probe, min(self._page, turn.most)).ids
+
+    def _newest(self, number: int, known: _Known) -> AnswersMetric | None:
+        if self._metric == "original" or min(known.yes.sum(), (~known.yes).sum()) < LEAST:
+            return None
+        with suppress(InputError):
+            self._learned[number] = learn_from_answers(self._pool, known, gamma=self._gamma)
+        return self._learned.get(number)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Answers in the order of the log's labels; see `core.similar.answers.Answers`."""
+
+    items: NDArray[np.int64]
+    yes: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, labels: Labels) -> Self:
+        order = np.argsort(labels.ids)
+        return cls(labels.ids[order], labels.y[order])
