@@ -49,22 +49,26 @@ def draw_figures(results: Results, out: Path) -> dict[str, Path]:
     }
     if set(results.yardsticks.values()) == {"angle"}:
         del drawn["angle"]
-    if any(
-        len(results.by_retrieved(lane, "precision", bits=results.longest(lane))[0]) for lane in results.lanes
-    ):
+    if results.has_classes:
         drawn["precision"] = lambda: _by_retrieved(results, "precision")
     return write_figures(drawn, out)
 
 
 def _by_bits(results: Results) -> Figure:
-    """Recall@R against bits, as in figure 1 of the KLSH paper and 11 (b) of the survey."""
-    R = results.plan.retrieved(len(results.pool))[0]
-    picture, axes = _panel()
-    _curves(axes, results, lambda lane: _percent(results.by_bits(lane, "nearest", R)))
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(results.plan.bits, [str(n) for n in results.plan.bits])
-    axes.set_xlabel("bits a code")
-    title(axes, f"Queries whose nearest item is among the first {R:,}, %")
+    """Recall@R against bits, and the share of all neighbours, as in figure 11 (b) of the survey."""
+    from matplotlib.figure import Figure
+
+    R, k = results.first, results.told
+    picture = Figure(figsize=(_WIDTH, 4.4), layout="constrained")
+    nearest, all_of_them = picture.subplots(1, 2)
+    _curves(nearest, results, lambda lane: _percent(results.by_bits(lane, "nearest", R)), named=False)
+    _curves(all_of_them, results, lambda lane: _percent(results.by_bits(lane, "neighbours", k)))
+    for axes in (nearest, all_of_them):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(results.plan.bits, [str(n) for n in results.plan.bits])
+        axes.set_xlabel("bits a code")
+    title(nearest, f"Nearest item among the first {R:,}, %")
+    title(all_of_them, f"{results.plan.neighbours} neighbours, found among {k:,}, %")
     return picture
 
 
@@ -75,7 +79,7 @@ def _by_retrieved(results: Results, measure: str) -> Figure:
 
     def curve(lane: Lane) -> tuple[Any, Any]:
         k, value = results.by_retrieved(lane, measure, bits=results.longest(lane))
-        shown = k <= max(SHOWN * n, 10 * results.plan.retrieved(n)[0])
+        shown = k <= max(SHOWN * n, 10 * results.first)
         return 100 * k[shown] / n, 100 * value[shown]
 
     _curves(axes, results, curve)

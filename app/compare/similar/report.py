@@ -15,9 +15,6 @@ from app.compare.similar.plan import FITTED_TO
 from app.compare.similar.results import Lane, Results
 from core.experiment.similarity import SEARCHED, WANTED
 
-TOLD_SHARE = 0.01
-"""The table tells what is found among this share of the pool."""
-
 GOOD = 0.8
 """Of structures is told how little they must search for this recall@10."""
 
@@ -49,8 +46,8 @@ def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
         structure_names=[STRUCTURES[name] for name in _searched(results)],
         structures=_structures(results),
         figures=[drawing(figures[name], name, said) for name, said in captions.items() if name in figures],
-        R=_first(results),
-        told=100 * TOLD_SHARE,
+        R=results.first,
+        told=results.told,
         neighbours=plan.neighbours,
         bits=max(plan.bits),
         good=100 * GOOD,
@@ -58,26 +55,25 @@ def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
         draws=plan.draws,
         queries=plan.queries,
         fitted_to=min(FITTED_TO, len(results.pool)),
-        has_classes="precision" in figures,
+        has_classes=results.has_classes,
         details=_details(results),
     )
 
 
 def headline(results: Results) -> str:
-    """What came out, in one plain sentence."""
-    bits, R = max(results.plan.bits), _first(results)
+    """What came out, in one plain sentence; others may be as good where chance explains what they lack."""
+    bits, R = max(results.plan.bits), results.first
     found = {lane: results.mean(lane, "nearest", bits=bits, retrieved=R) for lane in results.lanes}
     known = {lane: value for lane, value in found.items() if value is not None}
     if not known:
         return "No family could be measured with the longest codes."
     best = max(known, key=lambda lane: known[lane])
     n_near = sum(known[best] - value < _chance(results, known[best]) for value in known.values()) - 1
-    near = "no other" if not n_near else "1 other" if n_near == 1 else f"{n_near} others"
+    others = f"; {n_near} other{'s' * (n_near > 1)} may be as good" if n_near else ""
     among = "first" if R == 1 else f"among the first {R:,}"
     return (
         f"{lane_label(best)}{',' if best.form else ''} finds the nearest of {len(results.pool):,} items most "
-        f"often by {bits} bits: {among} for {100 * known[best]:.0f} % of the queries; {near} "
-        f"{'is' if n_near < 2 else 'are'} as good within what chance explains."
+        f"often: {among} for {100 * known[best]:.0f} % of the queries{others}."
     )
 
 
@@ -87,17 +83,14 @@ def _chance(results: Results, recall: float) -> float:
     return 2 * float(np.sqrt(2 * max(recall * (1 - recall), 1 / n) / n))
 
 
-def _first(results: Results) -> int:
-    return results.plan.retrieved(len(results.pool))[0]
-
-
 def _captions(results: Results) -> dict[str, str]:
     """What each figure shows."""
-    R, share = _first(results), 100 * results.plan.share
+    R, share = results.first, 100 * results.plan.share
     own = "Each family is held to the neighbours that it looks for"
     return {
-        "bits": f"Recall@R against the length of the code: how often the nearest item is among the {R:,} "
-        f"({share:g} % of the pool) whose codes differ least. {own}.",
+        "bits": f"Against the length of the code: how often the nearest item is among the {R:,} whose codes "
+        f"differ least ({share:g} % of the pool), and how many of the {results.plan.neighbours} nearest are "
+        f"among {results.told:,} (the survey’s figure 11 b). {own}.",
         "retrieved": f"How many of the {results.plan.neighbours} true neighbours are among the items whose "
         f"codes differ least, against how many these are (the survey’s figure 11 a). {own}.",
         "angle": "The same with one yardstick for all: the nearest by the angle between the features.",
@@ -126,7 +119,6 @@ def _named(lane: Lane) -> dict[str, str]:
 def _row(results: Results, lane: Lane) -> dict[str, Any]:
     """A lane's line of the table, with its longest codes."""
     pool, bits = results.pool, results.longest(lane)
-    k = min(results.plan.retrieved(len(pool)), key=lambda place: abs(place - TOLD_SHARE * len(pool)))
     chosen = {name: results.mean(lane, name, bits=bits) for name in ("rank", "scale")}
     cost = {
         name: results.mean(lane, name, bits=bits) or 0.0
@@ -138,9 +130,9 @@ def _row(results: Results, lane: Lane) -> dict[str, Any]:
         "chosen": ", ".join(f"{name} {value:g}" for name, value in chosen.items() if value is not None),
         "yardstick": yardstick_label(results.yardsticks[lane]),
         "cells": [
-            _percent(results, lane, "nearest", bits, _first(results)),
-            _percent(results, lane, "neighbours", bits, k),
-            _percent(results, lane, "precision", bits, k),
+            _percent(results, lane, "nearest", bits, results.first),
+            _percent(results, lane, "neighbours", bits, results.told),
+            *([_percent(results, lane, "precision", bits, results.told)] if results.has_classes else []),
             (figure(1000 * cost["query seconds"]), ""),
             (figure(build), ""),
             (f"{cost['bytes']:g}", ""),

@@ -28,6 +28,9 @@ YARDSTICKS, REFUSED = b"yardsticks", b"refused"
 TIMES = ("seconds", "scan ratio", "build seconds", "fit seconds", "hash seconds", "query seconds")
 """Measures that differ from run to run; all others follow from the plan."""
 
+TOLD_SHARE = 0.01
+"""Where what is found is told in one number, it is among this share of the pool."""
+
 Floats = NDArray[np.float64]
 
 
@@ -110,6 +113,22 @@ class Results:
         """All that were measured, in the order of the families and their forms."""
         place = {family: number for number, family in enumerate(self.plan.families)}
         return sorted(self.yardsticks, key=lambda lane: place[lane.family])
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the classes of queries and items are known."""
+        return "precision" in self.table["measure"].to_pylist()
+
+    @property
+    def first(self) -> int:
+        """R of recall@R."""
+        return self.plan.retrieved(len(self.pool))[0]
+
+    @property
+    def told(self) -> int:
+        """Among so many first rows, about `TOLD_SHARE` of the pool, single numbers are told."""
+        n = len(self.pool)
+        return min(self.plan.retrieved(n), key=lambda k: abs(k - TOLD_SHARE * n))
 
     def draws(
         self,
