@@ -29,10 +29,13 @@ from core.hashing.pool import hash_rows
 from core.mercer.kernel import kernel_from
 from core.metric import ITML, Constraints, Metric
 from core.pool import Pool
-from core.rows import Rows
+from core.rows import Rows, is_sparse
 
 MOST_PAIRS = 2_000
 """What a metric is learned from at most; as many classes as there may be, it takes no longer."""
+
+MOST_LABELS = 400
+"""So many sparse rows are paired: an implicit metric takes the square of their number for each pair."""
 
 MAX_PASSES = 200
 
@@ -94,9 +97,13 @@ class Draw:
         InputError
             If fewer than two classes are known.
         """
-        n_classes = len(np.unique(self.truth[self.truth >= 0]))
+        truth = self.truth.copy()
+        if is_sparse(self.sample):
+            known = np.random.default_rng([self.seed, 3]).permutation(np.flatnonzero(truth >= 0))
+            truth[known[MOST_LABELS:]] = -1
+        n_classes = len(np.unique(truth[truth >= 0]))
         n_pairs = min(max(20 * n_classes**2, 200), MOST_PAIRS)
-        pairs = Constraints.from_labels(self.sample, self.truth, n_pairs=n_pairs, random_state=self.seed)
+        pairs = Constraints.from_labels(self.sample, truth, n_pairs=n_pairs, random_state=self.seed)
         return ITML(max_passes=MAX_PASSES, random_state=self.seed).fit(self.sample, pairs).metric_
 
     @property

@@ -14,7 +14,7 @@ from core.hashing import FAMILIES, RandomHyperplaneLSH
 from core.mercer import ChiSquared
 from core.pool import Pool
 from core.sources import Digits
-from tests.fakes import FakeSource
+from tests.fakes import FakeSource, FakeTexts
 
 N_NEAR = 12
 RETRIEVED = [3, 30, 300]
@@ -174,6 +174,18 @@ def test_a_learned_metric_is_taught_by_the_classes(signed):
         value(learned, "precision", 30, bits=b) - value(plain, "precision", 30, bits=b) for b in (16, 70)
     ]
     assert np.mean(gained) > 0
+
+
+@pytest.mark.slow
+def test_sparse_rows_are_hashed_by_what_applies_to_them(tmp_path):
+    """Plain and under a metric that few labels teach; kernels refuse them."""
+    source = FakeTexts(500, held_out=range(0, 500, 8))
+    texts = build(source, tmp_path / "pool", threads=1)
+    for name in ("lsh", "metric-lsh"):
+        measured = measure(name, texts, bits=(32,))
+        assert measured.refused == {}
+        assert 0 < value(measured, "neighbours", 30) < 1
+    assert "is for dense rows, and these are sparse" in measure("klsh", texts).refused[""]
 
 
 def test_there_is_no_such_family(digits):
