@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from app.compare.similar.command import compare_similar
 from app.sentences import sentences
 
 QUICK = {"runs": 2, "iterations": 200, "classes": 10}
@@ -16,7 +18,35 @@ FULL = {"runs": 5, "iterations": 300}
 """The paper's."""
 
 
-@click.command("compare")
+class WithOthers(click.Command):
+    """A command with options of its own, which hands over to another where its first word is that one's name.
+
+    Parameters
+    ----------
+    others : sequence of click.Command
+        By their names; further parameters as of `click.Command`.
+    """
+
+    def __init__(self, *args: Any, others: Sequence[click.Command] = (), **words: Any) -> None:
+        super().__init__(*args, **words)
+        self.others = {str(other.name): other for other in others}
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """See `click.Command.make_context`: that of the other command, which is the one that is then run."""
+        if args and args[0] in self.others:
+            return self.others[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See `click.Command.format_options`; the others come after them."""
+        super().format_options(ctx, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, other.get_short_help_str(60)) for name, other in self.others.items()])
+
+
+@click.command("compare", cls=WithOthers, others=[compare_similar])
 @click.option(
     "--pool",
     "folder",

@@ -20,9 +20,10 @@ from app.compare.claims import Measures
 from app.compare.figures import draw_figures, first_pictures
 from app.compare.lanes import fit_lanes
 from app.compare.peers import make_peer
-from app.compare.plan import STRATEGIES, UNITS, Plan, chosen_classes
+from app.compare.plan import STRATEGIES, Plan, chosen_classes
 from app.compare.report import write_report
 from app.compare.results import Results, write_results
+from app.compare.settled import UNITS
 from app.compare.workers import run_units
 from app.terminal import show_build
 from app.words import duration
@@ -63,8 +64,8 @@ class Wish:
 
 def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_seconds: float | None) -> None:
     """Run what is not finished yet, then write results, figures and report; see `app.compare.command`."""
-    with _alone(out):
-        pool = _pool(wish, out)
+    with alone(out):
+        pool = pool_named(wish.pool, out)
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, signal.default_int_handler)
         plan = plan_of(wish, pool)
@@ -135,7 +136,8 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
 
 
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
+def alone(out: Path) -> Iterator[None]:
+    """Make the folder `out`, and refuse to work in it beside another command."""
     with disk_trouble(out):
         out.mkdir(parents=True, exist_ok=True)
     try:
@@ -147,10 +149,10 @@ def _alone(out: Path) -> Iterator[None]:
         ) from error
 
 
-def _pool(wish: Wish, out: Path) -> Pool:
+def pool_named(named: Path | None, out: Path) -> Pool:
     """The pool that was named, or digits, drawn first where they are not there yet."""
-    if wish.pool is not None:
-        pool = Pool.open(wish.pool.resolve())
+    if named is not None:
+        pool = Pool.open(named.resolve())
         if not pool.complete:
             raise InputError(f"the pool {pool.path} is not whole yet: build it to its end first")
         return pool

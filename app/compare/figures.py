@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +10,10 @@ import numpy as np
 
 from app.bench.figure import DASHES, MARKERS, OTHERS
 from app.compare.claims import EXHAUSTIVE, RANDOM, Measures, figure, lane_label, signed
+from app.compare.drawing import INK, SECOND, End, name_ends, plain, title, write_figures
 from app.compare.statistics import Interval, box, mean_and_halfwidth
 from app.strategies import name_of
 from app.theme import LIGHT, STRATEGY_COLOURS
-from core.durable import disk_trouble
 from core.errors import InputError
 from core.sources.texts import Texts
 
@@ -23,22 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL import Image
 
-INK, SECOND, LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
-
-FORMATS = ("svg", "png")
-
 FIRST_CHOSEN = 7
 """How many of the first images chosen are shown, as in the paper."""
 
-_STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": LINE,
-    "axes.labelcolor": SECOND,
-    "xtick.color": SECOND,
-    "ytick.color": SECOND,
-    "svg.fonttype": "none",
-}
 _WIDTH = 10.0
 _ROW = 0.42
 """Height of a strategy's row, in inches."""
@@ -71,16 +57,7 @@ def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out
         drawn["above-random"] = lambda: _above_random(measures)
     if pictures:
         drawn["first"] = lambda: _first(pictures)
-    found = {}
-    for name, draw in drawn.items():
-        with _styled(name):
-            picture = draw()
-            for form in FORMATS:
-                path = out / f"{name}.{form}"
-                with disk_trouble(path):
-                    picture.savefig(path, dpi=160, metadata={"Date": None} if form == "svg" else None)
-            found[name] = out / f"{name}.svg"
-    return found
+    return write_figures(drawn, out)
 
 
 def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
@@ -107,15 +84,6 @@ def colour_of(word: str) -> str:
     return STRATEGY_COLOURS.get(name_of(word), (SECOND,))[0]
 
 
-@contextmanager
-def _styled(name: str) -> Iterator[None]:
-    """The look of all figures; the name makes what an SVG refers to by id its own, and always the same."""
-    import matplotlib as mpl
-
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
-        yield
-
-
 def _learning(measures: Measures) -> Figure:
     """AUROC against labels."""
     labels = np.arange(measures.results.plan.iterations + 1)
@@ -138,7 +106,7 @@ def _panel() -> tuple[Figure, Axes]:
 
     picture = Figure(figsize=(_WIDTH, 4.6), layout="constrained")
     axes = picture.subplots()
-    _title(axes, "Improvement in AUROC, points")
+    title(axes, "Improvement in AUROC, points")
     return picture, axes
 
 
@@ -155,7 +123,7 @@ def _above_random(measures: Measures) -> Figure:
     _rows(axes, rows)
     for place, name in enumerate(rows):
         _whisker(axes, place, measures.difference(measures.gain, name, base), name)
-    _title(axes, "Mean improvement in AUROC above random, points")
+    title(axes, "Mean improvement in AUROC above random, points")
     return picture
 
 
@@ -186,10 +154,10 @@ def _times(measures: Measures) -> Figure:
     if scan:
         middle = float(np.nanmedian(1000 * results.of(results.select_seconds, scan)))
         times.axvline(middle, color=INK, linewidth=1, linestyle=":", zorder=1)
-    _title(times, "Selection time, ms")
-    _title(margins, "|wᵀx| of what was selected")
+    title(times, "Selection time, ms")
+    title(margins, "|wᵀx| of what was selected")
     for axes in (times, margins):
-        _plain(axes, "x")
+        plain(axes, "x")
         axes.margins(x=0.08)
     return picture
 
@@ -219,10 +187,6 @@ def _first(pictures: dict[str, list[Image.Image]]) -> Figure:
     return picture
 
 
-def _title(axes: Axes, text: str) -> None:
-    axes.set_title(text, loc="left", color=SECOND, fontsize=10)
-
-
 def _mean_gain(measures: Measures, name: str) -> Any:
     results = measures.results
     return mean_and_halfwidth(results.of(results.gain, name), results.classes)[0]
@@ -230,7 +194,7 @@ def _mean_gain(measures: Measures, name: str) -> Any:
 
 def _curves(axes: Axes, measures: Measures, course: Callable[[str], tuple[Any, Any]]) -> None:
     """A line a strategy, named where it ends."""
-    _plain(axes, "y")
+    plain(axes, "y")
     ends = []
     for name in measures.results.names:
         x, y = course(name)
@@ -248,52 +212,10 @@ def _curves(axes: Axes, measures: Measures, course: Callable[[str], tuple[Any, A
             zorder=2 if given else 3,
         )
         _glyph(axes, x[known[-1]], y[known[-1]], name)
-        ends.append((float(y[known[-1]]), float(x[known[-1]]), name))
-    _name_ends(axes, sorted(ends))
-
-
-def _name_ends(axes: Axes, ends: Sequence[tuple[float, float, str]]) -> None:
-    """Write the names at the right edge, the lowest first, each with a thin leader.
-
-    They stand as near to their lines' ends as they can without touching: isotonic regression of the heights,
-    less the room that those below take.
-    """
-    from sklearn.isotonic import IsotonicRegression
-
-    if not ends:
-        return
-    axes.margins(x=0.02, y=0.06)
-    low, high = axes.get_ylim()
-    room = 0.062 * (high - low) * np.arange(len(ends))
-    wanted = np.array([y for y, _, _ in ends])
-    heights = IsotonicRegression(y_max=high - room[-1]).fit_transform(room, wanted - room) + room
-    across = axes.get_yaxis_transform()
-    for (y, x, name), height in zip(ends, heights.tolist(), strict=True):
-        axes.annotate(
-            "",
-            xy=(1.035, height),
-            xycoords=across,
-            xytext=(x, y),
-            textcoords="data",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": colour_of(name),
-                "linewidth": 0.6,
-                "alpha": 0.7,
-                "shrinkA": 5,
-            },
-            annotation_clip=False,
-        )
-        axes.text(
-            1.045,
-            height,
-            f"{lane_label(name)}  {signed(y)}",
-            transform=across,
-            va="center",
-            color=colour_of(name),
-            fontweight="normal" if ":" in name else "bold",
-            fontsize=9,
-        )
+        at, height = float(x[known[-1]]), float(y[known[-1]])
+        said = f"{lane_label(name)}  {signed(height)}"
+        ends.append(End(height, at, said, colour_of(name), not given))
+    name_ends(axes, ends)
 
 
 def _rows(axes: Axes, names: Sequence[str]) -> None:
@@ -303,14 +225,7 @@ def _rows(axes: Axes, names: Sequence[str]) -> None:
         tick.set_color(colour_of(name))
         tick.set_fontweight("normal" if ":" in name else "bold")
     axes.set_ylim(len(names) - 0.4, -0.6)
-    _plain(axes, "x")
-
-
-def _plain(axes: Axes, grid: Any) -> None:
-    axes.grid(True, axis=grid, color=LINE, linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(which="both", length=0)
+    plain(axes, "x")
 
 
 def _whisker(axes: Axes, place: int, more: Interval, name: str) -> None:

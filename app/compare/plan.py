@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from core.durable import disk_trouble, replace_file
+from app.compare.settled import Settled, in_words
 from core.errors import InputError
 from core.experiment.race import Course
 from core.pool import Pool
 from core.svm import ClassWeight
-
-PLAN = "comparison.json"
-UNITS = "units"
 
 STRATEGIES = (
     "random",
@@ -45,15 +40,13 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Settled):
     """The words of a comparison: all that its results follow from.
 
     Parameters
     ----------
-    pool : str
-        Its folder.
-    pool_digest : str
-        See `Pool.digest`.
+    pool, pool_digest
+        See `app.compare.settled.Settled`.
     classes : tuple of int
         Each is the positive one in its turn.
     runs, iterations : int
@@ -68,8 +61,6 @@ class Plan:
         The version of this program.
     """
 
-    pool: str
-    pool_digest: str
     classes: tuple[int, ...]
     runs: int
     iterations: int
@@ -106,67 +97,10 @@ class Plan:
             most_seconds=self.limit,
         )
 
-    def open_pool(self) -> Pool:
-        """The pool that it is about.
-
-        Raises
-        ------
-        InputError
-            If it has changed meanwhile.
-        """
-        pool = Pool.open(self.pool)
-        if pool.digest != self.pool_digest:
-            raise InputError(f"the pool {self.pool} is no longer what it was when the comparison began")
-        return pool
-
-    def settle(self, out: Path, names: Sequence[str]) -> None:
-        """Write the words to the folder `out`, or find the same ones there; `names` are those of classes.
-
-        Raises
-        ------
-        InputError
-            If others are there.
-        """
-        path = out / PLAN
-        if path.exists():
-            self._compare_with(Plan.read(out), out, names)
-            return
-        with disk_trouble(path):
-            (out / UNITS).mkdir(parents=True, exist_ok=True)
-            replace_file(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
-
-    @classmethod
-    def read(cls, out: Path) -> Plan:
-        """The words in the folder `out`.
-
-        Raises
-        ------
-        InputError
-            If there are none, or they can't be read.
-        """
-        path = out / PLAN
-        try:
-            said = json.loads(path.read_text("utf-8"))
-            words: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
-            }
-            return cls(**words)
-        except FileNotFoundError as error:
-            raise InputError(f"there is no comparison in {out}, it has no {PLAN}") from error
-        except (ValueError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} is damaged, or of another version: name another folder") from error
-
-    def _compare_with(self, there: Plan, out: Path, names: Sequence[str]) -> None:
-        for field in fields(self):
-            mine, other = getattr(self, field.name), getattr(there, field.name)
-            if field.name == "classes":
-                mine, other = ([names[c] for c in chosen if c < len(names)] for chosen in (mine, other))
-            # The pool may have been moved: its digest tells whether it is the same.
-            if mine != other and field.name != "pool":
-                raise InputError(
-                    f"{out} holds a comparison with {field.name} {_in_words(other)}, not {_in_words(mine)}: "
-                    f"give the same words to go on with it, or name another folder"
-                )
+    def _in_words(self, name: str, names: Sequence[str]) -> str:
+        if name == "classes":
+            return in_words([names[c] for c in self.classes if c < len(names)])
+        return super()._in_words(name, names)
 
 
 def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tuple[int, ...]:
@@ -196,9 +130,3 @@ def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tup
         if pool.classes.index(name) not in able:
             raise InputError(f"the class {name!r} has too few items in the pool {pool.path} to begin with")
     return tuple(dict.fromkeys(pool.classes.index(name) for name in names))
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return ", ".join(map(str, value)) or "none"
-    return str(value)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from app.compare.claims import (
     EXHAUSTIVE,
@@ -26,19 +21,14 @@ from app.compare.claims import (
     signed,
 )
 from app.compare.figures import FIRST_CHOSEN
+from app.compare.page import REPORT, drawing, write_page
 from app.compare.results import machine, versions
 from app.compare.statistics import Interval, holm, signed_rank
 from app.pictures import data_url
 from app.strategies import name_of
-from app.theme import DARK, LIGHT, STRATEGY_COLOURS
-from core.durable import disk_trouble, replace_file
+from app.theme import STRATEGY_COLOURS
 from core.errors import InputError
 from core.sources.texts import Texts
-
-REPORT = "report.html"
-
-GLYPHS = Path(__file__).parents[1] / "components" / "shared" / "glyphs.html"
-"""The marks of strategies, as the pages have them."""
 
 CAPTIONS = {
     "learning": "Improvement in AUROC on the held-out items with each label chosen, the mean over classes "
@@ -52,20 +42,6 @@ CAPTIONS = {
 }
 
 _MARKS = {Verdict.HOLDS: "holds", Verdict.DOES_NOT: "not", Verdict.OPEN: "undecided"}
-
-_VARIABLES = {
-    "page": "backgroundColor",
-    "sheet": "secondaryBackgroundColor",
-    "ink": "textColor",
-    "second": "grayTextColor",
-    "line": "borderColor",
-    "brand": "greenColor",
-    "yes": "blueColor",
-    "no": "orangeColor",
-}
-
-_FONTS = {"Source Sans": "SourceSansVF-Upright", "Source Serif": "SourceSerifVariable-Roman"}
-"""Which of the files that the pages' framework has."""
 
 _WORDS_SHOWN = 16
 
@@ -85,23 +61,16 @@ def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Pat
     results = measures.results
     plan, pool = results.plan, results.pool
     found = claims(measures)
-    environment = Environment(
-        loader=PackageLoader("app.compare", "."), autoescape=True, undefined=StrictUndefined
-    )
-    page = environment.get_template(REPORT).render(
+    return write_page(
+        "report.html",
+        out / REPORT,
         headline=headline(measures, found),
         facts=_facts(measures),
-        glyphs=Markup(GLYPHS.read_text("utf-8")),
-        fonts=Markup(_fonts()),
-        colours=Markup(_colours()),
-        css=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
         about_intervals=_about_intervals(measures),
         claims=[_claim(claim) for claim in found],
         rows=[_row(measures, name) for name in results.names],
         figures=[
-            {"caption": CAPTIONS[name], "svg": Markup(inline(figures[name].read_text("utf-8"), name))}
-            for name in CAPTIONS
-            if name in figures
+            drawing(figures[name], name, caption) for name, caption in CAPTIONS.items() if name in figures
         ],
         picked=_picked(measures),
         n_picked=FIRST_CHOSEN,
@@ -113,10 +82,6 @@ def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Pat
         noise=f", and is wrong for {100 * plan.noise:g} % of the items" if plan.noise else "",
         details=_details(measures),
     )
-    path = out / REPORT
-    with disk_trouble(path):
-        replace_file(path, page.encode())
-    return path
 
 
 def headline(measures: Measures, found: Sequence[Claim]) -> str:
@@ -139,51 +104,6 @@ def headline(measures: Measures, found: Sequence[Claim]) -> str:
         least = min(statement.measured.mean for statement in faster.statements)
         return f"{said}; hashing selects {figure(least)} times faster than a full scan."
     return f"{said}."
-
-
-def inline(svg: str, name: str) -> str:
-    """An SVG of matplotlib's as a part of a page: its colours follow the page's, its ids are its own."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r' id="[a-z]+[0-9a-z.]*_\d+"', "", svg)
-    svg = re.sub(r"font-family: [^;\"]*", "font-family: inherit", svg)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    for variable, colour in _light().items():
-        svg = re.sub(rf"{colour}\b", f"var(--{variable})", svg, flags=re.IGNORECASE)
-    return (
-        svg.replace('id="', f'id="{name}-')
-        .replace("url(#", f"url(#{name}-")
-        .replace('href="#', f'href="#{name}-')
-    )
-
-
-def _light() -> dict[str, str]:
-    """Each colour of the figures in the light, by the variable that the page has for it."""
-    own = {name: light for name, (light, _) in STRATEGY_COLOURS.items()}
-    return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet")}
-
-
-def _fonts() -> str:
-    """The page's type, as far as it is installed, within the file."""
-    streamlit = find_spec("streamlit")
-    folders = streamlit.submodule_search_locations if streamlit else None
-    said = ""
-    for folder in folders or ():
-        for family, name in _FONTS.items():
-            for path in sorted((Path(folder) / "static" / "static" / "media").glob(f"{name}*.woff2")):
-                encoded = base64.b64encode(path.read_bytes()).decode("ascii")
-                said += (
-                    f'@font-face {{ font-family: "{family}"; font-weight: 200 900; '
-                    f"src: url(data:font/woff2;base64,{encoded}) }}\n"
-                )
-    return said
-
-
-def _colours() -> str:
-    pairs = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()} | STRATEGY_COLOURS
-    said = (f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in pairs.items())
-    return f":root {{ {' '.join(said)} }}\n"
 
 
 def _named(word: str) -> dict[str, Any]:

@@ -130,25 +130,34 @@ def write_results(results: Results, out: Path, *, label_seconds: float) -> None:
     manifest = {
         "plan": asdict(results.plan),
         "classes": [results.pool.classes[positive] for positive in results.plan.classes],
-        "pool": {
-            "title": results.pool.title,
-            "digest": results.pool.digest,
-            "items": len(results.pool),
-            "features": results.pool.n_features,
-            "held_out": len(results.pool.held_out),
-        },
+        "pool": about(results.pool),
         "workers": results.workers,
         "label_seconds": label_seconds,
-        "machine": machine(),
-        "versions": versions(),
-        "written": datetime.now().astimezone().isoformat(timespec="seconds"),
         "failures": {
             name: {unit.file: reason for unit, reason in of.items()} for name, of in results.failures.items()
         },
     }
+    write_manifest(out, manifest)
+
+
+def write_manifest(out: Path, said: dict[str, Any]) -> None:
+    """Write how something was measured to the folder `out`: what is `said`, the machine and the versions."""
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    manifest = {**said, "machine": machine(), "versions": versions(), "written": now}
     path = out / MANIFEST
     with disk_trouble(path):
         replace_file(path, (json.dumps(manifest, indent=1) + "\n").encode())
+
+
+def about(pool: Pool) -> dict[str, Any]:
+    """What a manifest says of a pool."""
+    return {
+        "title": pool.title,
+        "digest": pool.digest,
+        "items": len(pool),
+        "features": pool.n_features,
+        "held_out": len(pool.held_out),
+    }
 
 
 def machine() -> dict[str, Any]:

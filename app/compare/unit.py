@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.compare.plan import UNITS, Plan, Unit
+from app.compare.plan import Plan, Unit
+from app.compare.settled import UNITS
 from core.durable import disk_trouble, replace_file
 from core.errors import InputError
 
@@ -107,22 +108,26 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_unit(out: Path, unit: Unit) -> pa.Table:
-    """The table of a finished unit.
+    """The table of a finished unit; errors as `read_table`."""
+    return read_table(out / UNITS / unit.file, schema())
+
+
+def read_table(path: Path, expected: pa.Schema) -> pa.Table:
+    """A table that `write_table` wrote.
 
     Raises
     ------
     InputError
-        If its file is missing or damaged.
+        If its file is missing or damaged, or has not the columns `expected`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = out / UNITS / unit.file
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} is damaged: delete it, and the same command makes it again") from error
-    if not table.schema.equals(schema()):
+    if not table.schema.equals(expected):
         raise InputError(f"{path} is of another version: name another folder")
     return table
 

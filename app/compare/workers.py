@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from threadpoolctl import threadpool_limits
 
 from app.compare.lanes import open_lanes
-from app.compare.plan import UNITS, Plan, Unit
+from app.compare.plan import Plan, Unit
+from app.compare.settled import UNITS
 from app.compare.unit import run_unit, write_table
 from core.errors import InputError
 from core.experiment.drawing import ItemsByClass

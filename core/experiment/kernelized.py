@@ -267,7 +267,20 @@ def recalls(
 
 
 def queries_of(pool: Pool, n_queries: int, n_choosing: int, *, seed: int = 0) -> tuple[Rows, Rows]:
+    """The features of `held_out_queries`."""
+    queries, choosing = held_out_queries(pool, n_queries, n_choosing, seed=seed)
+    return pool.held_out.X[queries], pool.held_out.X[choosing]
+
+
+def held_out_queries(
+    pool: Pool, n_queries: int, n_choosing: int, *, seed: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Held-out items to measure with, and others to choose rank and scale by; no row of the pool is one.
+
+    Returns
+    -------
+    two arrays of shape (n_queries,) and (n_choosing,), int64
+        Their places in `Pool.held_out`, ascending.
 
     Raises
     ------
@@ -281,7 +294,7 @@ def queries_of(pool: Pool, n_queries: int, n_choosing: int, *, seed: int = 0) ->
             f"to choose by, and the pool {pool.path} holds out {there:,}"
         )
     drawn = np.random.default_rng([seed, 2]).permutation(there)[:needed]
-    return pool.held_out.X[np.sort(drawn[:n_queries])], pool.held_out.X[np.sort(drawn[n_queries:])]
+    return np.sort(drawn[:n_queries]), np.sort(drawn[n_queries:])
 
 
 def compare_forms(

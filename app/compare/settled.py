@@ -1,0 +1,102 @@
+"""The words of a comparison in its folder: the same words go on with it, others are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+from core.durable import disk_trouble, replace_file
+from core.errors import InputError
+from core.pool import Pool
+
+PLAN = "comparison.json"
+UNITS = "units"
+
+
+@dataclass(frozen=True)
+class Settled:
+    """All that the results of a comparison follow from; every comparison adds its own words.
+
+    Parameters
+    ----------
+    pool : str
+        Its folder.
+    pool_digest : str
+        See `Pool.digest`.
+    """
+
+    pool: str
+    pool_digest: str
+
+    def open_pool(self) -> Pool:
+        """The pool that it is about.
+
+        Raises
+        ------
+        InputError
+            If it has changed meanwhile.
+        """
+        pool = Pool.open(self.pool)
+        if pool.digest != self.pool_digest:
+            raise InputError(f"the pool {self.pool} is no longer what it was when the comparison began")
+        return pool
+
+    def settle(self, out: Path, names: Sequence[str]) -> None:
+        """Write the words to the folder `out`, or find the same ones there; `names` are those of classes.
+
+        Raises
+        ------
+        InputError
+            If others are there.
+        """
+        path = out / PLAN
+        if path.exists():
+            self._compare_with(type(self).read(out), out, names)
+            return
+        with disk_trouble(path):
+            (out / UNITS).mkdir(parents=True, exist_ok=True)
+            replace_file(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
+
+    @classmethod
+    def read(cls, out: Path) -> Self:
+        """The words in the folder `out`.
+
+        Raises
+        ------
+        InputError
+            If there are none, or they can't be read.
+        """
+        path = out / PLAN
+        try:
+            said = json.loads(path.read_text("utf-8"))
+            words: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
+            }
+            return cls(**words)
+        except FileNotFoundError as error:
+            raise InputError(f"there is no comparison in {out}, it has no {PLAN}") from error
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} is damaged, or of another version: name another folder") from error
+
+    def _compare_with(self, there: Self, out: Path, names: Sequence[str]) -> None:
+        for field in fields(self):
+            # The pool may have been moved: its digest tells whether it is the same.
+            if getattr(self, field.name) != getattr(there, field.name) and field.name != "pool":
+                mine, other = self._in_words(field.name, names), there._in_words(field.name, names)
+                raise InputError(
+                    f"{out} holds a comparison with {field.name} {other}, not {mine}: give the same words to "
+                    f"go on with it, or name another folder"
+                )
+
+    def _in_words(self, name: str, names: Sequence[str]) -> str:  # noqa: ARG002
+        return in_words(getattr(self, name))
+
+
+def in_words(value: Any) -> str:
+    """A value as sentences have it."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)

@@ -1,0 +1,131 @@
+"""A comparison of similarity families from its words to its report."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import click
+
+from app.compare.comparison import alone, pool_named
+from app.compare.settled import UNITS
+from app.compare.similar.figures import draw_figures
+from app.compare.similar.names import lane_label
+from app.compare.similar.plan import Plan, Unit
+from app.compare.similar.report import write_report
+from app.compare.similar.results import Lane, Results, write_results, write_unit
+from app.words import duration
+from core.blas import one_thread
+from core.errors import InputError
+from core.experiment.similarity import Truths, measure_family
+from core.hashing import FAMILIES
+from core.mercer import kernel_from
+from core.pool import Pool
+
+SEARCHED, TIMED = 200, 25
+"""So many of the queries, at most, are put to the search structures, and to the exact scan one by one."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command was asked for; see `app.compare.similar.plan.Plan`, the pool as given."""
+
+    pool: Path | None
+    families: tuple[str, ...]
+    bits: tuple[int, ...]
+    draws: int
+    queries: int
+    neighbours: int
+    share: float
+    kernel: str
+    landmarks: int
+    seed: int
+
+
+def run_comparison(wish: Wish, out: Path) -> None:
+    """Measure what is not measured yet, then write results, figures and report; see the command."""
+    with alone(out):
+        pool = pool_named(wish.pool, out)
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, signal.default_int_handler)
+        plan = plan_of(wish, pool)
+        plan.settle(out, pool.classes)
+        missing = [unit for unit in plan.units if not (out / UNITS / unit.file).is_file()]
+        click.echo(_size(plan, pool, len(missing)))
+        with one_thread():
+            _measure(plan, pool, missing, out)
+        results = Results.read(plan, pool, out)
+        if not results.lanes:
+            raise InputError(
+                f"no family applies to the pool {pool.path}: {'; '.join(results.refused.values())}"
+            )
+        write_results(results, out)
+        click.echo(f"The report is {write_report(results, draw_figures(results, out), out)}.")
+
+
+def plan_of(wish: Wish, pool: Pool) -> Plan:
+    """The words of the comparison that was asked for.
+
+    Raises
+    ------
+    InputError
+        If there is no such family or kernel, or the pool has too few items.
+    """
+    families = tuple(dict.fromkeys(wish.families or FAMILIES))
+    for name in families:
+        if name not in FAMILIES:
+            raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
+    if len(pool) < wish.neighbours:
+        raise InputError(
+            f"{wish.neighbours} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"
+        )
+    kernel_from(wish.kernel)
+    plan = Plan(
+        pool=str(pool.path),
+        pool_digest=pool.digest,
+        families=families,
+        bits=tuple(sorted(set(wish.bits))),
+        draws=wish.draws,
+        queries=wish.queries,
+        neighbours=wish.neighbours,
+        share=wish.share,
+        kernel=wish.kernel,
+        landmarks=wish.landmarks,
+        seed=wish.seed,
+    )
+    plan.queries_of(pool)
+    return plan
+
+
+def _measure(plan: Plan, pool: Pool, units: list[Unit], out: Path) -> None:
+    """Measure these units, one after the other, and write each as soon as it is finished."""
+    queries, choosing = plan.queries_of(pool)
+    truths = Truths(pool, queries, plan.neighbours, TIMED)
+    draws = {unit.draw: plan.draw(unit.draw, pool, choosing) for unit in units}
+    start = perf_counter()
+    for done, unit in enumerate(units, 1):
+        measured = measure_family(
+            unit.family,
+            pool,
+            draws[unit.draw],
+            truths,
+            bits=plan.bits,
+            retrieved=plan.retrieved(len(pool)),
+            n_searched=SEARCHED,
+            told=lambda form, unit=unit: click.echo(f"  {lane_label(Lane(unit.family, form))}"),
+        )
+        write_unit(out, unit, measured)
+        left = (perf_counter() - start) * (len(units) / done - 1)
+        ending = f", about {duration(left)} left" if done < len(units) else ""
+        click.echo(f"{done} of {len(units)} families{ending}")
+
+
+def _size(plan: Plan, pool: Pool, n_missing: int) -> str:
+    n_units = len(plan.units)
+    said = (
+        f"{pool.title}: {len(pool):,} items; {len(plan.families)} families × {plan.draws} draws, "
+        f"{plan.queries:,} queries."
+    )
+    return said if n_missing == n_units else f"{said} {n_units - n_missing} of {n_units} are there already."

@@ -1,0 +1,194 @@
+"""The similarity families as they take part in a comparison: in which forms, fitted to what.
+
+A family of `core.hashing.FAMILIES` takes part by being there, with its own defaults and as many functions as
+are asked for. One that has several forms, or needs something first, says so in `_FORMS`: kernelized LSH comes
+as published, of low rank, and with a transformed kernel [1]_, where rank and scale are chosen on queries that
+nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach.
+
+References
+----------
+.. [1] K. Jiang, Q. Que, B. Kulis: Revisiting Kernelized Locality-Sensitive Hashing for Improved Large-Scale
+   Image Retrieval, CVPR 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
+from core.hashing import FAMILIES, Codes, KernelPCALSH, MetricLSH, NystromLSH, SimilarityHasher
+from core.hashing.klsh import KernelHasher
+from core.hashing.pool import hash_rows
+from core.mercer.kernel import kernel_from
+from core.metric import ITML, Constraints, Metric
+from core.pool import Pool
+from core.rows import Rows, is_sparse
+
+MOST_PAIRS = 2_000
+"""What a metric is learned from at most; as many classes as there may be, it takes no longer."""
+
+MOST_LABELS = 400
+"""So many sparse rows are paired: an implicit metric takes the square of their number for each pair."""
+
+MAX_PASSES = 200
+
+Make = Callable[[int], SimilarityHasher]
+"""Gives a family of so many functions, not fitted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """What the families of one draw are made with, and fitted to.
+
+    Parameters
+    ----------
+    seed : int
+        Of whatever a family draws.
+    sample : array or csr_array of shape (n_rows, n_features)
+        Rows of the pool.
+    truth : array of shape (n_rows,), int16
+        Their classes, −1 where unknown.
+    choosing : array or csr_array of shape (n_choosing, n_features)
+        Queries by which ranks and scales are chosen.
+    kernel : str
+        See `core.mercer.kernel.kernel_from`.
+    n_landmarks : int
+        m of kernelized LSH.
+    share : float
+        R of the recall by which is chosen, as a share of the rows.
+    """
+
+    seed: int
+    sample: Rows
+    truth: NDArray[np.int16]
+    choosing: Rows
+    kernel: str
+    n_landmarks: int
+    share: float
+
+    def fitted(self, make: Make, n_functions: int) -> SimilarityHasher:
+        """A family of so many functions, fitted to the sample; to its classes, if any are known."""
+        labels = self.truth if (self.truth >= 0).any() else None
+        return make(n_functions).fit(self.sample, labels)
+
+    @cached_property
+    def published(self) -> Choice:
+        """The forms of kernelized LSH seen from the origin."""
+        return self._chosen(centred=False)
+
+    @cached_property
+    def centred(self) -> Choice:
+        """The forms seen from the mean."""
+        return self._chosen(centred=True)
+
+    @cached_property
+    def metric(self) -> Metric:
+        """Learned from pairs of the sample's classes.
+
+        Raises
+        ------
+        InputError
+            If fewer than two classes are known.
+        """
+        truth = self.truth.copy()
+        if is_sparse(self.sample):
+            known = np.random.default_rng([self.seed, 3]).permutation(np.flatnonzero(truth >= 0))
+            truth[known[MOST_LABELS:]] = -1
+        n_classes = len(np.unique(truth[truth >= 0]))
+        n_pairs = min(max(20 * n_classes**2, 200), MOST_PAIRS)
+        pairs = Constraints.from_labels(self.sample, truth, n_pairs=n_pairs, random_state=self.seed)
+        return ITML(max_passes=MAX_PASSES, random_state=self.seed).fit(self.sample, pairs).metric_
+
+    @property
+    def landmarks(self) -> dict[str, Any]:
+        """Parameters that all kernelized forms share."""
+        return {"n_landmarks": self.n_landmarks, "random_state": self.seed}
+
+    def _chosen(self, *, centred: bool) -> Choice:
+        return choose(
+            self.kernel,
+            self.sample,
+            self.choosing,
+            share=self.share,
+            ranks=[rank for rank in RANKS if rank < self.n_landmarks],
+            scales=SCALES,
+            centred=centred,
+            **self.landmarks,
+        )
+
+
+def forms_of(name: str, draw: Draw) -> dict[str, Make]:
+    """The forms in which the family `name` takes part; "" is the name of an only one.
+
+    Raises
+    ------
+    InputError
+        If there is no such family, or it does not apply to the rows.
+    """
+    if name not in FAMILIES:
+        raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
+    if name in _FORMS:
+        return _FORMS[name](draw)
+    family = FAMILIES[name]
+    return {"": lambda n: family(n_functions=n, random_state=draw.seed)}
+
+
+def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Codes]:
+    """The codes of all rows by each of some fitted families of one form, which differ in their length."""
+    kernelized = [family for family in families if isinstance(family, KernelHasher)]
+    if kernelized and len(kernelized) == len(families):
+        return codes_of(kernelized, pool.blocks(), len(pool))
+    return [hash_rows(family, pool.blocks(), len(pool), lambda _: None) for family in families]
+
+
+def yardstick(family: SimilarityHasher) -> str:
+    """What the neighbours that a family looks for are nearest by, in a word."""
+    if family.estimates == "angle":
+        return "angle" if getattr(family, "metric", None) is None else "learned metric"
+    kernel = getattr(family, "kernel", None)
+    return family.name if kernel is None else kernel_from(kernel).flat.word
+
+
+def _kernelized(draw: Draw) -> dict[str, Make]:
+    published = draw.published
+    return {
+        "original": _make(draw, published.plain),
+        "low rank": _make(draw, published.low_rank),
+        "low rank, transformed": _make(draw, published.transformed),
+        "low rank, from the mean": _make(draw, draw.centred.low_rank),
+    }
+
+
+def _principal(draw: Draw) -> dict[str, Make]:
+    return {"low rank": _make(draw, replace(draw.published.low_rank, family=KernelPCALSH))}
+
+
+def _nystrom(draw: Draw) -> dict[str, Make]:
+    return {
+        "full rank": _make(draw, replace(draw.published.plain, family=NystromLSH)),
+        "low rank": _make(draw, replace(draw.published.low_rank, family=NystromLSH)),
+    }
+
+
+def _learned(draw: Draw) -> dict[str, Make]:
+    metric = draw.metric
+    return {"": lambda n: MetricLSH(metric=metric, n_functions=n, random_state=draw.seed)}
+
+
+def _make(draw: Draw, form: Form) -> Make:
+    return lambda n: form.hasher(n_functions=n, **draw.landmarks)
+
+
+_FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
+    MetricLSH.name: _learned,
+    "klsh": _kernelized,
+    KernelPCALSH.name: _principal,
+    NystromLSH.name: _nystrom,
+}

@@ -1,0 +1,174 @@
+"""What codes retrieve, by their Hamming distances alone: the curves of the papers on binary codes.
+
+Rows whose codes differ as much from a query's are as good as each other. So every figure here is the mean
+over all their orders, and nothing depends on the order of the rows: among the first k rows are all that
+differ less than some distance, and of those at that distance each with the same probability. How many wanted
+rows are among the first k is therefore a straight line between one distance and the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError
+from core.hashing.base import Codes
+from core.kernels import kernel
+
+Counts = NDArray[np.int64]
+Floats64 = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieval:
+    """How many rows are at each Hamming distance from each query, and how many of them are wanted.
+
+    Parameters
+    ----------
+    rows : array of shape (n_queries, n_functions + 1), int64
+        How many rows differ in 0, 1, … functions.
+    alike : array of the same shape, int64
+        How many of them are of the query's class; all zero where its class is unknown.
+    neighbours : array of shape (n_queries, n_neighbours), int64
+        The distance of each of the query's true neighbours, the nearest first.
+    """
+
+    rows: Counts
+    alike: Counts
+    neighbours: Counts
+
+    def nearest_found(self, retrieved: ArrayLike) -> Floats64:
+        """Recall@R of each query for each R: the probability that the nearest is among the first R rows.
+
+        Of shape (n_queries, n_retrieved), as all that follow.
+        """
+        return among_first(self.rows, self._histogram(1), retrieved)
+
+    def neighbours_found(self, retrieved: ArrayLike) -> Floats64:
+        """The share of a query's true neighbours that is among its first rows."""
+        n = self.neighbours.shape[1]
+        return np.asarray(among_first(self.rows, self._histogram(n), retrieved) / n)
+
+    def precision(self, retrieved: ArrayLike) -> Floats64:
+        """The share of a query's first rows that is of its class."""
+        return among_first(self.rows, self.alike, retrieved) / np.asarray(retrieved, np.float64)
+
+    def _histogram(self, n: int) -> Counts:
+        wanted = np.zeros_like(self.rows)
+        np.add.at(wanted, (np.arange(len(wanted))[:, None], self.neighbours[:, :n]), 1)
+        return wanted
+
+
+def retrieve(
+    codes: Codes,
+    queries: Codes,
+    neighbours: NDArray[np.int64],
+    classes: NDArray[np.int16],
+    own: NDArray[np.int16],
+) -> Retrieval:
+    """Compare the codes of all rows with those of some queries.
+
+    Parameters
+    ----------
+    codes, queries : Codes
+        By the same functions.
+    neighbours : array of shape (n_queries, n_neighbours), int64
+        Each query's true neighbours among the rows.
+    classes : array of shape (n_rows,), int16
+        −1 where unknown.
+    own : array of shape (n_queries,), int16
+        The queries' classes.
+
+    Raises
+    ------
+    InputError
+        If a function has a number of bits that is no power of two.
+    """
+    if codes.bits & (codes.bits - 1):
+        raise InputError(f"codes must have 1, 2, 4, … bits a function to be compared, got {codes.bits}")
+    first_bits = Codes.from_bits(np.arange(codes.n_functions * codes.bits)[None] % codes.bits == 0).words[0]
+    shape = len(queries), codes.n_functions + 1
+    rows, alike = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    near = np.empty(neighbours.shape, np.int64)
+    _compare(codes.words, queries.words, codes.bits, first_bits, classes, own, rows, alike)
+    _place(codes.words, queries.words, codes.bits, first_bits, neighbours, near)
+    return Retrieval(rows, alike, near)
+
+
+def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
+    """How many wanted rows are among the first k, for each query and each k of `retrieved`, on average.
+
+    Parameters
+    ----------
+    rows, wanted : array of shape (n_queries, n_distances), int64
+        How many rows are at each distance, and how many of them are wanted.
+    retrieved : array of shape (n_retrieved,)
+        The k.
+
+    Returns
+    -------
+    array of shape (n_queries, n_retrieved), float64
+    """
+    first = np.zeros((len(rows), 1), np.int64)
+    up_to = np.concatenate([first, rows.cumsum(axis=1)], axis=1)
+    found = np.concatenate([first, wanted.cumsum(axis=1)], axis=1)
+    k = np.asarray(retrieved, dtype=np.float64)
+    out = np.empty((len(rows), len(k)))
+    for query, (places, counts) in enumerate(zip(up_to, found, strict=True)):
+        out[query] = np.interp(k, places, counts)
+    return out
+
+
+@kernel
+def _ones(word: np.uint64) -> np.uint64:
+    """How many bits of a word are set."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@kernel
+def _distance(a: Words, b: Words, bits: int, first_bits: Words) -> np.uint64:
+    """In how many functions two codes differ: in any bit of theirs, gathered in the first one."""
+    total = np.uint64(0)
+    for i in range(a.shape[0]):
+        differing = a[i] ^ b[i]
+        shift = 1
+        while shift < bits:
+            differing |= differing >> np.uint64(shift)
+            shift *= 2
+        total += _ones(differing & first_bits[i])
+    return total
+
+
+@kernel
+def _compare(
+    words: Words,
+    queries: Words,
+    bits: int,
+    first_bits: Words,
+    classes: NDArray[np.int16],
+    own: NDArray[np.int16],
+    rows: Counts,
+    alike: Counts,
+) -> None:
+    """Fills `rows` and `alike`, see `Retrieval`."""
+    for q in range(queries.shape[0]):
+        for row in range(words.shape[0]):
+            distance = _distance(words[row], queries[q], bits, first_bits)
+            rows[q, distance] += 1
+            alike[q, distance] += own[q] >= 0 and classes[row] == own[q]
+
+
+@kernel
+def _place(
+    words: Words, queries: Words, bits: int, first_bits: Words, neighbours: Counts, near: Counts
+) -> None:
+    """Fills `near`: the distances of the neighbours."""
+    for q in range(queries.shape[0]):
+        for i in range(neighbours.shape[1]):
+            near[q, i] = _distance(words[neighbours[q, i]], queries[q], bits, first_bits)

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from app.cli import main
+from app.compare.command import compare
+from app.compare.similar.plan import Plan
+from app.compare.similar.results import TIMES, Lane, Results
+from core.build import build
+from core.hashing import FAMILIES
+from core.pool import Pool
+from core.sources import Digits
+from tests.fakes import FakeSource
+
+WORDS = ("--bits", 32, "--bits", 16, "--draws", 2, "--queries", 30, "--landmarks", 60, "--share", 0.002)
+WORDS += ("--neighbours", 20, "--seed", 5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return build(Digits(1500), tmp_path_factory.mktemp("similar") / "pool").path
+
+
+def command(folder, out, *words):
+    return [str(word) for word in ("compare", "similar", "--pool", folder, "--out", out, *WORDS, *words)]
+
+
+def run(*words):
+    result = CliRunner().invoke(main, command(*words))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*words):
+    result = CliRunner().invoke(main, command(*words))
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    return result.output.replace("\n", " ")
+
+
+def table(out):
+    """All results but the times."""
+    everything = pq.read_table(out / "results.parquet")
+    return everything.filter(
+        pc.invert(pc.is_in(everything["measure"], value_set=pc.cast(list(TIMES), "string")))
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(folder, tmp_path_factory):
+    """A comparison of all families that ran to its end."""
+    out = tmp_path_factory.mktemp("finished") / "out"
+    run(folder, out)
+    return out
+
+
+@pytest.mark.slow
+def test_every_family_has_its_rows(folder, finished):
+    """For each draw and length of code; shares are shares."""
+    rows = table(finished).to_pylist()
+    assert {row["family"] for row in rows} == set(FAMILIES)
+    assert {(row["draw"], row["bits"]) for row in rows} == {(0, 16), (0, 32), (1, 16), (1, 32)}
+    shares = [
+        row["value"] for row in rows if row["measure"] in ("nearest", "neighbours", "recall", "searched")
+    ]
+    assert 0 <= min(shares) <= max(shares) <= 1
+    assert {row["structure"] for row in rows} == {None, "scan", "tables", "orders"}
+    assert {row["bits"] for row in rows if row["structure"]} == {32}
+
+
+@pytest.mark.slow
+def test_the_same_words_give_the_same_table(folder, finished, tmp_path):
+    """In another folder, and where a part of it was there already; only times differ."""
+    out = tmp_path / "out"
+    run(folder, out)
+    assert table(out).equals(table(finished))
+    (out / "units" / "metric-lsh-draw-01.parquet").unlink()
+    (out / "results.parquet").unlink()
+    before = {path: path.stat().st_mtime_ns for path in out.glob("units/*")}
+    assert f"{2 * len(FAMILIES) - 1} of {2 * len(FAMILIES)} are there already" in run(folder, out)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert table(out).equals(table(finished))
+
+
+@pytest.mark.slow
+def test_results_are_means_over_draws(folder, finished):
+    """As the table has them, in the order in which they were asked for."""
+    results = Results.read(Plan.read(finished), Pool.open(folder), finished)
+    assert [lane.family for lane in results.lanes] == sorted(
+        (lane.family for lane in results.lanes), key=list(FAMILIES).index
+    )
+    lane, rows = Lane("klsh", "low rank"), table(finished).to_pylist()
+    own = [row for row in rows if (row["family"], row["form"]) == lane and row["bits"] == 32]
+    bits, recall = results.by_bits(lane, "nearest", results.plan.retrieved(len(results.pool))[0])
+    assert bits.tolist() == [16, 32]
+    by_hand = [row["value"] for row in own if row["measure"] == "nearest" and row["retrieved"] == 3]
+    assert recall[1] == pytest.approx(np.mean(by_hand))
+    k, found = results.by_retrieved(lane, "neighbours", bits=32)
+    assert k.tolist() == results.plan.retrieved(len(results.pool))
+    assert (np.diff(found) >= 0).all()
+    assert found[-1] == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_the_manifest_says_how_it_was_made(folder, finished):
+    """Words, pool, versions, and what each family is held to."""
+    manifest = json.loads((finished / "manifest.json").read_text("utf-8"))
+    assert manifest["plan"]["seed"] == 5
+    assert manifest["plan"]["bits"] == [16, 32]
+    assert manifest["pool"]["digest"] == Pool.open(folder).digest
+    assert manifest["versions"]["numpy"] == np.__version__
+    assert manifest["yardsticks"]["klsh low rank"] == "chi2"
+    assert manifest["refused"] == {}
+
+
+@pytest.mark.slow
+def test_figures_and_report_are_there(finished):
+    """The report needs nothing beside it, names every family, and refers to no id that it hasn't."""
+    for name in ("bits", "retrieved", "angle", "precision", "structures", "times"):
+        assert (finished / f"{name}.svg").stat().st_size > 1000
+        assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    page = (finished / "report.html").read_text("utf-8")
+    assert re.findall(r'(?:src|href|url)=?["(](?!data:|#)[^")]*', page) == []
+    for label in ("LSH", "Metric LSH", "KLSH, low rank, transformed", "KPCA+LSH", "Nyström", "bucket tables"):
+        assert label in page
+    ids = re.findall(r' id="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)
+
+
+@pytest.mark.slow
+def test_other_words_for_the_same_folder_are_refused(folder, finished):
+    """The sentence says what differs."""
+    assert "seed 5, not 6" in refused(folder, finished, "--seed", 6)
+    assert "bits 16, 32, not 16, 32, 64" in refused(folder, finished, "--bits", 64)
+
+
+@pytest.mark.slow
+def test_families_that_do_not_apply_are_told(tmp_path):
+    """The others are compared all the same; where none applies, that is the sentence."""
+    source = FakeSource(900, 8, classes=("a", "b"), held_out=range(0, 900, 9))
+    made = build(source, tmp_path / "pool").path
+    words = ("--family", "lsh", "--family", "klsh", "--draws", 1)
+    run(made, tmp_path / "out", *words)
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "What does not apply here" in page
+    assert "the kernel chi2 compares histograms" in page
+    said = refused(made, tmp_path / "none", "--family", "klsh")
+    assert "no family applies to the pool" in said
+    assert "compares histograms" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--family", "theirs"), "a family is one of lsh"),
+        (("--kernel", "hellinger"), "a kernel is cosine, chi2, intersection"),
+        (("--queries", 10_000), "20,000 held-out items are needed as queries"),
+        (("--neighbours", 5_000), "5000 neighbours are to be found, and the pool"),
+        (("--bits", 0), "0 is not in the range 1<=x<=4096"),
+        (("--neighbours", 9), "9 is not in the range x>=10"),
+    ],
+)
+def test_bad_input_is_one_sentence(folder, tmp_path, words, message):
+    """Before anything is measured."""
+    assert message in refused(folder, tmp_path / "out", *words)
+    assert not (tmp_path / "out" / "comparison.json").exists()
+
+
+def test_a_folder_of_another_comparison_is_refused(folder, tmp_path):
+    """One of strategies holds other words."""
+    (tmp_path / "comparison.json").write_text('{"classes": [0], "runs": 1}')
+    assert "is damaged, or of another version: name another folder" in refused(folder, tmp_path)
+
+
+def test_compare_has_its_own_options_and_another_command():
+    """Either explains itself, and names the other's words in no way."""
+    said = CliRunner().invoke(main, ["compare", "--help"]).output
+    assert "--strategy" in said
+    assert re.search(r"Commands:\s+similar  Compare hash families", said)
+    said = CliRunner().invoke(main, ["compare", "similar", "--help"]).output
+    assert "Usage: main compare similar [OPTIONS]" in said
+    assert "--family" in said
+    assert "--strategy" not in said
+    for other in compare.others.values():
+        assert other.help
+        assert all(option.help for option in other.params)
+    missing = CliRunner().invoke(main, ["compare", "similar"])
+    assert missing.exit_code == 2
+    assert "Missing option '--out'" in missing.output
