@@ -28,7 +28,8 @@ LEAST_BUDGET = 8_000
 Of a budget's nearest row and the nearest of the random rows that can be read in the same time: with 3,500
 rows of a million enlarged photographs three of 19 settings left it open which is nearer, with 5,000 in an
 hour of slow memory one, with 7,000 in such an hour one or two, all with balanced SVMs that cut through the
-bulk; no setting of two other pools did. With 8,000 all were won in every hour.
+bulk; no setting of two other pools did. With 8,000, of 57 settings beside other work, one was left open at
+the confidence `NEAR_EXACT` and none at `WITH_BUDGET`.
 """
 
 NEAR_EXACT = 0.9999
