@@ -10,6 +10,19 @@ from core.pool import Pool
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 
+WATCH_PLACES = """
+    window.places = { all: new Set(), whileGrowing: new Set() };
+    const note = () => {
+        const host = document.querySelector('[data-testid=stBidiComponentIsolated]');
+        const top = host?.shadowRoot.querySelector('.frame')?.getBoundingClientRect().top;
+        if (top !== undefined) places.all.add(top);
+        if (document.querySelector('.st-key-growth')) places.whileGrowing.add(top);
+        requestAnimationFrame(note);
+    };
+    note();
+"""
+"""Notes in each frame where the top of the image is, and where it is while something is being built."""
+
 
 def test_every_answer_is_stored_on_the_item_whose_pixels_were_painted(
     server: Server, labeling: Labeling
@@ -148,6 +161,18 @@ def test_a_strategy_may_be_picked_before_its_index_is_there(server: Server, labe
     expect(labeling.page.locator(".st-key-growth")).to_have_count(0)
     expect(labeling.page.get_by_role("combobox", name="Query strategy")).to_have_value("BH-Hash")
     expect(labeling.page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_the_image_stays_in_its_place_while_an_index_is_built(labeling: Labeling) -> None:
+    """How far the index is takes the room that is left beside the buttons, and moves nothing."""
+    labeling.page.set_viewport_size({"width": 1440, "height": 900})
+    labeling.press("y")
+    labeling.press("n")
+    labeling.page.evaluate(WATCH_PLACES)
+    labeling.pick_strategy("LBH-Hash")
+    labeling.page.wait_for_function("places.whileGrowing.size > 0")
+    expect(labeling.page.locator(".st-key-growth")).to_have_count(0, timeout=60_000)
+    assert len(labeling.page.evaluate("[...places.all]")) == 1
 
 
 def test_a_question_is_text_and_never_markup(server: Server, labeling: Labeling) -> None:

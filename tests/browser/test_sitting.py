@@ -21,4 +21,4 @@ def test_a_sitting_with_everything_that_can_happen(tmp_path: Path, browser: Brow
     labeling = Labeling(page, f"{server.url}/?project={server.key}")
     found = run(Sitting(server, labeling, truth_of(server, "7")), answers=40)
     server.stop()
-    assert is_sound(found), found
+    assert is_sound(found), str(found)
