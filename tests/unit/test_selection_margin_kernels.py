@@ -312,13 +312,18 @@ def test_remembered_scores_leave_out_only_what_cannot_be_near(index, change):
     assert change > 0 or np.median(looked) < 0.6 * index.n_items
 
 
+SOME_IDS = st.builds(lambda low, high: low + high * kernels._MARKS, st.integers(-5, 40), st.integers(-1, 2))
+"""Many of them with the same last digits."""
+
+
 @settings(deadline=None)
-@given(st.data())
-def test_contains(data):
-    """Binary search in ascending ids, as `in` says it."""
-    ids = data.draw(st.sets(st.integers(-5, 40), max_size=20))
-    for wanted in (*ids, *data.draw(st.lists(st.integers(-7, 45), max_size=10))):
-        assert kernels._contains(np.array(sorted(ids), dtype=np.int64), wanted) == (wanted in ids)
+@given(st.sets(SOME_IDS, max_size=20), st.lists(SOME_IDS, max_size=10))
+def test_what_is_excluded(ids, others):
+    """Marks and binary search in ascending ids say it as `in` does."""
+    excluded = np.array(sorted(ids), dtype=np.int64)
+    marks = kernels._marks(excluded)
+    for wanted in (*ids, *others):
+        assert kernels._is_excluded(excluded, marks, wanted) == (wanted in ids)
 
 
 def test_products_of_bytes_are_whole_numbers_of_any_size():

@@ -32,6 +32,7 @@ from core.kernels import fast_kernel, kernel, prefetch, strict_kernel
 from core.selection.margin.quantizer import BLOCK
 
 Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
 Codes = NDArray[np.int8]
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
@@ -42,9 +43,11 @@ Ints64 = NDArray[np.int64]
 FRONT = 32
 """When all clusters are read, only so many of them need be in the order of their density."""
 
-_BATCH = 256
+_BATCH = 1024
 _LONG_BATCH = 4096
 _AHEAD = 64
+_MANY = 6  # if one row in so many is left, all are read: gaps save no page of memory
+_MARKS = 1 << 14
 _ROWS_AHEAD = 4
 _CLUSTERS_AHEAD = 8
 _LINE = 16
@@ -297,45 +300,93 @@ def _product(codes: Codes, weights: Ints16) -> np.int32:
 
 
 @strict_kernel
-def _left(
+def _read_all(
+    tables: Tables, outlook: Outlook, tolerance: Floats32, block: int, reach: np.float32,
+    begin: int, size: int, partial: Floats32, flags: Bytes, sums: Ints32,
+) -> int:  # fmt: skip
+    """Add a block to the partial scores of all rows of a batch, and unflag those that can't be near.
+
+    Returns how many are flagged still.
+    """
+    codes, tails = tables.codes[block][begin : begin + size], tables.tails[block][begin : begin + size]
+    weights, unit = outlook.weights[block], outlook.units[block]
+    for i in range(size):
+        prefetch(codes, i + _AHEAD, 0)
+        sums[i] = _product(codes[i], weights)
+    flagged = 0
+    for i in range(size):
+        partial[i] += unit * np.float32(sums[i])
+        flags[i] &= abs(partial[i]) <= reach + tolerance[tails[i]]
+        flagged += flags[i]
+    return flagged
+
+
+@strict_kernel
+def _flagged(
+    begin: int, size: int, partial: Floats32, flags: Bytes, end: int, places: Ints32, scores: Floats32
+) -> int:
+    """Append places and scores of the rows of a batch that are flagged. Returns their end."""
+    words = flags.view(np.uint64)  # eight flags at a time, often all zero
+    for word in range((size + 7) // 8):
+        if words[word] != 0:
+            for i in range(8 * word, min(8 * word + 8, size)):
+                places[end] = begin + i
+                scores[end] = partial[i]
+                end += flags[i]
+    return end
+
+
+@strict_kernel
+def _read_some(
     tables: Tables, outlook: Outlook, tolerances: Floats32, block: int, reach: np.float32,
     start: int, end: int, places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
     """Add a block to the scores of places[start:end]; those that may be near move up. Returns their end."""
-    later = min(block + 1, tables.codes.shape[0] - 1)
-    codes, coming, tails = tables.codes[block], tables.codes[later], tables.tails[block]
+    codes, tails = tables.codes[block], tables.tails[block]
     weights, unit, tolerance = outlook.weights[block], outlook.units[block], tolerances[block]
+    for candidate in range(start, end):
+        prefetch(codes, places[candidate], 0)
+        prefetch(tables.tails, block, places[candidate])
     kept = start
     for candidate in range(start, end):
         place = np.uint32(places[candidate])  # unsigned: no check for places counted from the end
         score = scores[candidate] + unit * np.float32(_product(codes[place], weights))
-        if abs(score) <= reach + tolerance[tails[place]]:
-            prefetch(coming, place, 0)
-            prefetch(tables.tails, later, place)
-            places[kept] = place
-            scores[kept] = score
-            kept += 1
+        # No branch: whether a row is kept is what a processor can't foresee.
+        places[kept] = place
+        scores[kept] = score
+        kept += abs(score) <= reach + tolerance[tails[place]]
     return kept
 
 
 @strict_kernel
-def _contains(ids: Ints64, wanted: int) -> bool:
-    """Whether the ascending `ids` have this one."""
-    low, high = 0, ids.shape[0]
+def _marks(excluded: Ints64) -> Flags:
+    """Where an excluded id has the last digits that another id has, which saves looking most of them up."""
+    marks = np.zeros(_MARKS, dtype=np.bool_)
+    for excluded_id in excluded:
+        marks[excluded_id % _MARKS] = True
+    return marks
+
+
+@strict_kernel
+def _is_excluded(excluded: Ints64, marks: Flags, wanted: int) -> bool:
+    """Whether the ascending `excluded` have this id."""
+    if not marks[wanted % _MARKS]:
+        return False
+    low, high = 0, excluded.shape[0]
     while low < high:
         middle = (low + high) // 2
-        if ids[middle] < wanted:
+        if excluded[middle] < wanted:
             low = middle + 1
         else:
             high = middle
-    return low < ids.shape[0] and bool(ids[low] == wanted)
+    return low < excluded.shape[0] and bool(excluded[low] == wanted)
 
 
 @strict_kernel
 def _cascade(
     tables: Tables, outlook: Outlook, tolerances: Floats32, clusters: Ints64, limit: int,
     old: Floats32, slope: np.float32, reaches: Floats32,
-    excluded: Ints64, best: Floats32, places: Ints32, scores: Floats32,
+    excluded: Ints64, marks: Flags, best: Floats32, places: Ints32, scores: Floats32,
 ) -> tuple[int, int]:  # fmt: skip
     """Read `limit` rows, cluster by cluster, and keep those that may be among the nearest.
 
@@ -346,14 +397,11 @@ def _cascade(
 
     Returns how many are left, and of how many the bytes were read.
     """
-    codes, order, ids = tables.codes, tables.order, tables.ids
-    n_blocks, n = codes.shape[0], best.shape[0]
-    first_codes, first_weights, first_unit = codes[0], outlook.weights[0], outlook.units[0]
-    first_tails, tolerance = tables.tails[0], tolerances[0]
-    second = min(1, n_blocks - 1)
-    second_codes = codes[second]
+    order, ids = tables.order, tables.ids
+    n_blocks, n = tables.codes.shape[0], best.shape[0]
+    partial = np.empty(_LONG_BATCH, dtype=np.float32)
     flags = np.empty(_LONG_BATCH, dtype=np.uint8)
-    words = flags.view(np.uint64)  # eight flags at a time, most of them zero
+    sums = np.empty(_LONG_BATCH, dtype=np.int32)
     reach = np.float32(np.inf)
     found = 0
     looked = 0
@@ -364,38 +412,33 @@ def _cascade(
         while begin < last:
             # Old scores drop most rows, so it takes many to have enough to ask for in advance.
             size = min(_BATCH if old.shape[0] == 0 or not np.isfinite(reach) else _LONG_BATCH, last - begin)
-            offset = outlook.offsets[c]
-            end = found
             if old.shape[0] == 0:
-                looked += size
-                for place in range(begin, begin + size):
-                    prefetch(first_codes, place + _AHEAD, 0)
-                    score = offset + first_unit * np.float32(_product(first_codes[place], first_weights))
-                    if abs(score) <= reach + tolerance[first_tails[place]]:
-                        prefetch(second_codes, place, 0)
-                        prefetch(tables.tails, second, place)
-                        places[end] = place
-                        scores[end] = score
-                        end += 1
+                partial[:size] = outlook.offsets[c]
+                flags[:size] = 1
+                flagged = size
             else:
-                mean, cut = outlook.means[c], reach + reaches[c]
+                ahead, cut = outlook.means[c] - outlook.offsets[c], reach + reaches[c]
+                flagged = 0
                 for i in range(size):
-                    flags[i] = abs(slope * old[begin + i] + mean) <= cut
-                for word in range((size + 7) // 8):
-                    if words[word] != 0:
-                        for i in range(8 * word, min(8 * word + 8, size)):
-                            prefetch(first_codes, begin + i, 0)
-                            prefetch(tables.tails, 0, begin + i)
-                            places[end] = begin + i
-                            scores[end] = slope * old[begin + i] + offset
-                            end += flags[i]
-                looked += end - found
-                end = _left(tables, outlook, tolerances, 0, reach, found, end, places, scores)
-            for block in range(1, n_blocks):
-                end = _left(tables, outlook, tolerances, block, reach, found, end, places, scores)
+                    partial[i] = slope * old[begin + i] + outlook.offsets[c]
+                    flags[i] = abs(partial[i] + ahead) <= cut
+                    flagged += flags[i]
+            looked += flagged
+            block = 0
+            while block < n_blocks and flagged * _MANY > size:
+                flagged = _read_all(
+                    tables, outlook, tolerances[block], block, reach, begin, size, partial, flags, sums
+                )
+                block += 1
+            end = _flagged(begin, size, partial, flags, found, places, scores)
+            while block < n_blocks:
+                end = _read_some(tables, outlook, tolerances, block, reach, found, end, places, scores)
+                block += 1
             for candidate in range(found, end):
                 distance = abs(scores[candidate])
-                if distance < best[n - 1] and not _contains(excluded, ids[order[places[candidate]]]):
+                if distance < best[n - 1] and not _is_excluded(
+                    excluded, marks, ids[order[places[candidate]]]
+                ):
                     at = n - 1
                     while at > 0 and best[at - 1] > distance:
                         best[at] = best[at - 1]
@@ -448,22 +491,24 @@ def search(  # noqa: D417
     tolerances = _tolerances(tables, outlook, z, tilt, rounding)
     reaches = np.float32(z) * np.sqrt(outlook.variances) + np.float32(tilt) * outlook.variances
     reaches += np.float32(rounding)
+    marks = _marks(excluded)
     best = np.full(n, np.inf, dtype=np.float32)
     places = np.empty(limit + 1, dtype=np.int32)
     scores = np.empty(limit + 1, dtype=np.float32)
     left, looked = _cascade(
         tables, outlook, tolerances, clusters, limit, old, np.float32(slope), reaches,
-        excluded, best, places, scores,
+        excluded, marks, best, places, scores,
     )  # fmt: skip
     error = tolerances[tolerances.shape[0] - 1, 0]
     rows = np.empty(left, dtype=np.int64)
     distances = np.empty(left, dtype=np.float32)
     found = 0
     for candidate in range(left):
-        row = tables.order[places[candidate]]
         distance = abs(scores[candidate])
-        if distance <= best[n - 1] + 2 * error and not _contains(excluded, tables.ids[row]):
-            rows[found] = row
-            distances[found] = distance
-            found += 1
+        if distance <= best[n - 1] + 2 * error:
+            row = tables.order[places[candidate]]
+            if not _is_excluded(excluded, marks, tables.ids[row]):
+                rows[found] = row
+                distances[found] = distance
+                found += 1
     return Found(rows[:found], distances[:found], error, looked)
