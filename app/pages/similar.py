@@ -31,6 +31,8 @@ def main() -> None:
         pick_concept(project, session)
         pick_view(similar)
         st.space("stretch")
+        if similar.method != "exact" and similar.view != "learned":
+            pick_codes(project, similar)
         pick_method(project, similar)
     with st.container(key="card"):
         show_similar(project, similar)
@@ -83,6 +85,25 @@ def pick_method(project: Project, similar: SimilarSession) -> None:
         on_change=picked,
         label_visibility="collapsed",
         width=304,
+    )
+
+
+def pick_codes(project: Project, similar: SimilarSession) -> None:
+    """Whose codes it compares."""
+    codes = project.similar.codes
+
+    def picked() -> None:
+        similar.set_codes(st.session_state["codes"])
+
+    st.session_state["codes"] = similar.codes
+    st.selectbox(
+        "Codes",
+        list(codes),
+        format_func=codes.__getitem__,
+        key="codes",
+        on_change=picked,
+        label_visibility="collapsed",
+        width=240,
     )
 
 

@@ -1,9 +1,11 @@
-"""Retrieval by hashing: codes of random hyperplanes, and the structures that find likely neighbours by them.
+"""Retrieval by hashing: codes of one family, and the structures that find likely neighbours by them.
 
-One code a row, 256 bits (`core.hashing`), of the rows as they are or under a learned metric, and one of the
-search structures (`core.search`): the Hamming scan compares all codes, bucket tables and permuted orders only
-`SHARE` of them, the likeliest. `CANDIDATES` of the compared are ranked exactly. Of several
-queries each has its part of both.
+One code a row, 256 bits (`core.hashing`), and one of the search structures (`core.search`): the Hamming scan
+compares all codes, bucket tables and permuted orders only `SHARE` of them, the likeliest. `CANDIDATES` of the
+compared are ranked exactly. Of several queries each has its part of both.
+
+Whatever a family estimates, the candidates are ranked by the angle. Under a learned metric the codes are of
+random hyperplanes in the space that it makes; other families know nothing of metrics.
 """
 
 from __future__ import annotations
@@ -14,12 +16,21 @@ from typing import Any
 import numpy as np
 
 from app.similar.metric import LearnedMetric
-from core.hashing import Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
+from core.hashing import FAMILIES, Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
+from core.hashing.klsh import KernelHasher
 from core.hashing.pool import hash_rows
 from core.pool import Pool
 from core.search import SIMILARITY_STRUCTURES
 from core.search.base import SearchStructure
 from core.similar.finder import Finder, Floats64, Ids, Probe
+
+USUAL = RandomHyperplaneLSH.name
+"""The family whose codes are compared unless another is picked, and the only one that knows of metrics."""
+
+OFFERED = tuple(
+    name for name, family in FAMILIES.items() if family is not MetricLSH and not family.needs_labels
+)
+"""The families whose codes take nothing but the pool."""
 
 N_FUNCTIONS = 256
 
@@ -36,6 +47,9 @@ LEAST_CANDIDATES = 64
 
 FITTED_TO = 20_000
 """Rows, spread evenly over the pool, whose mean the family is centred at."""
+
+LANDMARKS = 300
+"""Of kernelized families: each row of the pool is compared with so many."""
 
 BYTES_A_ROW = 128
 """The memory of tables and permuted orders beside the codes, for each row."""
@@ -58,12 +72,13 @@ class HashedSearch(Finder):
     def __init__(self, pool: Pool, hasher: SimilarityHasher, structure: SearchStructure) -> None:
         super().__init__(pool)
         self.name = structure.name
+        self.family = hasher.name
         self._hasher = hasher
         self._structure = structure
 
     def params(self) -> dict[str, Any]:
         """All numbers that a search depends on."""
-        return dict(parameters())
+        return parameters(USUAL if self.family == MetricLSH.name else self.family)
 
     def _retrieved(self, probe: Probe, weights: Floats64, n: int) -> tuple[Ids, int]:  # noqa: ARG002
         queries = self._hasher.queries(probe.X)
@@ -81,25 +96,34 @@ def n_compared(n_items: int) -> int:
     return min(max(round(SHARE * n_items), LEAST_COMPARED), n_items)
 
 
-def parameters() -> dict[str, Any]:
-    """The numbers that hashed searches depend on today."""
+def parameters(family: str = USUAL) -> dict[str, Any]:
+    """All that hashed searches by a family's codes depend on today."""
     return {
+        "family": family,
         "functions": N_FUNCTIONS,
         "share": SHARE,
         "least_compared": LEAST_COMPARED,
         "candidates": CANDIDATES,
+        "landmarks": LANDMARKS,
         "seed": SEED,
     }
 
 
 def coded(
-    pool: Pool, metric: LearnedMetric | None, advanced: Callable[[int, int], None]
+    pool: Pool, metric: LearnedMetric | None, advanced: Callable[[int, int], None], family: str = USUAL
 ) -> tuple[SimilarityHasher, Codes]:
-    """A fitted family, and the codes of the pool's rows; `advanced` is told how many of how many are done."""
-    hasher: SimilarityHasher = RandomHyperplaneLSH(n_functions=N_FUNCTIONS, random_state=SEED)
-    if metric is not None:
-        hasher = MetricLSH(metric=metric.metric, n_functions=N_FUNCTIONS, random_state=SEED)
+    """A fitted family, and the codes of the pool's rows; `advanced` is told how many of how many are done.
+
+    Raises
+    ------
+    InputError
+        If the family does not apply to the rows.
+    """
     sample = np.linspace(0, len(pool) - 1, min(len(pool), FITTED_TO)).astype(np.int64)
+    how: dict[str, Any] = {"n_functions": N_FUNCTIONS, "random_state": SEED}
+    if issubclass(FAMILIES[family], KernelHasher):
+        how["n_landmarks"] = min(LANDMARKS, len(sample))
+    hasher = FAMILIES[family](**how) if metric is None else MetricLSH(metric=metric.metric, **how)
     hasher.fit(pool.rows(sample))
     return hasher, hash_rows(hasher, pool.blocks(), len(pool), lambda done: advanced(done, len(pool)))
 

@@ -16,9 +16,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from app.compare.similar.names import LABELS
 from app.examples import why_none
 from app.indexes import GROWTH
-from app.similar.hashed import built, coded
+from app.similar.hashed import OFFERED, USUAL, built, coded
 from app.similar.metric import LearnedMetric, Learning
 from app.similar.uploads import Uploads
 from core.errors import InputError
@@ -43,6 +44,12 @@ METHODS: Mapping[str, str] = MappingProxyType(
     }
 )
 """What the page calls each method."""
+
+CODES: Mapping[str, str] = MappingProxyType({name: f"Codes: {LABELS.get(name, name)}" for name in OFFERED})
+"""What it calls the families whose codes hashing compares."""
+
+KEPT_CODES = 3
+"""Of so many families the indexes are kept: those that were asked for last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +125,7 @@ class _Index:
     wanted: tuple[str, Pool] | None = None
     share: float = 0.0
     problem: str | None = None
+    tried: Pool | None = None
 
 
 class Similar:
@@ -134,7 +142,7 @@ class Similar:
         self._project = project
         self._learnings: dict[int, Learning] = {}
         self._exact: ExactScan | None = None
-        self._plain = _Index()
+        self._plain: dict[str, _Index] = {}
         self._learned: WeakKeyDictionary[LearnedMetric, _Index] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._closed = False
@@ -165,17 +173,31 @@ class Similar:
                 self._learnings[number] = Learning(self._learn)
             return self._learnings[number]
 
-    def method(self, name: str, pool: Pool, metric: LearnedMetric | None) -> Method:
-        """What answers a search by the method `name` now; where its index is missing, it is begun."""
+    @property
+    def codes(self) -> Mapping[str, str]:
+        """The families whose codes a method may compare, by name, as the page calls them."""
+        return CODES
+
+    def method(self, name: str, codes: str, pool: Pool, metric: LearnedMetric | None) -> Method:
+        """What answers a search by the method `name` and these codes now; an index that is missing is begun.
+
+        Under a metric the codes are always the usual ones.
+        """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if name == "exact":
             return Method(exact)
         pool = metric.pool if metric is not None else pool
         with self._lock:
-            index = self._plain if metric is None else self._learned.setdefault(metric, _Index())
+            if metric is None:
+                index = self._plain.pop(codes, None) or _Index()
+                self._plain[codes] = index
+                for oldest in list(self._plain)[:-KEPT_CODES]:
+                    del self._plain[oldest]
+            else:
+                index, codes = self._learned.setdefault(metric, _Index()), USUAL
             finder = (index.searches or {}).get(name)
             if finder is None or _is_due(finder, pool):
-                self._want(index, name, pool, metric)
+                self._want(index, name, codes, pool, metric)
             if finder is not None:
                 return Method(finder)
             awaited = {"label": METHODS[name], "share": index.share, "problem": index.problem}
@@ -200,13 +222,13 @@ class Similar:
         if self._closed:
             raise _ClosedError
 
-    def _want(self, index: _Index, name: str, pool: Pool, metric: LearnedMetric | None) -> None:
+    def _want(self, index: _Index, name: str, codes: str, pool: Pool, metric: LearnedMetric | None) -> None:
         """Have an index built, unless that is being done; to be called under the lock."""
-        if index.wanted is None and index.problem is None:
-            index.wanted, index.share = (name, pool), 0.0
-            self._builder.submit(self._build, index, name, pool, metric)
+        if index.wanted is None and not (index.problem and index.tried is pool):
+            index.wanted, index.share, index.problem, index.tried = (name, pool), 0.0, None, pool
+            self._builder.submit(self._build, index, name, codes, pool, metric)
 
-    def _build(self, index: _Index, name: str, pool: Pool, metric: LearnedMetric | None) -> None:
+    def _build(self, index: _Index, name: str, codes: str, pool: Pool, metric: LearnedMetric | None) -> None:
         def advanced(done: int, of: int) -> None:
             self._go_on()
             index.share = done / of
@@ -214,7 +236,7 @@ class Similar:
         problem = None
         try:
             if index.coded is None or index.pool is not pool:
-                index.coded, index.pool, index.searches = coded(pool, metric, advanced), pool, {}
+                index.coded, index.pool, index.searches = coded(pool, metric, advanced, codes), pool, {}
             search = built(name, pool, *index.coded)
         except (InputError, MemoryError, OSError) as error:
             log.warning("%s can't be prepared: %s", METHODS[name], error)

@@ -96,11 +96,13 @@ class _Made:
     def finder(self, how: _How, then: Pool, metric: LearnedMetric | None) -> Finder:
         if how.method == "exact":
             return ExactScan(then)
-        if json.loads(how.params) != hashed.parameters():
+        # Once there was only one family.
+        said = {"family": hashed.USUAL, "landmarks": hashed.LANDMARKS, **json.loads(how.params)}
+        if said["family"] not in hashed.OFFERED or said != hashed.parameters(said["family"]):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._finder is None or self._finder[0] != key:
-            hasher, codes = hashed.coded(then, metric, lambda done, of: None)  # noqa: ARG005
+            hasher, codes = hashed.coded(then, metric, lambda done, of: None, said["family"])  # noqa: ARG005
             self._finder = key, hashed.built(how.method, then, hasher, codes)
         return self._finder[1]
 

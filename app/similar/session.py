@@ -21,6 +21,7 @@ from PIL import Image
 from app.grid import MOST, Batch, BatchSession
 from app.pictures import data_url
 from app.selecting import Chosen, Occasion, leasing, take_found
+from app.similar.hashed import USUAL
 from app.similar.query import Like, Queries, queries_of
 from app.training import SIMILAR, is_of_many
 from app.words import of_class
@@ -93,6 +94,8 @@ class SimilarSession(BatchSession):
         Which of the nearest items is the first in view, from 0.
     method : str
         The name of what retrieves, see `app.similar.methods`.
+    codes : str
+        The name of the family whose codes it compares, where it compares any.
     view : str
         One of `VIEWS`.
     """
@@ -103,6 +106,7 @@ class SimilarSession(BatchSession):
         self.like: Like | None = None
         self.first = 0
         self.method = "exact"
+        self.codes = USUAL
         self.view = "original"
         self.problem: str | None = None
         self._asked: object = None
@@ -204,6 +208,21 @@ class SimilarSession(BatchSession):
             if name != self.method:
                 self.method, self.shown = name, ()
 
+    def set_codes(self, name: str) -> None:
+        """Let the codes of another family be compared from now on.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name.
+        """
+        codes = self.session.project.similar.codes
+        if name not in codes:
+            raise InputError(f"codes must be one of {', '.join(codes)}, got {name!r:.80}")
+        with self.session.lock:
+            if name != self.codes:
+                self.codes, self.shown = name, ()
+
     def set_view(self, view: str) -> None:
         """Rank by the features as they are, by the learned metric, or by both side by side.
 
@@ -274,7 +293,7 @@ class SimilarSession(BatchSession):
             return
         for name, method in search.methods.items():
             metric = search.learned if name == "learned" else None
-            if method.awaited and similar.method(self.method, pool, metric).awaited is None:
+            if method.awaited and similar.method(self.method, self.codes, pool, metric).awaited is None:
                 self.shown = ()
 
     def _look_for_label(self) -> None:
@@ -318,6 +337,7 @@ class SimilarSession(BatchSession):
         how = batch[0].parameters[SIMILAR]
         self.like, self.first = Like.of(how["like"]), how["place"] // PAGE * PAGE
         self.method = how["method"]
+        self.codes = how["params"].get("family", USUAL)
         names = {record.parameters[SIMILAR]["metric"] is not None for record in batch}
         self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
 
@@ -347,7 +367,9 @@ class SimilarSession(BatchSession):
             self.problem, self._search = str(error), None
             return None
         metrics = {"original": None, "learned": learned} if learned is not None else {"original": None}
-        methods = {name: similar.method(self.method, pool, metric) for name, metric in metrics.items()}
+        methods = {
+            name: similar.method(self.method, self.codes, pool, metric) for name, metric in metrics.items()
+        }
         asked = self.like, queries.items.tobytes()
         before, lists = self._search, {}
         for name, metric in metrics.items():
@@ -474,7 +496,7 @@ class SimilarSession(BatchSession):
             },
             "among": self._among(search),
             "pending": about["pending"]
-            or method.awaited is not None
+            or (method.awaited is not None and method.awaited["problem"] is None)
             or not (self._checked and self._checked.is_done),
         }
 

@@ -14,6 +14,7 @@ from PIL import Image
 from app.cli import main
 from app.project import Project
 from app.similar.hashed import built, coded
+from app.similar.methods import KEPT_CODES
 from app.similar.metric import learn, parameters, what_is_missing
 from app.similar.query import Like, queries_of
 from app.similar.session import PAGE, PAGES, SimilarSession
@@ -349,6 +350,30 @@ def test_an_index_is_built_beside_the_page(similar):
         similar.set_method("tree")
 
 
+def test_other_codes_may_be_compared(similar):
+    """The log says whose; what can't be fitted is told, and the exact scan goes on."""
+    similar.set_method("scan")
+    look(similar, of_class(similar.session.project, "7")[0])
+    settled(similar)
+    similar.set_codes("klsh")
+    assert settled(similar)["similar"]["search"]["recall"] == 1.0
+    assert log_of(similar)[-1].parameters["similar"]["params"]["family"] == "klsh"
+    with pytest.raises(InputError, match=r"codes must be one of lsh, .*, got 'md5'"):
+        similar.set_codes("md5")
+
+
+def test_indexes_of_few_families_are_kept(similar):
+    """Each takes memory: those that were asked for last stay."""
+    similar.set_method("scan")
+    for codes in [*similar.session.project.similar.codes, "lsh"]:
+        similar.set_codes(codes)
+        look(similar, of_class(similar.session.project, "7")[0])
+        settled(similar)
+    kept = similar.session.project.similar._plain
+    assert len(kept) == KEPT_CODES
+    assert list(kept)[-1] == "lsh"
+
+
 def test_who_asks_again_sends_the_last_answers_again(similar):
     """The index is taken up all the same, and no page is turned for answers that are known."""
     item = of_class(similar.session.project, "7")[0]
@@ -495,8 +520,9 @@ def searched(tmp_path):
         similar.submit(truly(similar, similar.card(), 3))
         enough_labels(similar)
         label(session, 4)
-        for method in ("tables", "scan", "orders", "exact"):
+        for method, codes in (("tables", "lsh"), ("scan", "kpca-lsh"), ("orders", "lsh"), ("exact", "lsh")):
             similar.set_method(method)
+            similar.set_codes(codes)
             similar.set_view("both" if method in ("tables", "exact") else "learned")
             look(similar, "yes")
             card = settled(similar)
