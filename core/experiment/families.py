@@ -150,7 +150,7 @@ def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Code
 
 def yardstick(family: SimilarityHasher) -> str:
     """What the neighbours that a family looks for are nearest by, in a word."""
-    if family.estimates == "angle":
+    if family.estimates == "angle" or family.by_angle:
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
     kernel = getattr(family, "kernel", None)
     return family.name if kernel is None else kernel_from(kernel).flat.word

@@ -12,6 +12,8 @@ LABELS = {
     "klsh": "KLSH",
     "kpca-lsh": "KPCA+LSH",
     "nystrom-lsh": "Nyström",
+    "spectral": "Spectral",
+    "shift-invariant": "Shift-invariant",
 }
 """Where a family is not called by its own word."""
 
