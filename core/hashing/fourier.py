@@ -99,7 +99,7 @@ def gaussian(Q: Rows, X: Rows, gamma: float) -> Floats64:
 
 
 def bandwidth(X: Rows, rng: np.random.Generator) -> float:
-    """γ = 1/r², r being how far the fiftieth neighbour of a row is among the rows of X, on average.
+    """γ = 1/(2r²), r being how far the fiftieth neighbour of a row is among the rows of X, on average.
 
     Where there are fewer rows it is the last of them. At most a thousand rows are asked for theirs.
 
@@ -120,7 +120,7 @@ def bandwidth(X: Rows, rng: np.random.Generator) -> float:
         raise InputError(
             "gamma must be given where it can't follow from the rows: they are the same as their neighbours"
         )
-    return r**-2
+    return 0.5 * r**-2
 
 
 def require_bandwidth(gamma: float) -> None:

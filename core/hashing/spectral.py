@@ -17,10 +17,18 @@ alone, so that ε doesn't matter.
 exp(−‖·‖²/2ε²) and not with those above, and the summary of the algorithm says (22) where it takes the least
 values of (23).
 
-**Beyond the box** a point is as the nearest one in it: waves don't go on there. **Many functions**: there are
-always as many as are asked for, since modes go on for ever, but a mode whose waves are shorter than
-neighbours are apart tells nothing of them, and drowns what the others say: of six directions 256 functions
-find less than twelve. A direction in which all rows are the same has no edge, and no bit.
+**Outliers** make the box larger than where the rows are. On GIST of CIFAR-10's 50,000 photographs, where each
+edge leaves out 1 % of the rows at either end, 37 of 100 of the 50 nearest are among the first 500 by 32 bits,
+and 45 by 64; as published it is 29 and 35. But by 256 bits it is 38, and as published 49. Beyond its box a
+point is as the nearest one in it: waves don't go on there.
+
+**Many functions.** There are always as many as are asked for, since modes go on for ever. But a mode whose
+waves are shorter than neighbours are apart tells nothing of them, and drowns what the others say: of six
+directions 256 functions find less than twelve. A direction in which all rows are the same has no edge, and no
+bit.
+
+**Independent bits** are those of different directions. Of one direction the functions are uncorrelated, but
+the signs of two odd modes are not: those of modes 1 and 3 differ for two thirds of the box.
 
 References
 ----------
@@ -44,6 +52,9 @@ from core.rows import Rows, is_sparse
 _SAME = 1e-6
 """Edges so much shorter than rows are long are what float32 leaves of none."""
 
+_AT_ONCE = 64
+"""So many edges are found by one pass over the rows."""
+
 Ints64 = NDArray[np.int64]
 
 
@@ -54,6 +65,8 @@ class SpectralHash(SimilarityHasher):
 
     Parameters
     ----------
+    trim : float
+        An edge leaves out this share of the rows at either end; 0 as published.
     n_functions, random_state
         As of `SimilarityHasher`; nothing is drawn, and the seed decides nothing.
 
@@ -78,6 +91,10 @@ class SpectralHash(SimilarityHasher):
     modes_: Ints64
     _fitted = ("directions_", "starts_", "lengths_", "columns_", "modes_")
 
+    def __init__(self, *, trim: float = 0.0, n_functions: int = 256, random_state: int = 0) -> None:
+        super().__init__(n_functions=n_functions, random_state=random_state)
+        self.trim = trim
+
     def between(self, Q: Rows, X: Rows) -> Floats64:
         """Euclidean distances."""
         return euclidean(self._rows(Q), self._rows(X))
@@ -93,26 +110,26 @@ class SpectralHash(SimilarityHasher):
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
         directions = _principal(X, self.n_functions)
-        least, greatest = np.full(directions.shape[1], np.inf), np.full(directions.shape[1], -np.inf)
-        for block in row_blocks(X):
-            along = block @ directions
-            least = np.minimum(least, along.min(axis=0))
-            greatest = np.maximum(greatest, along.max(axis=0))
-        size = max(float(np.abs(least).max()), float(np.abs(greatest).max()))
-        edges = np.flatnonzero(greatest - least > _SAME * size)
-        if not len(edges):
+        a, b = _edges(X, directions, self.trim)
+        cut = np.flatnonzero(b - a > _SAME * max(np.abs(a).max(), np.abs(b).max()))
+        if not len(cut):
             raise InputError(f"{self.name} needs rows that differ, got {X.shape[0]} that are all the same")
-        lengths = (greatest - least)[edges]
+        lengths = (b - a)[cut]
         chosen, self.modes_ = least_modes(lengths, self.n_functions)
         used, self.columns_ = np.unique(chosen, return_inverse=True)
-        self.directions_ = np.ascontiguousarray(directions[:, edges[used]], dtype=np.float32)
-        self.starts_, self.lengths_ = least[edges[used]], lengths[used]
+        self.directions_ = np.ascontiguousarray(directions[:, cut[used]], dtype=np.float32)
+        self.starts_, self.lengths_ = a[cut[used]], lengths[used]
 
     def _values(self, X: Rows) -> Floats32:
         along = projected(X, self.directions_) - self.starts_.astype(np.float32)
         turns = np.clip(along / self.lengths_.astype(np.float32), 0, 1)[:, self.columns_]
         turns *= (np.pi * self.modes_).astype(np.float32)
         return np.asarray(np.cos(turns, out=turns))
+
+    def _check(self) -> None:
+        super()._check()
+        if not 0 <= self.trim < 0.5:
+            raise InputError(f"trim must be at least 0 and below 0.5, got {self.trim}")
 
 
 def least_modes(lengths: Floats64, n: int) -> tuple[Ints64, Ints64]:
@@ -147,3 +164,14 @@ def _principal(X: Rows, n_functions: int) -> Floats64:
         apart = (block.toarray() if is_sparse(block) else block) - centre
         covariance += apart.T @ apart
     return settled_signs(np.linalg.eigh(covariance)[1][:, ::-1])
+
+
+def _edges(X: Rows, directions: Floats64, trim: float) -> tuple[Floats64, Floats64]:
+    """From where to where the rows are along each direction, but for the share `trim` at either end."""
+    found = []
+    for first in range(0, directions.shape[1], _AT_ONCE):
+        some = directions[:, first : first + _AT_ONCE]
+        along = np.concatenate([block @ some for block in row_blocks(X)])
+        found.append(np.quantile(along, [trim, 1 - trim], axis=0))
+    a, b = np.concatenate(found, axis=1)
+    return a, b

@@ -126,6 +126,9 @@ VARIANTS = {
     "spectral": Variant(
         lambda k, seed: SpectralHash(n_functions=k, random_state=seed), random=False, telling=12
     ),
+    "spectral, trimmed": Variant(
+        lambda k, seed: SpectralHash(trim=0.05, n_functions=k, random_state=seed), random=False, telling=12
+    ),
     "spectral, sparse": Variant(
         lambda k, seed: SpectralHash(n_functions=k, random_state=seed), bags, random=False, telling=12
     ),
