@@ -78,7 +78,7 @@ def test_they_are_eigenvectors_of_the_graph_laplacian() -> None:
 
 
 def test_bits_are_signs_and_balanced() -> None:
-    """Of what is spread evenly each is one for half. Functions are uncorrelated, signs of two odd modes aren't.
+    """Of what is spread evenly each is one for half; functions are uncorrelated, signs of two odd modes aren't.
 
     sign(cos u)·sign(cos 3u) is −1 for two thirds of a turn: modes 1 and 3 of one direction.
     """
