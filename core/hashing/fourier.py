@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.geometry import euclidean
+from core.hashing.base import row_blocks
 from core.hashing.lsh import projected
 from core.hashing.projection import UNIT, Vectors, drawn
 from core.rows import Rows
@@ -36,7 +37,7 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
 _NEIGHBOUR = 50
-_MOST_QUERIES, _AT_ONCE = 1_000, 100
+_MOST_QUERIES = 1_000
 _SAME = 1e-6
 """What rounding leaves of the distance of unit rows that are the same is less."""
 
@@ -109,13 +110,13 @@ def bandwidth(X: Rows, rng: np.random.Generator) -> float:
         If rows don't differ so far.
     """
     n = X.shape[0]
-    asked = np.sort(rng.permutation(n)[:_MOST_QUERIES])
     place = min(_NEIGHBOUR, n - 1)
-    far = [
-        np.partition(euclidean(X[asked[first : first + _AT_ONCE]], X), place, axis=1)[:, place]
-        for first in range(0, len(asked), _AT_ONCE)
-    ]
-    r = float(np.concatenate(far).mean())
+    asked = X[np.sort(rng.permutation(n)[:_MOST_QUERIES])]
+    near = np.empty((asked.shape[0], 0))
+    for block in row_blocks(X):
+        far = np.concatenate([near, euclidean(asked, block)], axis=1)
+        near = np.partition(far, min(place, far.shape[1] - 1), axis=1)[:, : place + 1]
+    r = float(near.max(axis=1).mean())
     if r < _SAME:
         raise InputError(
             "gamma must be given where it can't follow from the rows: they are the same as their neighbours"

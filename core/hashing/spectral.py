@@ -171,7 +171,7 @@ def _edges(X: Rows, directions: Floats64, trim: float) -> tuple[Floats64, Floats
     found = []
     for first in range(0, directions.shape[1], _AT_ONCE):
         some = directions[:, first : first + _AT_ONCE]
-        along = np.concatenate([block @ some for block in row_blocks(X)])
-        found.append(np.quantile(along, [trim, 1 - trim], axis=0))
+        along = np.concatenate([(block @ some).astype(np.float32) for block in row_blocks(X)])
+        found.append(np.quantile(along, [trim, 1 - trim], axis=0, overwrite_input=True).astype(np.float64))
     a, b = np.concatenate(found, axis=1)
     return a, b

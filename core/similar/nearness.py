@@ -8,6 +8,7 @@ known, which takes one pass when the metric is new, both are one inner product a
 scan costs what exhaustive selection costs. As there (`core.selection.nearest`), float32 finds the rows that
 may be among the nearest, and float64 decides between them, so that ties go to the lower id.
 
+It also serves families that estimate what follows from the Euclidean distance (`SimilarityHasher.by_angle`).
 `ByFamily` is for everything else: a family says itself what it estimates (`SimilarityHasher.between`).
 """
 
