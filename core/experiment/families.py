@@ -3,7 +3,8 @@
 A family of `core.hashing.FAMILIES` takes part by being there, with its own defaults and as many functions as
 are asked for. One that has several forms, or needs something first, says so in `_FORMS`: kernelized LSH comes
 as published, of low rank, and with a transformed kernel [1]_, where rank and scale are chosen on queries that
-nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach.
+nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach;
+spectral hashing comes as published, and with a box that leaves out the `TRIM` outermost rows at either end.
 
 References
 ----------
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
-from core.hashing import FAMILIES, Codes, KernelPCALSH, MetricLSH, NystromLSH, SimilarityHasher
+from core.hashing import FAMILIES, Codes, KernelPCALSH, MetricLSH, NystromLSH, SimilarityHasher, SpectralHash
 from core.hashing.klsh import KernelHasher
 from core.hashing.pool import hash_rows
 from core.mercer.kernel import kernel_from
@@ -38,6 +39,9 @@ MOST_LABELS = 400
 """So many sparse rows are paired: an implicit metric takes the square of their number for each pair."""
 
 MAX_PASSES = 200
+
+TRIM = 0.01
+"""A share of the rows."""
 
 Make = Callable[[int], SimilarityHasher]
 """Gives a family of so many functions, not fitted."""
@@ -150,7 +154,7 @@ def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Code
 
 def yardstick(family: SimilarityHasher) -> str:
     """What the neighbours that a family looks for are nearest by, in a word."""
-    if family.estimates == "angle":
+    if family.estimates == "angle" or family.by_angle:
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
     kernel = getattr(family, "kernel", None)
     return family.name if kernel is None else kernel_from(kernel).flat.word
@@ -182,6 +186,13 @@ def _learned(draw: Draw) -> dict[str, Make]:
     return {"": lambda n: MetricLSH(metric=metric, n_functions=n, random_state=draw.seed)}
 
 
+def _spectral(draw: Draw) -> dict[str, Make]:
+    return {
+        "original": lambda n: SpectralHash(n_functions=n, random_state=draw.seed),
+        "trimmed": lambda n: SpectralHash(trim=TRIM, n_functions=n, random_state=draw.seed),
+    }
+
+
 def _make(draw: Draw, form: Form) -> Make:
     return lambda n: form.hasher(n_functions=n, **draw.landmarks)
 
@@ -191,4 +202,5 @@ _FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
     "klsh": _kernelized,
     KernelPCALSH.name: _principal,
     NystromLSH.name: _nystrom,
+    SpectralHash.name: _spectral,
 }

@@ -10,7 +10,9 @@ from core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
 from core.hashing.learned import LBHHash
 from core.hashing.lsh import RandomHyperplaneLSH
 from core.hashing.metric_lsh import MetricLSH
+from core.hashing.shift_invariant import ShiftInvariantHash
 from core.hashing.similarity import SimilarityHasher
+from core.hashing.spectral import SpectralHash
 
 FAMILIES: dict[str, type[SimilarityHasher]] = {
     cls.name: cls
@@ -20,6 +22,8 @@ FAMILIES: dict[str, type[SimilarityHasher]] = {
         KernelizedLSH,
         KernelPCALSH,
         NystromLSH,
+        SpectralHash,
+        ShiftInvariantHash,
     )
 }
 
@@ -37,5 +41,7 @@ __all__ = [
     "NystromLSH",
     "QueryCode",
     "RandomHyperplaneLSH",
+    "ShiftInvariantHash",
     "SimilarityHasher",
+    "SpectralHash",
 ]

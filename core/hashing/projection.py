@@ -20,7 +20,10 @@ from core.kernels import kernel
 Vectors = NDArray[np.float32] | NDArray[np.int8]
 F = TypeVar("F", np.float32, np.float64)
 
-_UNITS, _MOST = 32, 127
+UNIT = 1 / 32
+"""Of vectors drawn as bytes."""
+
+_MOST = 127
 _DRAWN_AT_ONCE = 1 << 22
 
 
@@ -33,7 +36,7 @@ def drawn(rng: np.random.Generator, shape: tuple[int, int], *, as_bytes: bool) -
     for first in range(0, shape[0], step):
         part = out[first : first + step]
         numbers = rng.standard_normal(part.shape, dtype=np.float32)
-        part[:] = np.clip(np.rint(_UNITS * numbers), -_MOST, _MOST)
+        part[:] = np.clip(np.rint(numbers / UNIT), -_MOST, _MOST)
     return out
 
 

@@ -8,6 +8,7 @@ known, which takes one pass when the metric is new, both are one inner product a
 scan costs what exhaustive selection costs. As there (`core.selection.nearest`), float32 finds the rows that
 may be among the nearest, and float64 decides between them, so that ties go to the lower id.
 
+It also serves families that estimate what follows from the Euclidean distance (`SimilarityHasher.by_angle`).
 `ByFamily` is for everything else: a family says itself what it estimates (`SimilarityHasher.between`).
 """
 
@@ -205,9 +206,10 @@ class ByFamily(Nearness):
 def nearness_of(pool: PoolRows, family: SimilarityHasher, progress: Progress | None = None) -> Nearness:
     """What the neighbours that a family looks for are ranked by.
 
-    Distances, for random hyperplanes, under the family's metric if it has one; the others say it themselves.
+    Distances, for random hyperplanes, under the family's metric if it has one, and for all whose order is the
+    angles'; the others say it themselves.
     """
-    if family.estimates == "angle":
+    if family.estimates == "angle" or family.by_angle:
         return ByDistance(pool, getattr(family, "metric", None), progress=progress)
     return ByFamily(pool, family)
 

@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from core.errors import InputError
+from core.geometry import unit_rows
 from core.hashing import (
     FAMILIES,
     Codes,
@@ -20,7 +21,9 @@ from core.hashing import (
     MetricLSH,
     NystromLSH,
     RandomHyperplaneLSH,
+    ShiftInvariantHash,
     SimilarityHasher,
+    SpectralHash,
 )
 from core.hashing.base import BLOCK_ROWS
 from core.hashing.pool import hash_rows
@@ -64,6 +67,8 @@ class Variant:
     data: Callable[..., Rows] = leaning
     random: bool = True
     """Whether the seed matters."""
+    telling: int = 256
+    """How many functions tell near from far, of such rows; more may tell less."""
 
 
 @cache
@@ -117,6 +122,22 @@ VARIANTS = {
     ),
     "metric-lsh, sparse": Variant(
         lambda k, seed: MetricLSH(metric=metric(bags), n_functions=k, random_state=seed), bags
+    ),
+    "spectral": Variant(
+        lambda k, seed: SpectralHash(n_functions=k, random_state=seed), random=False, telling=12
+    ),
+    "spectral, trimmed": Variant(
+        lambda k, seed: SpectralHash(trim=0.05, n_functions=k, random_state=seed), random=False, telling=12
+    ),
+    "spectral, sparse": Variant(
+        lambda k, seed: SpectralHash(n_functions=k, random_state=seed), bags, random=False, telling=12
+    ),
+    "shift-invariant": Variant(lambda k, seed: ShiftInvariantHash(n_functions=k, random_state=seed)),
+    "shift-invariant, given gamma": Variant(
+        lambda k, seed: ShiftInvariantHash(gamma=3.0, n_functions=k, random_state=seed)
+    ),
+    "shift-invariant, sparse": Variant(
+        lambda k, seed: ShiftInvariantHash(n_functions=k, random_state=seed), bags
     ),
 }
 every_family = pytest.mark.parametrize("name", VARIANTS)
@@ -241,13 +262,27 @@ def test_structures_find_a_point_by_itself(name, structure):
 @every_family
 def test_the_nearer_the_more_functions_agree(name):
     """For every query the points that agree most are nearer than the median, on average over queries."""
-    family, variant = fitted(name, 256), VARIANTS[name]
+    variant = VARIANTS[name]
+    family = fitted(name, variant.telling)
     X, Q = variant.data(200, 3), variant.data(20, 4)
     agree = shares(family.hash_points(X), family.hash_queries(Q))
     far = family.between(Q, X) * (1 if family.estimates in ("angle", "distance") else -1)
     ranks = far.argsort(axis=1).argsort(axis=1)
     likest = np.argsort(-agree, axis=1, kind="stable")[:, :20]
     assert np.take_along_axis(ranks, likest, axis=1).mean() < 50
+
+
+@every_family
+def test_an_order_that_is_said_to_be_the_angles_is(name):
+    """Of unit rows, by what the family estimates and by the cosine."""
+    family, variant = fitted(name), VARIANTS[name]
+    if not family.by_angle:
+        pytest.skip("the family has an order of its own")
+    X, Q = unit_rows(variant.data(50, 3)), unit_rows(variant.data(5, 4))
+    far = family.between(Q, X) * (1 if family.estimates in ("angle", "distance") else -1)
+    cosines = Q.astype(np.float64) @ X.astype(np.float64).T
+    cosines = cosines.toarray() if is_sparse(cosines) else cosines
+    assert np.array_equal(far.argsort(axis=1), (-cosines).argsort(axis=1))
 
 
 @every_family

@@ -75,6 +75,40 @@ def test_neighbours_by_either_metric_get_rows(pool, tmp_path):
     assert "20 %" in line
 
 
+def test_codes_of_families_get_rows(pool, tmp_path):
+    """For each form, length and draw what is found among so many; the tables have their means."""
+    file = tmp_path / "survey.json"
+    result = run(
+        *("--what", "survey", "--pool", pool.path, "--json", file, "--draws", 2, "--queries", 30),
+        *("--family", "lsh", "--family", "spectral", "--wanted", 20, "--bits", 40),
+    )
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())
+    assert [(row["seed"], row["family"], row["form"], row["bits"]) for row in rows] == [
+        (seed, family, form, bits)
+        for seed in (0, 1)
+        for family, form in (("lsh", ""), ("spectral", "original"), ("spectral", "trimmed"))
+        for bits in (8, 16, 32, 40)
+    ]
+    for row in rows:
+        assert (row["figure"], row["data"], row["items"]) == ("survey", "pool", len(pool))
+        assert (row["queries"], row["neighbours"]) == (30, 20)
+        assert row["retrieved"] == [20, 50, 100, 200, 500, 1000, len(pool)]
+        assert (np.diff(row["found"]) >= 0).all()
+        assert row["found"][-1] == pytest.approx(1)
+    lines = result.output.splitlines()
+    by_bits, by_items = (next(i for i, line in enumerate(lines) if f" {head} " in line) for head in (16, 50))
+    for start, columns in ((by_bits, (8, 16, 32, 40)), (by_items, (20, 50, 100, 200, 500, 1000))):
+        assert lines[start].split() == ["family", *(f"{n:,}" for n in columns)]
+        line = next(line for line in lines[start:] if line.startswith("Spectral, trimmed"))
+        for n in columns:
+            bits, place = (n, 4) if start == by_bits else (32, columns.index(n))
+            found = [
+                100 * row["found"][place] for row in rows if (row["form"], row["bits"]) == ("trimmed", bits)
+            ]
+            assert f"{np.mean(found):.1f} ± {np.std(found, ddof=1):.1f}" in line
+
+
 LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
 
 
@@ -85,6 +119,9 @@ LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
         (("--queries", 10_000), "20,000 held-out items are needed as queries"),
         (("--what", "neighbours", "--queries", 10_000), "20,000 held-out items of known class are needed"),
         (("--what", "neighbours", "--queries", 5, "--searched", 0), "0.0 is not in the range 0<x<=1"),
+        (("--what", "survey", "--family", "theirs"), "a family is one of lsh"),
+        (("--what", "survey", "--queries", 10_000), "20,000 held-out items are needed as queries"),
+        (("--what", "survey", "--wanted", 10_000), "10000 neighbours are to be found, and the pool"),
         (("--landmarks", 99), "99 is not in the range x>=100"),
         (("--landmarks", 5_000, "--queries", 5), "needs at least as many rows as landmarks, 5000"),
     ],
@@ -104,3 +141,10 @@ def test_centred_features_are_refused(tmp_path):
     result = run("--pool", made.path, "--queries", 5, "--landmarks", 100)
     assert result.exit_code == 2
     assert "the kernel chi2 compares histograms, and row" in result.output
+    survey = ("--what", "survey", "--pool", made.path, "--queries", 5, "--draws", 1, "--bits", 16)
+    result = run(*survey, "--family", "lsh", "--family", "klsh")
+    assert result.exit_code == 0, result.output
+    assert "klsh does not apply: the kernel chi2 compares histograms" in result.output
+    result = run(*survey, "--family", "klsh")
+    assert result.exit_code == 2
+    assert "no family applies to the pool" in result.output

@@ -10,7 +10,7 @@ from core.errors import InputError
 from core.experiment import similarity
 from core.experiment.families import Draw, forms_of
 from core.experiment.similarity import Measured, Queries, Truths, measure_family
-from core.hashing import FAMILIES, RandomHyperplaneLSH
+from core.hashing import FAMILIES, RandomHyperplaneLSH, SpectralHash
 from core.mercer import ChiSquared
 from core.pool import Pool
 from core.sources import Digits
@@ -158,6 +158,19 @@ def test_every_family_takes_part_where_it_applies(digits):
             assert 0 < value(measured, "neighbours", 300, form=form) <= 1
 
 
+def test_spectral_hashing_comes_as_published_and_trimmed(digits):
+    """Both are held to the angle, by which Euclidean distances of unit rows are ordered."""
+    measured = measure("spectral", digits, bits=(24,))
+    X = digits.rows(np.arange(len(digits)))
+    exact = np.argsort(-(queries(digits).X @ X.T), axis=1, kind="stable")[:, :N_NEAR]
+    assert measured.yardsticks == {"original": "angle", "trimmed": "angle"}
+    for form, trim in (("original", 0.0), ("trimmed", 0.01)):
+        share, _ = by_hand(
+            digits, SpectralHash(trim=trim, n_functions=24).fit(draw(digits).sample), exact, 30
+        )
+        assert value(measured, "neighbours", 30, form=form) == pytest.approx(share)
+
+
 def test_what_does_not_apply_says_why(signed):
     """A kernel of histograms where features are negative, a metric where no class is known."""
     assert "the kernel chi2 compares histograms" in measure("klsh", signed).refused[""]
@@ -181,7 +194,7 @@ def test_sparse_rows_are_hashed_by_what_applies_to_them(tmp_path):
     """Plain and under a metric that few labels teach; kernels refuse them."""
     source = FakeTexts(500, held_out=range(0, 500, 8))
     texts = build(source, tmp_path / "pool", threads=1)
-    for name in ("lsh", "metric-lsh"):
+    for name in ("lsh", "metric-lsh", "shift-invariant"):
         measured = measure(name, texts, bits=(32,))
         assert measured.refused == {}
         assert 0 < value(measured, "neighbours", 30) < 1

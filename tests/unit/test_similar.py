@@ -8,7 +8,7 @@ import pytest
 import core.scoring
 from core.errors import InputError
 from core.geometry import unit_rows
-from core.hashing import MetricLSH, RandomHyperplaneLSH
+from core.hashing import MetricLSH, RandomHyperplaneLSH, ShiftInvariantHash, SpectralHash
 from core.metric import ITML, Constraints
 from core.selection import ArrayPool
 from core.similar import ByDistance, ByFamily, ExactSearch, HashedSimilarity, nearness_of
@@ -93,6 +93,18 @@ def test_a_family_orders_by_what_it_estimates():
     some = np.arange(50, 300)
     by_family = ByFamily(pool, family).nearest_of(query, some, 7)
     assert np.array_equal(by_family.rows, ByDistance(pool).nearest_of(query, some, 7).rows)
+
+
+@pytest.mark.parametrize("family", [SpectralHash, ShiftInvariantHash])
+def test_families_whose_order_is_the_angles_are_scanned_by_angles(family):
+    """The same rows come out as by what the family estimates, in the same order."""
+    pool = gaussian_pool(500)
+    fitted = family(n_functions=8).fit(pool.rows(np.arange(500)))
+    query = gaussian_pool(1, seed=4).rows(np.array([0]))
+    found = nearness_of(pool, fitted)
+    assert found.measure == "angle"
+    by_family = ByFamily(pool, fitted).nearest_of(query, np.arange(500), 30)
+    assert np.array_equal(found.nearest_of(query, np.arange(500), 30).rows, by_family.rows)
 
 
 @pytest.mark.parametrize("structure", ["table", "orders", "scan", "tables", "ball"])

@@ -15,10 +15,10 @@ from app.sentences import sentences
 @pool_option
 @click.option(
     "--what",
-    type=click.Choice(["kernels", "neighbours"]),
+    type=click.Choice(["kernels", "neighbours", "survey"]),
     default="kernels",
     show_default=True,
-    help="Kernelized LSH, or nearest neighbours by a learned metric.",
+    help="Kernelized LSH, nearest neighbours by a learned metric, or all families.",
 )
 @click.option(
     "--kernel",
@@ -26,7 +26,7 @@ from app.sentences import sentences
     multiple=True,
     default=("chi2", "intersection"),
     show_default=True,
-    help="Of kernels: cosine, chi2, intersection or rbf:gamma=NUMBER.",
+    help="Of kernels and the survey: cosine, chi2, intersection or rbf:gamma=NUMBER.",
 )
 @click.option(
     "--draws",
@@ -47,14 +47,14 @@ from app.sentences import sentences
     type=click.FloatRange(0, 1, min_open=True),
     default=1e-4,
     show_default=True,
-    help="Of kernels: R of recall@R, as a share of the pool.",
+    help="Of kernels and the survey: R of recall@R, as a share of the pool.",
 )
 @click.option(
     "--landmarks",
     type=click.IntRange(100),
     default=1_000,
     show_default=True,
-    help="Of kernels: items whose kernel values make a code.",
+    help="Of kernels and the survey: items whose kernel values make a code.",
 )
 @click.option(
     "--labels",
@@ -78,7 +78,23 @@ from app.sentences import sentences
     show_default=True,
     help="Of neighbours: shares of the pool that hashing searches.",
 )
-@click.option("--bits", type=click.IntRange(1), default=256, show_default=True, help="Bits of a code.")
+@click.option(
+    "--family", "families", multiple=True, help="Of the survey: only these hash families.  [default: all]"
+)
+@click.option(
+    "--wanted",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Of the survey: how many true neighbours are to be found.",
+)
+@click.option(
+    "--bits",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    help="Bits of a code; of the survey, of the longest, after 8, 16, 32 and so on.",
+)
 @json_option
 @sentences
 def bench_similar(
@@ -92,6 +108,8 @@ def bench_similar(
     labels: int,
     nearest: int,
     searched: tuple[float, ...],
+    families: tuple[str, ...],
+    wanted: int,
     bits: int,
     json_file: Path | None,
 ) -> None:
@@ -104,8 +122,12 @@ def bench_similar(
     neighbours: how often the nearest items tell the class of another, by the original and by a learned
     metric, where all items are scanned, and where hashing searches a few per cent: figures 1 and 2 of "Fast
     Similarity Search for Learned Metrics".
+
+    survey: which share of the true neighbours the codes of each hash family find, by how many bits, and among
+    how many items retrieved: figures 11 and 15 of "Learning Binary Hash Codes for Large-Scale Image Search".
+    Kernelized families take the first kernel.
     """
-    from app.bench import neighbours, similar
+    from app.bench import neighbours, similar, survey
     from app.bench.report import write_json
     from core.pool import Pool
 
@@ -120,6 +142,9 @@ def bench_similar(
         of_kernels = similar.Plan(kernels, draws, queries, queries, share, landmarks, bits)
         similar.measure_kernelized(pool, of_kernels, done)
         similar.show_kernelized(rows, of_kernels)
+    elif what == "survey":
+        of_codes = survey.Plan(families, draws, queries, wanted, bits, kernels[0], landmarks, share)
+        survey.show_survey(*survey.measure_survey(pool, of_codes, done), of_codes)
     else:
         plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, bits)
         neighbours.measure_neighbours(pool, plan, done)

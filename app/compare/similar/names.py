@@ -12,6 +12,8 @@ LABELS = {
     "klsh": "KLSH",
     "kpca-lsh": "KPCA+LSH",
     "nystrom-lsh": "Nyström",
+    "spectral": "Spectral",
+    "shift-invariant": "Shift-invariant",
 }
 """Where a family is not called by its own word."""
 
@@ -39,6 +41,7 @@ _FAMILY_MARKS = ("o", "v", "P", "X", "p", "*", "h", "<", ">")
 _MARKS = {
     "original": "o",
     "full rank": "o",
+    "trimmed": "D",
     "low rank": "^",
     "low rank, transformed": "D",
     "low rank, from the mean": "s",
@@ -50,6 +53,7 @@ _GLYPHS = {"o": "s-exhaustive", "v": "s-eh-hash", "^": "s-h-hash", "D": "s-bh-ha
 _DASHES = {
     "original": ":",
     "full rank": ":",
+    "trimmed": "-",
     "low rank": "--",
     "low rank, transformed": "-",
     "low rank, from the mean": "-.",

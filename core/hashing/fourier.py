@@ -1,0 +1,130 @@
+"""Random Fourier features: waves whose products are, on average, the Gaussian kernel.
+
+A kernel that depends on x − y alone is the Fourier transform of a density (Bochner's theorem), which for
+κ(x, y) = exp(−γ‖x − y‖²) is that of w ~ N(0, 2γI). With D such w, and phases b drawn evenly from a whole
+turn,
+
+    z(x) = √(2/D) cos(wᵀx + b),    E[z(x)ᵀz(y)] = κ(x, y)                                            ([1]_)
+
+since 2 cos(wᵀx + b) cos(wᵀy + b) = cos(wᵀ(x − y)) + cos(wᵀ(x + y) + 2b), and the second term is 0 on average.
+The mean squares of the two are (1 + κ⁴)/2 and 1/2, and of their product it is 0: so
+
+    Var[z(x)ᵀz(y)] = (1 + κ⁴/2 − κ²)/D.
+
+Sparse rows are multiplied by Gaussian numbers rounded to bytes (`core.hashing.projection`), as if γ were
+greater by 0.008 %.
+
+References
+----------
+.. [1] A. Rahimi, B. Recht, "Random features for large-scale kernel machines", NIPS 2007.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import InputError
+from core.geometry import euclidean
+from core.hashing.base import row_blocks
+from core.hashing.lsh import projected
+from core.hashing.projection import UNIT, Vectors, drawn
+from core.rows import Rows
+
+Floats32 = NDArray[np.float32]
+Floats64 = NDArray[np.float64]
+
+_NEIGHBOUR = 50
+_MOST_QUERIES = 1_000
+_SAME = 1e-6
+"""What rounding leaves of the distance of unit rows that are the same is less."""
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    """The functions wᵀx + b.
+
+    Parameters
+    ----------
+    vectors : array of shape (n_features, n_waves), float32 or int8
+        w/√(2γ), or in bytes; see `core.hashing.projection.drawn`.
+    phases : array of shape (n_waves,), float32
+        b, 0 … 2π.
+    gamma : float
+        γ of the kernel.
+    """
+
+    vectors: Vectors
+    phases: Floats32
+    gamma: float
+
+    @classmethod
+    def drawn(
+        cls, rng: np.random.Generator, n_features: int, n_waves: int, gamma: float, *, as_bytes: bool = False
+    ) -> Waves:
+        """Waves for the kernel exp(−γ‖x − y‖²); bytes serve sparse rows.
+
+        Raises
+        ------
+        InputError
+            If gamma is not positive.
+        """
+        require_bandwidth(gamma)
+        vectors = drawn(rng, (n_features, n_waves), as_bytes=as_bytes)
+        phases = rng.uniform(0, 2 * np.pi, n_waves).astype(np.float32)
+        return cls(vectors, phases, gamma)
+
+    def heights(self, X: Rows) -> Floats32:
+        """cos(wᵀx + b) of the rows of X, of shape (n_samples, n_waves)."""
+        unit = UNIT if self.vectors.dtype == np.int8 else 1.0
+        turns = projected(X, self.vectors) * np.float32(unit * np.sqrt(2 * self.gamma))
+        turns += self.phases
+        return np.asarray(np.cos(turns, out=turns))
+
+    def features(self, X: Rows) -> Floats32:
+        """The z of the rows of X, of shape (n_samples, n_waves)."""
+        return self.heights(X) * np.float32(np.sqrt(2 / len(self.phases)))
+
+
+def variance(kappa: ArrayLike, n_waves: int) -> Floats64:
+    """Of z(x)ᵀz(y) over draws of so many waves, where κ(x, y) is `kappa`."""
+    squares = np.asarray(kappa, dtype=np.float64) ** 2
+    return np.asarray((1 + squares**2 / 2 - squares) / n_waves)
+
+
+def gaussian(Q: Rows, X: Rows, gamma: float) -> Floats64:
+    """exp(−γ‖q − x‖²) of each row q of Q and x of X, of shape (n_queries, n_points)."""
+    return np.asarray(np.exp(-gamma * euclidean(Q, X) ** 2))
+
+
+def bandwidth(X: Rows, rng: np.random.Generator) -> float:
+    """γ = 1/(2r²), r being how far the fiftieth neighbour of a row is among the rows of X, on average.
+
+    Where there are fewer rows it is the last of them. At most a thousand rows are asked for theirs.
+
+    Raises
+    ------
+    InputError
+        If rows don't differ so far.
+    """
+    n = X.shape[0]
+    place = min(_NEIGHBOUR, n - 1)
+    asked = X[np.sort(rng.permutation(n)[:_MOST_QUERIES])]
+    near = np.empty((asked.shape[0], 0))
+    for block in row_blocks(X):
+        far = np.concatenate([near, euclidean(asked, block)], axis=1)
+        near = np.partition(far, min(place, far.shape[1] - 1), axis=1)[:, : place + 1]
+    r = float(near.max(axis=1).mean())
+    if r < _SAME:
+        raise InputError(
+            "gamma must be given where it can't follow from the rows: they are the same as their neighbours"
+        )
+    return 0.5 * r**-2
+
+
+def require_bandwidth(gamma: float) -> None:
+    """Raise InputError if no kernel has this γ."""
+    if not 0 < gamma < np.inf:
+        raise InputError(f"gamma must be positive and finite, got {gamma}")

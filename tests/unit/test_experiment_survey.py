@@ -1,0 +1,100 @@
+"""The survey's comparison on a small pool, held against full sorting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.build import build
+from core.experiment.families import Draw
+from core.experiment.similarity import Queries, Truths
+from core.experiment.survey import found_by_codes, lengths, numbers_retrieved
+from core.hashing import KernelPCALSH, RandomHyperplaneLSH, SimilarityHasher
+from core.pool import Pool
+from core.sources import Digits
+from tests.fakes import FakeSource
+
+N_NEAR, RETRIEVED = 9, [9, 40, 300]
+
+
+def made(pool: Pool) -> tuple[Draw, Truths]:
+    rows, held_out = np.arange(0, len(pool), 2), pool.held_out
+    draw = Draw(
+        seed=4,
+        sample=pool.rows(rows),
+        truth=pool.truth(pool.ids[rows]),
+        choosing=held_out.X[20:40],
+        kernel="chi2",
+        n_landmarks=60,
+        share=0.01,
+    )
+    return draw, Truths(pool, Queries(held_out.X[:15], held_out.truth[:15]), N_NEAR, 1)
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Pool:
+    return build(Digits(900), tmp_path_factory.mktemp("survey") / "pool", threads=1)
+
+
+def by_sorting(pool: Pool, family: SimilarityHasher, k: int) -> float:
+    """The share of the nearest by distance among the first k, averaged over 200 orders of equal ones."""
+    X, Q = pool.rows(np.arange(len(pool))), pool.held_out.X[:15]
+    exact = np.argsort(((Q[:, None] - X[None]) ** 2).sum(axis=2), axis=1)[:, :N_NEAR]
+    differing = (family.hash_queries(Q).unpacked()[:, None] != family.hash_points(X).unpacked()).sum(axis=2)
+    rng, shares = np.random.default_rng(0), []
+    for _ in range(200):
+        order = np.argsort(differing + rng.uniform(size=differing.shape), axis=1)[:, :k]
+        shares.append([len(np.intersect1d(a, b)) / N_NEAR for a, b in zip(order, exact, strict=True)])
+    return float(np.mean(shares))
+
+
+def test_a_row_tells_what_a_code_finds_among_so_many(digits: Pool) -> None:
+    """Neighbours by the distance of features, counted by full sorting."""
+    draw, truths = made(digits)
+    rows, refused = found_by_codes("lsh", draw, truths, bits=[8, 40], retrieved=RETRIEVED)
+    assert refused == {}
+    assert [(row["family"], row["form"], row["bits"], row["seed"]) for row in rows] == [
+        ("lsh", "", 8, 4),
+        ("lsh", "", 40, 4),
+    ]
+    for row in rows:
+        family = RandomHyperplaneLSH(n_functions=row["bits"], random_state=4).fit(draw.sample)
+        assert row["retrieved"] == RETRIEVED
+        for k, found in zip(RETRIEVED, row["found"], strict=True):
+            assert found == pytest.approx(by_sorting(digits, family, k), abs=0.02)
+
+
+def test_a_family_of_another_kernel_is_held_to_the_same_neighbours(digits: Pool) -> None:
+    """And says what it looks for itself."""
+    draw, truths = made(digits)
+    (row,), _ = found_by_codes("kpca-lsh", draw, truths, bits=[32], retrieved=RETRIEVED)
+    rank = draw.published.low_rank.rank
+    family = KernelPCALSH(
+        kernel="chi2", rank=rank, centred=False, n_landmarks=60, n_functions=32, random_state=4
+    )
+    assert row["yardstick"] == "chi2"
+    assert row["found"][1] == pytest.approx(by_sorting(digits, family.fit(draw.sample), 40), abs=0.02)
+
+
+def test_a_family_that_does_not_apply_says_why(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """By its name."""
+    source = FakeSource(500, 8, classes=("a", "b"), held_out=range(0, 500, 9))
+    pool = build(source, tmp_path_factory.mktemp("survey") / "signed", threads=1)
+    rows, refused = found_by_codes("klsh", *made(pool), bits=[16], retrieved=RETRIEVED)
+    assert rows == []
+    assert "the kernel chi2 compares histograms" in refused["klsh"]
+
+
+def test_lengths_double_up_to_the_longest() -> None:
+    """Which is among them in any case."""
+    assert lengths(64) == [8, 16, 32, 64]
+    assert lengths(100) == [8, 16, 32, 64, 100]
+    assert lengths(8) == [8]
+    assert lengths(5) == [5]
+
+
+def test_numbers_retrieved_are_round_but_for_the_ends() -> None:
+    """From as many as there are true neighbours to all rows."""
+    assert numbers_retrieved(50, 1234) == [50, 100, 200, 500, 1000, 1234]
+    assert numbers_retrieved(7, 50) == [7, 10, 20, 50]
+    assert numbers_retrieved(3, 3) == [3]
