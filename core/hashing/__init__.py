@@ -7,6 +7,8 @@ Hyperplane families (`HyperplaneHasher`) look for points near a hyperplane, simi
 from core.hashing.base import Codes, QueryCode
 from core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
 from core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
+from core.hashing.ksh import SupervisedKernelHash
+from core.hashing.ksh_learned import LearnedKernelHash
 from core.hashing.learned import LBHHash
 from core.hashing.lsh import RandomHyperplaneLSH
 from core.hashing.metric_lsh import MetricLSH
@@ -20,6 +22,8 @@ FAMILIES: dict[str, type[SimilarityHasher]] = {
         KernelizedLSH,
         KernelPCALSH,
         NystromLSH,
+        SupervisedKernelHash,
+        LearnedKernelHash,
     )
 }
 
@@ -33,9 +37,11 @@ __all__ = [
     "KernelPCALSH",
     "KernelizedLSH",
     "LBHHash",
+    "LearnedKernelHash",
     "MetricLSH",
     "NystromLSH",
     "QueryCode",
     "RandomHyperplaneLSH",
     "SimilarityHasher",
+    "SupervisedKernelHash",
 ]

@@ -12,6 +12,8 @@ LABELS = {
     "klsh": "KLSH",
     "kpca-lsh": "KPCA+LSH",
     "nystrom-lsh": "Nyström",
+    "ksh": "KSH",
+    "ksh-learned": "KSH, learned kernel",
 }
 """Where a family is not called by its own word."""
 
