@@ -10,15 +10,18 @@ import click
 from app.bench.commands.options import json_option, pool_option
 from app.sentences import sentences
 
+BITS = (8, 12, 16, 24, 32, 48)
+"""Lengths of code at which precision is measured, as in the papers."""
+
 
 @click.command("similar")
 @pool_option
 @click.option(
     "--what",
-    type=click.Choice(["kernels", "neighbours"]),
+    type=click.Choice(["kernels", "neighbours", "precision"]),
     default="kernels",
     show_default=True,
-    help="Kernelized LSH, or nearest neighbours by a learned metric.",
+    help="Kernelized LSH, nearest neighbours by a learned metric, or precision by class.",
 )
 @click.option(
     "--kernel",
@@ -26,7 +29,7 @@ from app.sentences import sentences
     multiple=True,
     default=("chi2", "intersection"),
     show_default=True,
-    help="Of kernels: cosine, chi2, intersection or rbf:gamma=NUMBER.",
+    help="Of kernels: cosine, chi2, intersection or rbf:gamma=NUMBER; precision takes the first.",
 )
 @click.option(
     "--draws",
@@ -54,14 +57,14 @@ from app.sentences import sentences
     type=click.IntRange(100),
     default=1_000,
     show_default=True,
-    help="Of kernels: items whose kernel values make a code.",
+    help="Of kernels and precision: items whose kernel values make a code.",
 )
 @click.option(
     "--labels",
     type=click.IntRange(2),
     default=2_000,
     show_default=True,
-    help="Of neighbours: items whose classes the metric is learned from.",
+    help="Of neighbours and precision: items whose classes are learned from.",
 )
 @click.option(
     "--nearest",
@@ -78,7 +81,33 @@ from app.sentences import sentences
     show_default=True,
     help="Of neighbours: shares of the pool that hashing searches.",
 )
-@click.option("--bits", type=click.IntRange(1), default=256, show_default=True, help="Bits of a code.")
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    help="Of precision: only these hash families.  [default: all]",
+)
+@click.option(
+    "--retrieved",
+    type=click.IntRange(1),
+    multiple=True,
+    default=(10, 500),
+    show_default=True,
+    help="Of precision: among how many first items.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(2),
+    default=20_000,
+    show_default=True,
+    help="Of precision: items that families are fitted to.",
+)
+@click.option(
+    "--bits",
+    multiple=True,
+    type=click.IntRange(1, 4096),
+    help="Bits of a code; several for precision.  [default: 256; 8, 12, 16, 24, 32 and 48 for precision]",
+)
 @json_option
 @sentences
 def bench_similar(
@@ -92,7 +121,10 @@ def bench_similar(
     labels: int,
     nearest: int,
     searched: tuple[float, ...],
-    bits: int,
+    families: tuple[str, ...],
+    retrieved: tuple[int, ...],
+    sample: int,
+    bits: tuple[int, ...],
     json_file: Path | None,
 ) -> None:
     """Measure how well binary codes find what is similar: the papers' figures on this pool.
@@ -104,9 +136,14 @@ def bench_similar(
     neighbours: how often the nearest items tell the class of another, by the original and by a learned
     metric, where all items are scanned, and where hashing searches a few per cent: figures 1 and 2 of "Fast
     Similarity Search for Learned Metrics".
+
+    precision: how many of the items that codes retrieve are of the query's class, by hash family and length
+    of code, where few classes are known to learn from: as in "Supervised Hashing with Kernels".
     """
-    from app.bench import neighbours, similar
+    from app.bench import neighbours, precision, similar
     from app.bench.report import write_json
+    from core.errors import InputError
+    from core.hashing import FAMILIES
     from core.pool import Pool
 
     rows: list[dict[str, Any]] = []
@@ -115,12 +152,35 @@ def bench_similar(
         rows.append(row)
         write_json(json_file, rows)
 
+    if what != "precision" and len(bits) > 1:
+        raise InputError(
+            f"one number of bits is measured for {what}, got {', '.join(map(str, bits))}: "
+            f"several are for --what precision"
+        )
+    for name in families:
+        if name not in FAMILIES:
+            raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
     pool = Pool.open(folder)
     if what == "kernels":
-        of_kernels = similar.Plan(kernels, draws, queries, queries, share, landmarks, bits)
+        of_kernels = similar.Plan(kernels, draws, queries, queries, share, landmarks, *(bits or (256,)))
         similar.measure_kernelized(pool, of_kernels, done)
         similar.show_kernelized(rows, of_kernels)
-    else:
-        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, bits)
+    elif what == "neighbours":
+        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, *(bits or (256,)))
         neighbours.measure_neighbours(pool, plan, done)
         neighbours.show_neighbours(rows, plan)
+    else:
+        of_classes = precision.Plan(
+            families=families or tuple(FAMILIES),
+            draws=draws,
+            n_queries=queries,
+            n_choosing=queries,
+            bits=sorted(set(bits or BITS)),
+            retrieved=sorted(set(retrieved)),
+            n_labels=labels,
+            n_sample=sample,
+            kernel=kernels[0],
+            n_landmarks=landmarks,
+        )
+        refused = precision.measure_precision(pool, of_classes, done)
+        precision.show_precision(rows, refused, of_classes)
