@@ -1,4 +1,4 @@
-"""How many of the rows that codes retrieve are of the query's class, where there are few labels to learn from.
+"""How many of the rows that codes retrieve are of the query's class, where few labels are learned from.
 
 The comparison of the papers on supervised codes [1]_: families that learn from classes are given those of a
 few rows of the pool, the others the same rows without them, and all rows are taken in the order of their

@@ -60,6 +60,9 @@ from core.rows import Rows
 _NEGLIGIBLE = 1e-7
 """Of the largest eigenvalue of K̄ᵀK̄: smaller ones are what rounding leaves of zero."""
 
+_ROUNDED = 1e-6
+"""What float32 leaves of a value of K̄ that is zero, at most."""
+
 _LEAST_GAIN = 1e-6
 _SAME = 1e-6
 """How far apart rounding leaves equal rows on average, at most."""
@@ -271,7 +274,7 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
 def whitening(K: Floats64) -> Floats64:
     """W with WᵀK̄ᵀK̄W = l·I, of shape (n_anchors, rank): in its columns' span K̄ᵀK̄ is not singular."""
     eigenvalues, vectors = np.linalg.eigh(K.T @ K)
-    kept = eigenvalues > _NEGLIGIBLE * max(eigenvalues[-1], 0.0)
+    kept = eigenvalues > max(_NEGLIGIBLE * eigenvalues[-1], K.size * _ROUNDED**2)
     if not kept.any():
         raise InputError(
             "the labelled rows are all at the same values of the kernel: nothing tells them apart"
