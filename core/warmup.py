@@ -16,7 +16,7 @@ import numpy as np
 from core.build import build
 from core.hashing import MetricLSH, RandomHyperplaneLSH, SimilarityHasher
 from core.learner import Labels, accuracy, is_positive, learn
-from core.metric import ITML, Constraints
+from core.metric import ITML, Constraints, KernelLearning
 from core.metric.itml import Form
 from core.pool import Pool
 from core.search import STRUCTURES
@@ -67,6 +67,7 @@ def _similar(pool: Pool, labels: Labels, folder: Path) -> None:
     """Look for similar items by every structure, under the original metric and a learned one."""
     X = pool.rows(np.arange(ITEMS // 2))
     constraints = Constraints.from_labels(labels.X, labels.y.astype(np.int64))
+    KernelLearning(max_passes=1).fit(np.eye(labels.X.shape[0]), constraints)
     forms: tuple[Form, ...] = ("implicit",) if pool.is_sparse else get_args(Form)
     metrics = [ITML(form=form, max_passes=1).fit(labels.X, constraints).metric_ for form in forms]
     families: list[SimilarityHasher] = [RandomHyperplaneLSH(n_functions=30).fit(X)]

@@ -4,7 +4,8 @@ A family of `core.hashing.FAMILIES` takes part by being there, with its own defa
 are asked for. One that has several forms, or needs something first, says so in `_FORMS`: kernelized LSH comes
 as published, of low rank, and with a transformed kernel [1]_, where rank and scale are chosen on queries that
 nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach;
-spectral hashing comes as published, and with a box that leaves out the `TRIM` outermost rows at either end.
+spectral hashing comes as published, and with a box that leaves out the `TRIM` outermost rows at either end;
+supervised hashing has no more anchors than kernelized LSH has landmarks.
 
 References
 ----------
@@ -24,10 +25,20 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
-from core.hashing import FAMILIES, Codes, KernelPCALSH, MetricLSH, NystromLSH, SimilarityHasher, SpectralHash
+from core.hashing import (
+    FAMILIES,
+    Codes,
+    KernelPCALSH,
+    LearnedKernelHash,
+    MetricLSH,
+    NystromLSH,
+    SimilarityHasher,
+    SpectralHash,
+    SupervisedKernelHash,
+)
+from core.hashing.by_kernel import ByKernel
 from core.hashing.klsh import KernelHasher
 from core.hashing.pool import hash_rows
-from core.mercer.kernel import kernel_from
 from core.metric import ITML, Constraints, Metric
 from core.pool import Pool
 from core.rows import Rows, is_sparse
@@ -42,6 +53,9 @@ MAX_PASSES = 200
 
 TRIM = 0.01
 """A share of the rows."""
+
+N_ANCHORS = 300
+"""Of supervised hashing, as published."""
 
 Make = Callable[[int], SimilarityHasher]
 """Gives a family of so many functions, not fitted."""
@@ -156,8 +170,7 @@ def yardstick(family: SimilarityHasher) -> str:
     """What the neighbours that a family looks for are nearest by, in a word."""
     if family.estimates == "angle" or family.by_angle:
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
-    kernel = getattr(family, "kernel", None)
-    return family.name if kernel is None else kernel_from(kernel).flat.word
+    return family.orders_by if isinstance(family, ByKernel) else family.name
 
 
 def _kernelized(draw: Draw) -> dict[str, Make]:
@@ -193,6 +206,17 @@ def _spectral(draw: Draw) -> dict[str, Make]:
     }
 
 
+def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str, Make]]:
+    def forms(draw: Draw) -> dict[str, Make]:
+        n_classes = len(np.unique(draw.truth[draw.truth >= 0]))
+        if n_classes < 2:
+            raise InputError(f"{family.name} learns from labels of at least two classes, got {n_classes}")
+        n_anchors = min(N_ANCHORS, draw.n_landmarks)
+        return {"": lambda n: family(n_anchors=n_anchors, n_functions=n, random_state=draw.seed)}
+
+    return forms
+
+
 def _make(draw: Draw, form: Form) -> Make:
     return lambda n: form.hasher(n_functions=n, **draw.landmarks)
 
@@ -203,4 +227,6 @@ _FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
     KernelPCALSH.name: _principal,
     NystromLSH.name: _nystrom,
     SpectralHash.name: _spectral,
+    SupervisedKernelHash.name: _supervised(SupervisedKernelHash),
+    LearnedKernelHash.name: _supervised(LearnedKernelHash),
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import digamma
 
 from core.errors import InputError
 from core.hashing.base import Codes
@@ -55,6 +56,21 @@ class Retrieval:
     def precision(self, retrieved: ArrayLike) -> Floats64:
         """The share of a query's first rows that is of its class."""
         return among_first(self.rows, self.alike, retrieved) / np.asarray(retrieved, np.float64)
+
+    def average_precision(self) -> Floats64:
+        """The mean over a query's alike rows of the precision down to each, of shape (n_queries,).
+
+        Zero where none is. Of n rows at one distance, r of them alike, with N rows before them and R alike
+        ones among these, the i-th is alike with probability r/n, and then (i − 1)(r − 1)/(n − 1) of the i − 1
+        before it are alike on average (McSherry and Najork 2008). With h = 1/(N + 1) + … + 1/(N + n) they
+        add up to r/n ((R + 1)h + (r − 1)/(n − 1) (n − (N + 1)h)).
+        """
+        n, r = self.rows.astype(np.float64), self.alike.astype(np.float64)
+        N, R = n.cumsum(axis=1) - n, r.cumsum(axis=1) - r
+        h = digamma(N + n + 1) - digamma(N + 1)
+        pairs = (r - 1) / np.maximum(n - 1, 1)
+        sums = r / np.maximum(n, 1) * ((R + 1) * h + pairs * (n - (N + 1) * h))
+        return np.asarray(sums.sum(axis=1) / np.maximum(r.sum(axis=1), 1))
 
     def _histogram(self, n: int) -> Counts:
         wanted = np.zeros_like(self.rows)

@@ -7,6 +7,8 @@ Hyperplane families (`HyperplaneHasher`) look for points near a hyperplane, simi
 from core.hashing.base import Codes, QueryCode
 from core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
 from core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
+from core.hashing.ksh import SupervisedKernelHash
+from core.hashing.ksh_learned import LearnedKernelHash
 from core.hashing.learned import LBHHash
 from core.hashing.lsh import RandomHyperplaneLSH
 from core.hashing.metric_lsh import MetricLSH
@@ -24,6 +26,8 @@ FAMILIES: dict[str, type[SimilarityHasher]] = {
         NystromLSH,
         SpectralHash,
         ShiftInvariantHash,
+        SupervisedKernelHash,
+        LearnedKernelHash,
     )
 }
 
@@ -37,6 +41,7 @@ __all__ = [
     "KernelPCALSH",
     "KernelizedLSH",
     "LBHHash",
+    "LearnedKernelHash",
     "MetricLSH",
     "NystromLSH",
     "QueryCode",
@@ -44,4 +49,5 @@ __all__ = [
     "ShiftInvariantHash",
     "SimilarityHasher",
     "SpectralHash",
+    "SupervisedKernelHash",
 ]

@@ -52,7 +52,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,14 +60,14 @@ from numpy.typing import NDArray
 from core.errors import InputError
 from core.geometry import settled_signs
 from core.hashing.base import Arrays, Codes, padded, row_blocks
+from core.hashing.by_kernel import ByKernel
 from core.hashing.lsh import angles_of
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from core.hashing.similarity import Floats32, Floats64
 from core.mercer.kernel import Kernel, kernel_from, require_positive
 from core.rows import Rows
 
 _NEGLIGIBLE = 1e-6
 """Of the largest eigenvalue: smaller ones are what float32 leaves of zero."""
-_KERNEL = "kernel-"
 
 
 class Spectrum(NamedTuple):
@@ -118,7 +118,7 @@ def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
     return Spectrum(eigenvalues, settled_signs(vectors))
 
 
-class KernelHasher(SimilarityHasher):
+class KernelHasher(ByKernel):
     """Bits sign(φ(x)ᵀv), or sign((φ(x) − φ(μ))ᵀv), by landmarks.
 
     Parameters
@@ -146,7 +146,7 @@ class KernelHasher(SimilarityHasher):
         The v, of covariance I.
     """
 
-    estimates = "kernel"
+    kernel: str | Kernel
     landmarks_centred: ClassVar[bool] = True
 
     landmarks_: Floats32
@@ -171,10 +171,6 @@ class KernelHasher(SimilarityHasher):
         self.rank = rank
         self.centred = centred
 
-    def between(self, Q: Rows, X: Rows) -> Floats64:
-        """κ."""
-        return np.asarray(self._kernel.values(self._rows(Q), self._rows(X)), dtype=np.float64)
-
     def embedded(self, X: Rows) -> Floats32:
         """φ(x), or φ(x) − φ(μ), of the rows of X, of shape (n_samples, rank)."""
         return self._embedded(self._rows(X))
@@ -188,20 +184,9 @@ class KernelHasher(SimilarityHasher):
         q, x = self.embedded(Q).astype(np.float64), self.embedded(X).astype(np.float64)
         return angles_of(q @ x.T, (q * q).sum(axis=1), (x * x).sum(axis=1))
 
-    def params(self) -> dict[str, Any]:
-        """See `SimilarityHasher.params`; the kernel by its word."""
-        word = self.kernel.word if isinstance(self.kernel, Kernel) else self.kernel
-        return {**super().params(), "kernel": word}
-
-    def arrays(self) -> Arrays:
-        """See `SimilarityHasher.arrays`."""
-        return {**super().arrays(), **{_KERNEL + name: a for name, a in self._kernel.arrays().items()}}
-
     def restored(self, arrays: Arrays) -> Self:
         """See `SimilarityHasher.restored`."""
         super().restored(arrays)
-        own = {name.removeprefix(_KERNEL): a for name, a in arrays.items() if name.startswith(_KERNEL)}
-        self._kernel = kernel_from(self.kernel, own)
         self._settle()
         return self
 
@@ -244,9 +229,6 @@ class KernelHasher(SimilarityHasher):
         A product of the small numbers k(x) − k(μ) loses less in float32 than one of k(x) would.
         """
         return np.asarray((K - self.means_) @ self._weights + self._shift)
-
-    def _rows(self, X: Rows) -> Rows:
-        return self._kernel.prepared(super()._rows(X))
 
     def _check(self) -> None:
         super()._check()

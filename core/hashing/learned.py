@@ -25,11 +25,14 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.hashing.augment import Floats32, SparsePoints
+from core.hashing.descent import descended as descend
 from core.hashing.hyperplane import BHHash, Points
 
 Floats64 = NDArray[np.float64]
@@ -37,7 +40,6 @@ Floats64 = NDArray[np.float64]
 _TAIL = 0.05
 _STEPS = 60
 _LEAST_GAIN = 1e-4
-_HALVINGS = 30
 _MOST_DIMENSIONS = 4_000
 """Of sparse points, which are made dense to learn from."""
 
@@ -141,38 +143,11 @@ def objective(X: Floats32, R: Floats32, pair: Floats64) -> tuple[float, Floats64
 
 
 def descended(X: Floats32, R: Floats32, start: Floats32) -> Floats32:
-    """Where g has become small, from (u, v) = `start` on.
+    """Where g has become small, from (u, v) = `start` on; see `core.hashing.descent`."""
 
-    Nesterov's method; the step is halved until it falls as much as a gradient step should, grows again a
-    little each time, and the momentum starts anew whenever g has risen.
-    """
-    best = here = ahead = start.astype(np.float64)
-    least = value = objective(X, R, here)[0]
-    step, momentum = np.inf, 1.0
-    for _ in range(_STEPS):
-        value_ahead, gradient = objective(X, R, ahead)
-        steepness = float((gradient**2).sum())
-        if steepness == 0:
-            break
-        # At first, as far as (u, v) is long.
-        step = min(1.5 * step, float(np.linalg.norm(ahead)) / steepness**0.5)
-        for _ in range(_HALVINGS):
-            there = ahead - step * gradient
-            value_there = objective(X, R, there)[0]
-            if value_there <= value_ahead - step / 2 * steepness:
-                break
-            step /= 2
-        if value_there > value:
-            if momentum == 1:
-                break
-            ahead, momentum = here, 1.0
-            continue
-        after = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
-        ahead = there + (momentum - 1) / after * (there - here)
-        gained = value - value_there
-        here, value, momentum = there, value_there, after
-        if value < least:
-            best, least = here, value
-        if gained < _LEAST_GAIN * abs(value):
-            break
-    return best.astype(np.float32)
+    def g(pair: Floats64) -> tuple[float, Callable[[], Floats64]]:
+        value, gradient = objective(X, R, pair)
+        return value, lambda: gradient
+
+    found = descend(g, start.astype(np.float64), steps=_STEPS, least_gain=_LEAST_GAIN)
+    return found.astype(np.float32)

@@ -297,6 +297,9 @@ def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: f
 
 _ROUNDING = 1e-6
 
+_AT_ONCE = 8_192
+"""Rows whose norms are computed in float64 together."""
+
 
 def _number(text: str, word: str) -> float:
     try:
@@ -329,9 +332,12 @@ def _histograms(X: Rows, word: str) -> Matrix:
 
 
 def _scaled(X: Matrix, order: int, word: str) -> Matrix:
-    norms = np.linalg.norm(X.astype(np.float64), ord=order, axis=1)
+    norms = np.empty(len(X))
+    for first in range(0, len(X), _AT_ONCE):
+        part = X[first : first + _AT_ONCE].astype(np.float64)
+        norms[first : first + len(part)] = np.linalg.norm(part, ord=order, axis=1)
     zero = np.flatnonzero(norms == 0)
     if zero.size:
         raise InputError(f"the kernel {word} cannot compare row {zero[0]}: all of it is zero")
-    scaled: Matrix = X / norms[:, None].astype(np.float32)
+    scaled: Matrix = np.divide(X, norms[:, None].astype(np.float32))
     return scaled

@@ -109,6 +109,30 @@ def test_codes_of_families_get_rows(pool, tmp_path):
             assert f"{np.mean(found):.1f} ± {np.std(found, ddof=1):.1f}" in line
 
 
+def test_precision_gets_a_row_for_each_form_and_length(pool, tmp_path):
+    """For each draw; the tables have their means, and say which family doesn't apply."""
+    file = tmp_path / "precision.json"
+    result = run(
+        *("--what", "precision", "--pool", pool.path, "--json", file, "--draws", 2, "--queries", 40),
+        *("--labels", 100, "--landmarks", 100, "--retrieved", 20, "--bits", 16, "--bits", 8),
+        *("--family", "lsh", "--family", "ksh"),
+    )
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())
+    assert [(row["seed"], row["family"], row["bits"]) for row in rows] == [
+        (seed, family, bits) for seed in (0, 1) for family in ("lsh", "ksh") for bits in (8, 16)
+    ]
+    for row in rows:
+        assert (row["figure"], row["data"], row["items"]) == ("precision", "pool", len(pool))
+        assert (row["queries"], row["labels"], row["retrieved"]) == (40, 100, [20])
+        assert 0 < row["average_precision"] <= 1
+    ksh = 100 * np.array([row["precision"][0] for row in rows if (row["family"], row["bits"]) == ("ksh", 16)])
+    line = next(line for line in result.output.splitlines() if line.startswith("KSH"))
+    assert line.endswith(f"{ksh.mean():.1f} ± {ksh.std(ddof=1):.1f}")
+    assert "precision of the first 20" in result.output
+    assert "mean average precision" in result.output
+
+
 LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
 
 
@@ -122,6 +146,10 @@ LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
         (("--what", "survey", "--family", "theirs"), "a family is one of lsh"),
         (("--what", "survey", "--queries", 10_000), "20,000 held-out items are needed as queries"),
         (("--what", "survey", "--wanted", 10_000), "10000 neighbours are to be found, and the pool"),
+        (("--what", "precision", "--family", "theirs"), "a family is one of lsh, "),
+        (("--what", "precision", "--queries", 5, "--labels", 5_000), "5,000 labels are to be learned from"),
+        (("--what", "precision", "--queries", 10_000), "20,000 held-out items of known class are needed"),
+        (("--bits", 8, "--bits", 16), "one number of bits is measured for kernels, got 8, 16"),
         (("--landmarks", 99), "99 is not in the range x>=100"),
         (("--landmarks", 5_000, "--queries", 5), "needs at least as many rows as landmarks, 5000"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.metrics import average_precision_score
 
 from core.errors import InputError
 from core.experiment.retrieval import among_first, retrieve
@@ -56,6 +57,24 @@ def test_all_rows_are_at_some_distance():
     assert (found.rows.sum(axis=1) == N).all()
     assert (found.neighbours_found([N]) == 1).all()
     assert found.alike.sum(axis=1).tolist() == [int((classes == c).sum()) if c >= 0 else 0 for c in own]
+
+
+@pytest.mark.parametrize("n_bits", [3, 12, 64])
+def test_average_precision_is_the_mean_over_all_orders_of_equal_codes(n_bits):
+    """In 2,000 random orders of the rows, by scikit-learn; 0 for queries of unknown class."""
+    points, queries, near, classes, own = drawn(n_bits)
+    found = retrieved(points, queries, near, classes, own).average_precision()
+    distances = np.rint(cdist(queries, points, "hamming") * n_bits)
+    rng = np.random.default_rng(1)
+    for query, value in enumerate(found):
+        alike = classes == own[query]
+        if own[query] < 0:
+            assert value == 0
+            continue
+        by_hand = [
+            average_precision_score(alike, -(distances[query] + 0.9 * rng.random(N))) for _ in range(2_000)
+        ]
+        assert value == pytest.approx(np.mean(by_hand), abs=4 * np.std(by_hand) / 2_000**0.5 + 1e-12)
 
 
 @pytest.mark.parametrize("per_function", [2, 4, 8])

@@ -10,15 +10,18 @@ import click
 from app.bench.commands.options import json_option, pool_option
 from app.sentences import sentences
 
+BITS = (8, 12, 16, 24, 32, 48)
+"""Lengths of code at which precision is measured, as in the papers."""
+
 
 @click.command("similar")
 @pool_option
 @click.option(
     "--what",
-    type=click.Choice(["kernels", "neighbours", "survey"]),
+    type=click.Choice(["kernels", "neighbours", "survey", "precision"]),
     default="kernels",
     show_default=True,
-    help="Kernelized LSH, nearest neighbours by a learned metric, or all families.",
+    help="Kernelized LSH, neighbours by a learned metric, neighbours by all families, or precision by class.",
 )
 @click.option(
     "--kernel",
@@ -26,7 +29,7 @@ from app.sentences import sentences
     multiple=True,
     default=("chi2", "intersection"),
     show_default=True,
-    help="Of kernels and the survey: cosine, chi2, intersection or rbf:gamma=NUMBER.",
+    help="Cosine, chi2, intersection or rbf:gamma=NUMBER; survey and precision take the first.",
 )
 @click.option(
     "--draws",
@@ -54,14 +57,14 @@ from app.sentences import sentences
     type=click.IntRange(100),
     default=1_000,
     show_default=True,
-    help="Of kernels and the survey: items whose kernel values make a code.",
+    help="Of all but neighbours: items whose kernel values make a code.",
 )
 @click.option(
     "--labels",
     type=click.IntRange(2),
     default=2_000,
     show_default=True,
-    help="Of neighbours: items whose classes the metric is learned from.",
+    help="Of neighbours and precision: items whose classes are learned from.",
 )
 @click.option(
     "--nearest",
@@ -79,21 +82,39 @@ from app.sentences import sentences
     help="Of neighbours: shares of the pool that hashing searches.",
 )
 @click.option(
-    "--family", "families", multiple=True, help="Of the survey: only these hash families.  [default: all]"
+    "--family",
+    "families",
+    multiple=True,
+    help="Of survey and precision: only these hash families.  [default: all]",
 )
 @click.option(
     "--wanted",
     type=click.IntRange(1),
     default=50,
     show_default=True,
-    help="Of the survey: how many true neighbours are to be found.",
+    help="Of survey: how many true neighbours are to be found.",
+)
+@click.option(
+    "--retrieved",
+    type=click.IntRange(1),
+    multiple=True,
+    default=(10, 500),
+    show_default=True,
+    help="Of precision: among how many first items.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(2),
+    default=20_000,
+    show_default=True,
+    help="Of precision: items that families are fitted to.",
 )
 @click.option(
     "--bits",
-    type=click.IntRange(1),
-    default=256,
-    show_default=True,
-    help="Bits of a code; of the survey, of the longest, after 8, 16, 32 and so on.",
+    multiple=True,
+    type=click.IntRange(1, 4096),
+    help="Bits of a code; of survey, of the longest, after 8, 16, 32 and so on; several for precision.  "
+    "[default: 256; 8, 12, 16, 24, 32 and 48 for precision]",
 )
 @json_option
 @sentences
@@ -110,7 +131,9 @@ def bench_similar(
     searched: tuple[float, ...],
     families: tuple[str, ...],
     wanted: int,
-    bits: int,
+    retrieved: tuple[int, ...],
+    sample: int,
+    bits: tuple[int, ...],
     json_file: Path | None,
 ) -> None:
     """Measure how well binary codes find what is similar: the papers' figures on this pool.
@@ -125,10 +148,14 @@ def bench_similar(
 
     survey: which share of the true neighbours the codes of each hash family find, by how many bits, and among
     how many items retrieved: figures 11 and 15 of "Learning Binary Hash Codes for Large-Scale Image Search".
-    Kernelized families take the first kernel.
+
+    precision: how many of the items that codes retrieve are of the query's class, by hash family and length
+    of code, where few classes are known to learn from: as in "Supervised Hashing with Kernels".
     """
-    from app.bench import neighbours, similar, survey
+    from app.bench import neighbours, precision, similar, survey
     from app.bench.report import write_json
+    from core.errors import InputError
+    from core.hashing import FAMILIES
     from core.pool import Pool
 
     rows: list[dict[str, Any]] = []
@@ -137,15 +164,40 @@ def bench_similar(
         rows.append(row)
         write_json(json_file, rows)
 
+    if what != "precision" and len(bits) > 1:
+        raise InputError(
+            f"one number of bits is measured for {what}, got {', '.join(map(str, bits))}: "
+            f"several are for --what precision"
+        )
+    for name in families:
+        if name not in FAMILIES:
+            raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
     pool = Pool.open(folder)
     if what == "kernels":
-        of_kernels = similar.Plan(kernels, draws, queries, queries, share, landmarks, bits)
+        of_kernels = similar.Plan(kernels, draws, queries, queries, share, landmarks, *(bits or (256,)))
         similar.measure_kernelized(pool, of_kernels, done)
         similar.show_kernelized(rows, of_kernels)
     elif what == "survey":
-        of_codes = survey.Plan(families, draws, queries, wanted, bits, kernels[0], landmarks, share)
+        of_codes = survey.Plan(
+            families, draws, queries, wanted, *(bits or (256,)), kernels[0], landmarks, share
+        )
         survey.show_survey(*survey.measure_survey(pool, of_codes, done), of_codes)
-    else:
-        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, bits)
+    elif what == "neighbours":
+        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, *(bits or (256,)))
         neighbours.measure_neighbours(pool, plan, done)
         neighbours.show_neighbours(rows, plan)
+    else:
+        of_classes = precision.Plan(
+            families=families or tuple(FAMILIES),
+            draws=draws,
+            n_queries=queries,
+            n_choosing=queries,
+            bits=sorted(set(bits or BITS)),
+            retrieved=sorted(set(retrieved)),
+            n_labels=labels,
+            n_sample=sample,
+            kernel=kernels[0],
+            n_landmarks=landmarks,
+        )
+        refused = precision.measure_precision(pool, of_classes, done)
+        precision.show_precision(rows, refused, of_classes)

@@ -14,6 +14,8 @@ LABELS = {
     "nystrom-lsh": "Nyström",
     "spectral": "Spectral",
     "shift-invariant": "Shift-invariant",
+    "ksh": "KSH",
+    "ksh-learned": "KSH, learned kernel",
 }
 """Where a family is not called by its own word."""
 

@@ -1,0 +1,145 @@
+"""How many of the items that codes retrieve are of the query's class, by hash family and length of code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import click
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from app.bench.similar import spread
+from app.compare.similar.names import lane_label
+from app.compare.similar.results import Lane
+from core.experiment.neighbours import labeled_queries
+from core.experiment.precision import compare_precision, draw_labeled
+from core.pool import Pool
+
+LEGEND = (
+    "Of {queries:,} held-out queries, in percent; mean and standard deviation over {draws} draws of "
+    "{labels:,} labels and of whatever else is random. Families are fitted to {sample:,} rows; kernelized "
+    "ones have {landmarks:,} landmarks, supervised ones 300 at most. Rank and scale are chosen on "
+    "{choosing:,} other queries."
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and how.
+
+    Parameters
+    ----------
+    families : sequence of str
+        Names in `core.hashing.FAMILIES`.
+    draws : int
+        Seeds 0 … draws − 1, for labels and whatever families draw.
+    n_queries, n_choosing : int
+        Held-out items to measure with, and to choose rank and scale by.
+    bits, retrieved : sequence of int
+        Functions a code, and of how many first items precision is.
+    n_labels, n_sample : int
+        Items of known class, and items in all, that families are fitted to.
+    kernel : str
+        Of kernelized LSH.
+    n_landmarks : int
+        m.
+    """
+
+    families: Sequence[str]
+    draws: int
+    n_queries: int
+    n_choosing: int
+    bits: Sequence[int]
+    retrieved: Sequence[int]
+    n_labels: int
+    n_sample: int
+    kernel: str
+    n_landmarks: int
+
+
+def measure_precision(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> dict[str, str]:
+    """Precision by class over lengths of code, as in the papers on supervised codes.
+
+    `done` is given a row for each draw, form and length, see `core.experiment.precision.Precisions`, as soon
+    as its family is measured.
+
+    Returns
+    -------
+    dict
+        Why a family does not apply, by its name.
+
+    Raises
+    ------
+    InputError
+        If too few items of known class are held out; and as `core.experiment.precision`.
+    """
+    queries, choosing = labeled_queries(pool, plan.n_queries, plan.n_choosing)
+    refused: dict[str, str] = {}
+    with threadpool_limits(1, user_api="blas"):
+        for seed in range(plan.draws):
+            start = perf_counter()
+            draw = draw_labeled(
+                pool,
+                choosing.X,
+                n_labels=plan.n_labels,
+                n_sample=plan.n_sample,
+                kernel=plan.kernel,
+                n_landmarks=plan.n_landmarks,
+                seed=seed,
+            )
+            found = compare_precision(
+                pool, queries, draw, plan.families, bits=plan.bits, retrieved=plan.retrieved
+            )
+            refused |= found.refused
+            seconds = perf_counter() - start
+            for row in found.rows:
+                done(
+                    {
+                        "figure": "precision",
+                        "data": pool.path.resolve().name,
+                        "items": len(pool),
+                        "dim": pool.n_features,
+                        "queries": plan.n_queries,
+                        "labels": plan.n_labels,
+                        "kernel": plan.kernel,
+                        "landmarks": plan.n_landmarks,
+                        **row,
+                        "seconds_of_draw": seconds,
+                    }
+                )
+    return refused
+
+
+def show_precision(rows: Sequence[Row], refused: dict[str, str], plan: Plan) -> None:
+    """Print what the draws have on average: a table a number, a line a form, a column a length of code."""
+    first = rows[0]
+    click.echo(f"\n{first['data']}, {first['items']:,} × {first['dim']}: of the query's class.")
+    lanes = list(dict.fromkeys((row["family"], row["form"]) for row in rows))
+    width = 2 + max(len(lane_label(Lane(*lane))) for lane in lanes)
+    titles = [f"precision of the first {k:,}" for k in plan.retrieved] + ["mean average precision"]
+    for number, title in enumerate(titles):
+        click.echo(f"\n{title}")
+        click.echo(f"{'bits':<{width}}{''.join(f'{n:>13}' for n in plan.bits)}")
+        for lane in lanes:
+            cells = ""
+            for n in plan.bits:
+                same = [row for row in rows if (row["family"], row["form"], row["bits"]) == (*lane, n)]
+                values = [[*row["precision"], row["average_precision"]][number] for row in same]
+                cells += f"{spread(100 * np.array(values)):>13}"
+            click.echo(f"{lane_label(Lane(*lane)):<{width}}{cells}")
+    for name, why in refused.items():
+        click.echo(f"\nWithout {lane_label(Lane(name, ''))}: {why}.")
+    told = {
+        "queries": plan.n_queries,
+        "choosing": plan.n_choosing,
+        "draws": plan.draws,
+        "labels": plan.n_labels,
+        "sample": min(plan.n_sample, first["items"]),
+        "landmarks": plan.n_landmarks,
+    }
+    click.echo(f"\n{LEGEND.format(**told)}")
