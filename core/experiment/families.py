@@ -3,7 +3,8 @@
 A family of `core.hashing.FAMILIES` takes part by being there, with its own defaults and as many functions as
 are asked for. One that has several forms, or needs something first, says so in `_FORMS`: kernelized LSH comes
 as published, of low rank, and with a transformed kernel [1]_, where rank and scale are chosen on queries that
-nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach.
+nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach;
+Min-Hash comes with sets and with weights.
 
 References
 ----------
@@ -23,10 +24,18 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
-from core.hashing import FAMILIES, Codes, KernelPCALSH, MetricLSH, NystromLSH, SimilarityHasher
+from core.hashing import (
+    FAMILIES,
+    Codes,
+    KernelPCALSH,
+    MetricLSH,
+    MinHash,
+    NystromLSH,
+    SimilarityHasher,
+)
 from core.hashing.klsh import KernelHasher
 from core.hashing.pool import hash_rows
-from core.mercer.kernel import kernel_from
+from core.mercer.kernel import KERNELS, kernel_from
 from core.metric import ITML, Constraints, Metric
 from core.pool import Pool
 from core.rows import Rows, is_sparse
@@ -38,6 +47,9 @@ MOST_LABELS = 400
 """So many sparse rows are paired: an implicit metric takes the square of their number for each pair."""
 
 MAX_PASSES = 200
+
+SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
+"""Yardsticks that are the same for all who are held to them, whatever is drawn."""
 
 Make = Callable[[int], SimilarityHasher]
 """Gives a family of so many functions, not fitted."""
@@ -152,6 +164,8 @@ def yardstick(family: SimilarityHasher) -> str:
     """What the neighbours that a family looks for are nearest by, in a word."""
     if family.estimates == "angle":
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
+    if isinstance(family, MinHash):
+        return "weighted overlap" if family.weighted else "overlap"
     kernel = getattr(family, "kernel", None)
     return family.name if kernel is None else kernel_from(kernel).flat.word
 
@@ -182,6 +196,14 @@ def _learned(draw: Draw) -> dict[str, Make]:
     return {"": lambda n: MetricLSH(metric=metric, n_functions=n, random_state=draw.seed)}
 
 
+def _sets(draw: Draw) -> dict[str, Make]:
+    MinHash(n_functions=1, random_state=draw.seed).fit(draw.sample)  # says why, where rows are no sets
+    return {
+        "sets": lambda n: MinHash(n_functions=n, random_state=draw.seed),
+        "weighted": lambda n: MinHash(weighted=True, n_functions=n, random_state=draw.seed),
+    }
+
+
 def _make(draw: Draw, form: Form) -> Make:
     return lambda n: form.hasher(n_functions=n, **draw.landmarks)
 
@@ -191,4 +213,5 @@ _FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
     "klsh": _kernelized,
     KernelPCALSH.name: _principal,
     NystromLSH.name: _nystrom,
+    MinHash.name: _sets,
 }

@@ -10,6 +10,7 @@ from core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
 from core.hashing.learned import LBHHash
 from core.hashing.lsh import RandomHyperplaneLSH
 from core.hashing.metric_lsh import MetricLSH
+from core.hashing.minhash import MinHash
 from core.hashing.similarity import SimilarityHasher
 
 FAMILIES: dict[str, type[SimilarityHasher]] = {
@@ -20,6 +21,7 @@ FAMILIES: dict[str, type[SimilarityHasher]] = {
         KernelizedLSH,
         KernelPCALSH,
         NystromLSH,
+        MinHash,
     )
 }
 
@@ -34,6 +36,7 @@ __all__ = [
     "KernelizedLSH",
     "LBHHash",
     "MetricLSH",
+    "MinHash",
     "NystromLSH",
     "QueryCode",
     "RandomHyperplaneLSH",

@@ -18,6 +18,7 @@ from core.hashing import (
     KernelizedLSH,
     KernelPCALSH,
     MetricLSH,
+    MinHash,
     NystromLSH,
     RandomHyperplaneLSH,
     SimilarityHasher,
@@ -117,6 +118,11 @@ VARIANTS = {
     ),
     "metric-lsh, sparse": Variant(
         lambda k, seed: MetricLSH(metric=metric(bags), n_functions=k, random_state=seed), bags
+    ),
+    "min-hash": Variant(lambda k, seed: MinHash(n_functions=k, random_state=seed), bags),
+    "min-hash, one bit": Variant(lambda k, seed: MinHash(bits=1, n_functions=k, random_state=seed), bags),
+    "min-hash, weighted": Variant(
+        lambda k, seed: MinHash(weighted=True, bits=8, n_functions=k, random_state=seed), bags
     ),
 }
 every_family = pytest.mark.parametrize("name", VARIANTS)
@@ -228,9 +234,13 @@ def test_a_query_is_the_code_of_its_row(name):
 @every_family
 @pytest.mark.parametrize("structure", SIMILARITY_STRUCTURES)
 def test_structures_find_a_point_by_itself(name, structure):
-    """Any family with any structure, asked by weights and by disagreements."""
+    """Any family with any structure, asked by weights and by disagreements; but balls are of single bits."""
     family, X = fitted(name, 70 if structure != "ball" else 30), VARIANTS[name].data(200, 3)
     codes = family.hash_points(X)
+    if structure == "ball" and family.bits > 1:
+        with pytest.raises(InputError, match=f"at most 32 functions of 1 bit, got 30 of {family.bits}"):
+            SIMILARITY_STRUCTURES[structure].build(codes, None, n_compared=60, n_bytes=10**5, seed=0)
+        return
     built = SIMILARITY_STRUCTURES[structure].build(codes, None, n_compared=60, n_bytes=10**5, seed=0)
     for i, query in enumerate(family.queries(cut(X, 0, 20))):
         for measure in ("weights", "disagreements"):
