@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from app.bench.commands.options import json_option, pool_option
 from app.sentences import sentences
+
+if TYPE_CHECKING:
+    from core.similar.index import StructureName
 
 
 @click.command("similar")
@@ -78,6 +81,15 @@ from app.sentences import sentences
     show_default=True,
     help="Of neighbours: shares of the pool that hashing searches.",
 )
+@click.option(
+    "--structure",
+    "structures",
+    type=click.Choice(["tables", "orders", "scan"]),
+    multiple=True,
+    default=("tables",),
+    show_default=True,
+    help="Of neighbours: what hashing searches through; scan compares all codes.",
+)
 @click.option("--bits", type=click.IntRange(1), default=256, show_default=True, help="Bits of a code.")
 @json_option
 @sentences
@@ -92,6 +104,7 @@ def bench_similar(
     labels: int,
     nearest: int,
     searched: tuple[float, ...],
+    structures: tuple[StructureName, ...],
     bits: int,
     json_file: Path | None,
 ) -> None:
@@ -103,7 +116,7 @@ def bench_similar(
 
     neighbours: how often the nearest items tell the class of another, by the original and by a learned
     metric, where all items are scanned, and where hashing searches a few per cent: figures 1 and 2 of "Fast
-    Similarity Search for Learned Metrics".
+    Similarity Search for Learned Metrics". Texts are compared as sets of words, too, by Min-Hash.
     """
     from app.bench import neighbours, similar
     from app.bench.report import write_json
@@ -121,6 +134,6 @@ def bench_similar(
         similar.measure_kernelized(pool, of_kernels, done)
         similar.show_kernelized(rows, of_kernels)
     else:
-        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, bits)
+        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, bits, structures)
         neighbours.measure_neighbours(pool, plan, done)
         neighbours.show_neighbours(rows, plan)
