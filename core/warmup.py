@@ -14,7 +14,7 @@ from typing import get_args
 import numpy as np
 
 from core.build import build
-from core.hashing import MetricLSH, RandomHyperplaneLSH, SimilarityHasher
+from core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
 from core.learner import Labels, accuracy, is_positive, learn
 from core.metric import ITML, Constraints, KernelLearning
 from core.metric.itml import Form
@@ -72,6 +72,8 @@ def _similar(pool: Pool, labels: Labels, folder: Path) -> None:
     metrics = [ITML(form=form, max_passes=1).fit(labels.X, constraints).metric_ for form in forms]
     families: list[SimilarityHasher] = [RandomHyperplaneLSH(n_functions=30).fit(X)]
     families += [MetricLSH(metric=metric, n_functions=30).fit(X) for metric in metrics]
+    if pool.is_sparse:
+        families += [MinHash(weighted=weighted, bits=1, n_functions=30).fit(X) for weighted in (False, True)]
     for family in families:
         for structure in get_args(StructureName):
             built = HashedSimilarity.built(pool, family, structure=structure)

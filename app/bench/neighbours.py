@@ -14,15 +14,23 @@ from threadpoolctl import threadpool_limits
 from app.bench.similar import each, spread
 from core.experiment.neighbours import compare_metrics, labeled_queries
 from core.pool import Pool
+from core.similar.index import StructureName
 
 LEGEND = (
     "accuracy: the share of {queries:,} held-out queries whose {k} nearest items vote for the right class; "
     "mean and standard deviation over {draws} draws of labels and of random vectors. searched: the share of "
-    "the pool whose features were compared. The metric is learned from the classes of {labels:,} items; γ "
-    "and the number of pairs are chosen on {choosing:,} other queries."
+    "the pool whose features were compared. recall: the share of the {k} nearest by the same metric that "
+    "were found. ms: processor time of a query. bytes: an item’s, of its features or of codes and structure. "
+    "The metric is learned from the classes of {labels:,} items; γ, the number of pairs and, where it is no "
+    "percentile, the bound of similar ones are chosen on {choosing:,} other queries."
 )
 
-SEARCHES = {"scan": "linear scan", "tables": "hashing, tables"}
+SEARCHES = {
+    "scan": "linear scan",
+    "tables": "hashing, tables",
+    "orders": "hashing, orders",
+    "hamming": "hashing, Hamming scan",
+}
 
 Row = dict[str, Any]
 
@@ -45,6 +53,8 @@ class Plan:
         Of the pool, that hashing searches.
     n_functions : int
         Bits a code.
+    structures : sequence of str
+        Through which hashing searches.
     """
 
     draws: int
@@ -54,6 +64,7 @@ class Plan:
     n_labels: int
     shares: Sequence[float]
     n_functions: int
+    structures: Sequence[StructureName] = ("tables",)
 
 
 def measure_neighbours(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> list[Row]:
@@ -83,6 +94,7 @@ def measure_neighbours(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> l
                 n_labels=plan.n_labels,
                 shares=plan.shares,
                 n_functions=plan.n_functions,
+                structures=plan.structures,
                 seed=seed,
             )
             seconds = perf_counter() - start
@@ -109,14 +121,20 @@ def show_neighbours(rows: Sequence[Row], plan: Plan) -> None:
     """Print what the draws have on average, a line a metric and search."""
     first = rows[0]
     click.echo(f"\n{first['data']}, {first['items']:,} × {first['dim']}: k-nn accuracy.\n")
-    click.echo(f"{'metric':<11}{'search':<18}{'searched':>10}{'accuracy':>15}  γ; pairs")
+    click.echo(
+        f"{'metric':<18}{'search':<24}{'searched':>10}{'recall':>15}{'accuracy':>15}{'ms':>8}{'bytes':>8}"
+        "  γ; pairs; bound"
+    )
     for metric, search, share in dict.fromkeys(map(_way, rows)):
         same = [row for row in rows if _way(row) == (metric, search, share)]
-        accuracies = np.array([row["accuracy"] for row in same])
-        searched = 100 * np.mean([row["searched"] for row in same])
+        recalls, accuracies = (100 * np.array([row[name] for row in same]) for name in ("recall", "accuracy"))
+        searched, seconds, n_bytes = (
+            np.mean([row[name] for row in same]) for name in ("searched", "seconds", "bytes")
+        )
+        chosen = "; ".join(each(row[name] for row in same) for name in ("gamma", "n_pairs", "upper"))
         click.echo(
-            f"{metric:<11}{SEARCHES[search]:<18}{searched:>8.3g} %{spread(100 * accuracies):>15}  "
-            f"{each(row['gamma'] for row in same)}; {each(row['n_pairs'] for row in same)}"
+            f"{metric:<18}{SEARCHES[search]:<24}{100 * searched:>8.3g} %{spread(recalls):>15}"
+            f"{spread(accuracies):>15}{1000 * seconds:>8.3g}{n_bytes:>8.0f}  {chosen}"
         )
     told = {
         "queries": plan.n_queries,

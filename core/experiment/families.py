@@ -5,7 +5,8 @@ are asked for. One that has several forms, or needs something first, says so in 
 as published, of low rank, and with a transformed kernel [1]_, where rank and scale are chosen on queries that
 nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach;
 spectral hashing comes as published, and with a box that leaves out the `TRIM` outermost rows at either end;
-supervised hashing has no more anchors than kernelized LSH has landmarks.
+supervised hashing has no more anchors than kernelized LSH has landmarks; Min-Hash
+comes with sets and with weights.
 
 References
 ----------
@@ -31,6 +32,7 @@ from core.hashing import (
     KernelPCALSH,
     LearnedKernelHash,
     MetricLSH,
+    MinHash,
     NystromLSH,
     SimilarityHasher,
     SpectralHash,
@@ -39,6 +41,7 @@ from core.hashing import (
 from core.hashing.by_kernel import ByKernel
 from core.hashing.klsh import KernelHasher
 from core.hashing.pool import hash_rows
+from core.mercer.kernel import KERNELS
 from core.metric import ITML, Constraints, Metric
 from core.pool import Pool
 from core.rows import Rows, is_sparse
@@ -56,6 +59,9 @@ TRIM = 0.01
 
 N_ANCHORS = 300
 """Of supervised hashing, as published."""
+
+SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
+"""Yardsticks that are the same for all who are held to them, whatever is drawn."""
 
 Make = Callable[[int], SimilarityHasher]
 """Gives a family of so many functions, not fitted."""
@@ -170,6 +176,8 @@ def yardstick(family: SimilarityHasher) -> str:
     """What the neighbours that a family looks for are nearest by, in a word."""
     if family.estimates == "angle" or family.by_angle:
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
+    if isinstance(family, MinHash):
+        return "weighted overlap" if family.weighted else "overlap"
     return family.orders_by if isinstance(family, ByKernel) else family.name
 
 
@@ -217,6 +225,14 @@ def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str
     return forms
 
 
+def _sets(draw: Draw) -> dict[str, Make]:
+    MinHash(n_functions=1, random_state=draw.seed).fit(draw.sample)  # says why, where rows are no sets
+    return {
+        "sets": lambda n: MinHash(n_functions=n, random_state=draw.seed),
+        "weighted": lambda n: MinHash(weighted=True, n_functions=n, random_state=draw.seed),
+    }
+
+
 def _make(draw: Draw, form: Form) -> Make:
     return lambda n: form.hasher(n_functions=n, **draw.landmarks)
 
@@ -229,4 +245,5 @@ _FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
     SpectralHash.name: _spectral,
     SupervisedKernelHash.name: _supervised(SupervisedKernelHash),
     LearnedKernelHash.name: _supervised(LearnedKernelHash),
+    MinHash.name: _sets,
 }

@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.experiment.families import Draw, Make, codes_of_pool, forms_of, yardstick
+from core.experiment.families import SHARED, Draw, Make, codes_of_pool, forms_of, yardstick
 from core.experiment.retrieval import retrieve
 from core.hashing import Codes, SimilarityHasher
-from core.mercer.kernel import KERNELS, Transformed
+from core.mercer.kernel import Transformed
 from core.pool import Pool
 from core.rows import Rows, cut
 from core.search import SIMILARITY_STRUCTURES
@@ -218,7 +218,7 @@ def measure_family(
         nearness = nearness_of(pool, longest)
         yardsticks[form] = yardstick(longest)
         key = yardsticks[form]
-        if key != "angle" and key not in KERNELS:
+        if key not in SHARED:
             key = f"{key}, {name}, {form}, {draw.seed}"
         own, scan_seconds = truths.by(key, nearness)
         codes = codes_of_pool(list(families.values()), pool)
@@ -341,7 +341,6 @@ def _structure(
             nearness,
             n_compared=min(COMPARED * k, len(pool)),
             n_candidates=k,
-            measure="weights" if codes.bits == 1 else "disagreements",
         )
         search.neighbours(queries[0], WANTED)  # the first one loads compiled code
         both = [timed(search.neighbours, q, WANTED) for q in queries]

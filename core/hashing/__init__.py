@@ -12,6 +12,7 @@ from core.hashing.ksh_learned import LearnedKernelHash
 from core.hashing.learned import LBHHash
 from core.hashing.lsh import RandomHyperplaneLSH
 from core.hashing.metric_lsh import MetricLSH
+from core.hashing.minhash import MinHash
 from core.hashing.shift_invariant import ShiftInvariantHash
 from core.hashing.similarity import SimilarityHasher
 from core.hashing.spectral import SpectralHash
@@ -28,6 +29,7 @@ FAMILIES: dict[str, type[SimilarityHasher]] = {
         ShiftInvariantHash,
         SupervisedKernelHash,
         LearnedKernelHash,
+        MinHash,
     )
 }
 
@@ -43,6 +45,7 @@ __all__ = [
     "LBHHash",
     "LearnedKernelHash",
     "MetricLSH",
+    "MinHash",
     "NystromLSH",
     "QueryCode",
     "RandomHyperplaneLSH",

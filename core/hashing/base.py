@@ -33,8 +33,8 @@ class Codes:
         significant first) of byte `i // 8`. Unused bits are zero. Rows are whole 64-bit words, so that
         codes can be compared a word at a time.
     n_functions : int
-    bits : 1 or 2
-        Bits a function; two for H-Hash, whose pair of bits only counts as a whole.
+    bits : 1, 2, 4, 8 or 16
+        Bits a function; of several, as H-Hash and Min-Hash have, they only count as a whole.
     """
 
     packed: NDArray[np.uint8]
@@ -88,7 +88,7 @@ class QueryCode:
     Parameters
     ----------
     n_functions : int
-    bits : 1 or 2
+    bits : int
         As of `Codes`.
     weights : array of shape (n_functions * bits,), float32
         What each bit of a point weighs: offset + Σ weights · (2 bit − 1) estimates the score of the point,

@@ -10,6 +10,7 @@ from core.mercer.kernel import (
     kernel_from,
     rbf,
 )
+from core.mercer.pyramid import PyramidMatch
 
 __all__ = [
     "ChiSquared",
@@ -17,6 +18,7 @@ __all__ = [
     "Intersection",
     "Kernel",
     "Learned",
+    "PyramidMatch",
     "Transformed",
     "kernel_from",
     "rbf",

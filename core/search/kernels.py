@@ -335,12 +335,12 @@ def from_tables(
         The number of bits of an address, see `fill_starts`.
     keys : shape (n_tables,)
         The query's, placed likewise, the lower half zero.
-    flips, costs : shape (n_tables, n_bits)
-        One bit of the key each, and what it costs, ascending.
+    flips, costs : shape (n_tables, n_flips)
+        Bits of the key each that may be turned, and what that costs, ascending.
     wanted, most_probes :
         When it ends.
     """
-    n_bits = flips.shape[1]
+    n_flips = flips.shape[1]
     found = np.empty(min(wanted, entries.shape[1]), dtype=np.int64)
     seen = np.zeros((entries.shape[1] >> 6) + 1, dtype=np.uint64)
     n_found, probes = 0, 0
@@ -363,13 +363,13 @@ def from_tables(
                 n_found += 1
                 if n_found == found.shape[0]:
                     break
-        if last + 1 == n_bits:
+        if last + 1 == n_flips:
             continue
         following, price = flips[table, last + 1], costs[table, last + 1]
         if last < 0:
             heappush(waiting, (price, table, following, 0))
         else:
             own = flips[table, last]
-            heappush(waiting, (cost + price, table, mask | following, last + 1))
-            heappush(waiting, (cost - costs[table, last] + price, table, (mask ^ own) | following, last + 1))
+            heappush(waiting, (cost + price, table, mask ^ following, last + 1))
+            heappush(waiting, (cost - costs[table, last] + price, table, mask ^ own ^ following, last + 1))
     return found[:n_found], probes

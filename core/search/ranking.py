@@ -6,7 +6,7 @@ row, far less than reading the row, so many more rows can be compared than are s
 Measures
 --------
 disagreements
-    In how many functions the values differ (of H-Hash: pairs, in which at least one bit does); the papers'.
+    In how many functions the values differ, in any of their bits; the papers'.
 difference
     For H-Hash: |A_u − A_v|, where A_u and A_v count the agreements of the first and of the second bits. The
     mean of A_u − A_v is k(1 − 2θ/π): it changes with the angle to first order, where the number of agreeing
@@ -17,8 +17,9 @@ weights
     (of ±1 alone, 64 %), and two counts of bits a word make it: those that differ from the weights' signs,
     and again those of them that weigh 3. It is `difference` with weights, and takes as long.
 
-All but the pairs are |m + 2m' − centre|, m bits of the code that differ from some pattern, m' of them under a
-mask. `difference` counts the bits that differ from w's own signs, A_v's not turned, and is least at k.
+All but the disagreements of functions with several bits are |m + 2m' − centre|, m bits of the code that
+differ from some pattern, m' of them under a mask. `difference` counts the bits that differ from w's own
+signs, A_v's not turned, and is least at k.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ Measure = Literal["weights", "disagreements", "difference"]
 
 MEASURES: tuple[Measure, ...] = ("weights", "disagreements", "difference")
 
+_EVERY_BIT = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SECOND_BITS = np.uint64(0xAAAAAAAAAAAAAAAA)
 _ROWS_AHEAD = 32
 _TURNS = 8
@@ -68,15 +70,15 @@ class Comparison:
         From 0 to `most`.
     most : int
         An upper bound of it.
-    in_pairs : bool
-        Count pairs in which a bit differs, and none of them three times.
+    together : int
+        Count groups of so many bits in which any differs, and none of them three times; 1, 2, 4, 8 or 16.
     """
 
     pattern: Words
     heavy: Words
     centre: int
     most: int
-    in_pairs: bool = False
+    together: int = 1
 
 
 def comparison(query: QueryCode, measure: Measure) -> Comparison:
@@ -87,7 +89,7 @@ def comparison(query: QueryCode, measure: Measure) -> Comparison:
     words = query.code.words[0]
     nothing = np.zeros_like(words)
     if measure == "disagreements":
-        return Comparison(words, nothing, 0, n_bits, in_pairs=query.bits == 2)
+        return Comparison(words, nothing, 0, n_bits, together=query.bits)
     every = Codes.from_bits(np.ones((1, n_bits), dtype=np.bool_), query.bits).words[0]
     return Comparison(words ^ (_SECOND_BITS & every), nothing, query.n_functions, n_bits)
 
@@ -116,7 +118,7 @@ def likest(codes: Codes, starts: Positions, stops: Positions, compared: Comparis
             compared.heavy,
             compared.centre,
             compared.most,
-            compared.in_pairs,
+            compared.together,
             n,
         )
     )
@@ -133,16 +135,20 @@ def _ones(word: np.uint64) -> np.uint64:
 
 @kernel
 def _count(
-    words: Words, first: int, pattern: Words, heavy: Words, in_pairs: bool, counts: NDArray[np.uint64]
+    words: Words, first: int, pattern: Words, heavy: Words, together: int, counts: NDArray[np.uint64]
 ) -> None:
     """What differs from the pattern in the rows from `first` on, as many as `counts` has places."""
-    first_bits = np.uint64(0x5555555555555555)
+    first_bits = _EVERY_BIT // np.uint64((1 << together) - 1)
     for row in range(counts.shape[0]):
         total = np.uint64(0)
-        if in_pairs:
+        if together > 1:
             for i in range(pattern.shape[0]):
                 differing = words[first + row, i] ^ pattern[i]
-                total += _ones((differing | (differing >> np.uint64(1))) & first_bits)
+                shift = 1
+                while shift < together:
+                    differing |= differing >> np.uint64(shift)
+                    shift *= 2
+                total += _ones(differing & first_bits)
         else:
             for i in range(pattern.shape[0]):
                 differing = words[first + row, i] ^ pattern[i]
@@ -193,7 +199,7 @@ def _likest(
     heavy: Words,
     centre: int,
     most: int,
-    in_pairs: bool,
+    together: int,
     n: int,
 ) -> Positions:
     """Keeps what is not unliker than the n-th likest so far, and sorts that by counting in the end."""
@@ -216,7 +222,7 @@ def _likest(
                 if coming == stops[coming_segment]:
                     coming_segment += 1
                     coming = starts[min(coming_segment, starts.shape[0] - 1)]
-            _count(words, first, pattern, heavy, in_pairs, differing[:n_rows])
+            _count(words, first, pattern, heavy, together, differing[:n_rows])
             for row in range(n_rows):
                 value = abs(np.int64(differing[row]) - centre)
                 if value >= worst:

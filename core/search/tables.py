@@ -12,7 +12,10 @@ into memory. Without r and ε, k = ⌊log₂ N⌋: about a row a bucket, were ro
 every table's own bucket those are read that flip the bits of which the query is least sure: a near row's
 value of a function is about the query's own value v plus noise, so that a flip costs v² in likelihood, and of
 all buckets of all tables the cheapest comes next, until there are as many rows as are to be compared. That
-makes up for tables that there is no room for. Of functions with several bits only the own buckets are read.
+makes up for tables that there is no room for. A function with several bits doesn't say which of its other
+values is likelier: after the own buckets come all that differ in one function, then in two, and so on. There
+are too many where functions have more than `MOST_BITS`, and none worth it where one alone makes the key: then
+only the own buckets are read.
 
 **Cost.** A table takes 8 bytes a row for key and row number and 2 to 4 for addresses, and building it sorts
 them. A query takes some 100 ns a bucket, and a line of the cache a row that it compares.
@@ -42,6 +45,7 @@ from core.search.ranking import Measure, comparison, likest
 
 MOST_TABLES = 64
 LEAST_PROBES = 10_000
+MOST_BITS = 8
 _BYTES_A_ROW = 12
 
 
@@ -153,7 +157,9 @@ class BucketTables(SearchStructure):
             flips = np.uint64(1) << (np.uint64(63) - order.astype(np.uint64))
             costs = np.take_along_axis(costs, order, axis=1)
         else:
-            flips, costs = np.empty((n_tables, 0), np.uint64), np.empty((n_tables, 0), np.float32)
+            one_table = _changes(self.functions_.shape[1], self.codes_.bits)
+            flips = np.tile(one_table, (n_tables, 1))
+            costs = np.ones(flips.shape, dtype=np.float32)
         top = (self.starts_.shape[1] - 1).bit_length() - 1
         most = max(LEAST_PROBES, n_tables + 2 * n) if most_probes is None else most_probes
         return from_tables(self.entries_, self.starts_, top, keys, flips, costs, n, most)
@@ -171,3 +177,12 @@ class BucketTables(SearchStructure):
 
 def _fitting(codes: Codes, n_bytes: int) -> int:
     return max(1, n_bytes // (_BYTES_A_ROW * max(len(codes), 1)))
+
+
+def _changes(width: int, bits: int) -> NDArray[np.uint64]:
+    """What gives one function of a key, as `prefixes` places it, each of its other values."""
+    if width == 1 or bits > MOST_BITS:
+        return np.empty(0, dtype=np.uint64)
+    values = np.arange(1, 1 << bits, dtype=np.uint64)
+    shifts = np.uint64(64) - np.uint64(bits) * np.arange(1, width + 1, dtype=np.uint64)
+    return np.asarray(values << shifts[:, None], dtype=np.uint64).ravel()

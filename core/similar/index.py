@@ -166,8 +166,9 @@ class HashedSimilarity(SimilaritySearch):
         How many whole codes are compared with the example's, a scan compares all.
     n_candidates : int
         How many of them, the likest, are ranked; at least ten for each item wanted.
-    measure : "weights" or "disagreements"
-        Which codes are likest: by how much the example's own bits say, or by their Hamming distance alone.
+    measure : "weights", "disagreements" or None
+        Which codes are likest: by how much the example's own bits say, or by the number of functions that
+        differ. None: by weights, but of functions with several bits by disagreements.
     """
 
     def __init__(
@@ -178,8 +179,10 @@ class HashedSimilarity(SimilaritySearch):
         *,
         n_compared: int = COMPARED,
         n_candidates: int = 500,
-        measure: Measure = "weights",
+        measure: Measure | None = None,
     ) -> None:
+        if measure is None:
+            measure = "weights" if family.bits == 1 else "disagreements"
         if measure not in ("weights", "disagreements"):
             raise InputError(f"measure must be one of weights, disagreements, got {measure!r}")
         if n_compared < 0 or n_candidates < 1:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from app.bench import bench
 from core.build import build
 from core.sources import Digits
-from tests.fakes import FakeSource
+from tests.fakes import FakeSource, FakeTexts
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +131,28 @@ def test_precision_gets_a_row_for_each_form_and_length(pool, tmp_path):
     assert line.endswith(f"{ksh.mean():.1f} ± {ksh.std(ddof=1):.1f}")
     assert "precision of the first 20" in result.output
     assert "mean average precision" in result.output
+
+
+def test_texts_get_rows_of_overlaps(tmp_path):
+    """Of sets and of weighted sets, by scan and through each structure that is asked for."""
+    made = build(FakeTexts(400, held_out=range(0, 400, 5)), tmp_path / "texts", threads=1)
+    file = tmp_path / "neighbours.json"
+    result = run(
+        *("--what", "neighbours", "--pool", made.path, "--json", file, "--draws", 1, "--queries", 20),
+        *("--labels", 30, "--nearest", 3, "--searched", 0.2, "--structure", "scan", "--structure", "tables"),
+    )
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())
+    assert [(row["metric"], row["search"]) for row in rows] == [
+        (metric, search)
+        for metric in ("original", "learned", "overlap", "weighted overlap")
+        for search in ("scan", "hamming", "tables")
+    ]
+    row = rows[7]
+    line = next(line for line in result.output.splitlines() if line.split()[:2] == ["overlap", "hashing,"])
+    assert f"{100 * row['recall']:.1f}" in line
+    assert f"{100 * row['accuracy']:.1f}" in line
+    assert line.split()[-4] == f"{row['bytes']:.0f}"
 
 
 LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")

@@ -63,9 +63,9 @@ def finished(folder, tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_family_has_its_rows(folder, finished):
-    """For each draw and length of code; shares are shares."""
+    """For each draw and length of code, but one of sets; shares are shares."""
     rows = table(finished).to_pylist()
-    assert {row["family"] for row in rows} == set(FAMILIES)
+    assert {row["family"] for row in rows} == set(FAMILIES) - {"min-hash"}
     assert {(row["draw"], row["bits"]) for row in rows} == {(0, 16), (0, 32), (1, 16), (1, 32)}
     shares = [
         row["value"] for row in rows if row["measure"] in ("nearest", "neighbours", "recall", "searched")
@@ -117,7 +117,8 @@ def test_the_manifest_says_how_it_was_made(folder, finished):
     assert manifest["pool"]["digest"] == Pool.open(folder).digest
     assert manifest["versions"]["numpy"] == np.__version__
     assert manifest["yardsticks"]["klsh low rank"] == "chi2"
-    assert manifest["refused"] == {}
+    assert list(manifest["refused"]) == ["min-hash"]
+    assert "min-hash compares sets" in manifest["refused"]["min-hash"]
 
 
 @pytest.mark.slow

@@ -20,7 +20,8 @@ from core.experiment.neighbours import (
     labeled_queries,
     voted,
 )
-from tests.fakes import FakeSource
+from core.geometry import unit_rows
+from tests.fakes import FakeSource, FakeTexts
 
 K = 5
 SETTINGS = (Setting(100.0, 200), Setting(0.01, 200))
@@ -97,11 +98,63 @@ def test_both_metrics_are_measured_by_scan_and_by_hashing(pool):
         assert scan["accuracy"] == plain_accuracy(every, queries, A[name])
         assert whole["accuracy"] == pytest.approx(scan["accuracy"], abs=0.02)
         assert (scan["searched"], part["searched"]) == (1.0, pytest.approx(0.1))
+        assert (scan["recall"], scan["bytes"]) == (1.0, 4 * 10)
+        assert 0.3 < part["recall"] < whole["recall"] <= 1.0
+        assert all(row["seconds"] > 0 for row in own)
         assert 0.9 < whole["searched"] <= 1.0
         assert part["accuracy"] > 1 / 3
     told = {"gamma": setting.gamma, "n_pairs": 200, "accuracy_when_chosen": when_chosen}
     assert rows[4].items() >= told.items()
     assert rows[0]["gamma"] is None
+
+
+def test_texts_are_sets_too(tmp_path):
+    """By their overlaps, weighted or not, each against its own scan; through any structure."""
+    texts = build(FakeTexts(700, held_out=range(0, 700, 5)), tmp_path / "texts", threads=1)
+    queries, choosing = labeled_queries(texts, 60, 60)
+    rows = compare_metrics(
+        texts,
+        queries,
+        choosing,
+        k=K,
+        n_labels=40,
+        shares=(0.1, 1.0),
+        settings=(Setting(10.0, 200, 1.0),),
+        structures=("scan", "orders"),
+        n_functions=256,
+    )
+    ways = [("scan", 1.0), *((word, share) for word in ("hamming", "orders") for share in (0.1, 1.0))]
+    assert [(row["metric"], row["search"], row["share"]) for row in rows] == [
+        (metric, *way) for metric in ("original", "learned", "overlap", "weighted overlap") for way in ways
+    ]
+    X, Q = texts.rows(np.arange(len(texts))).toarray(), queries.X.toarray()
+    y = texts.truth(texts.ids)
+    for name, scan in (("overlap", rows[10]), ("weighted overlap", rows[15])):
+        A, B = (X > 0, Q > 0) if name == "overlap" else (X, Q)
+        s = np.array([np.minimum(A, q).sum(axis=1) / np.maximum(A, q).sum(axis=1) for q in B])
+        votes = [voted(y[np.argsort(-own, kind="stable")[:K]].astype(np.int64)) for own in s]
+        assert scan["accuracy"] == pytest.approx(np.mean(votes == queries.y), abs=0.02)
+    X = texts.rows(np.arange(len(texts)))
+    for row in rows:
+        assert row["upper"] == (1.0 if row["metric"] == "learned" else None)
+        if row["search"] == "scan":
+            assert row["bytes"] == pytest.approx(8 * X.nnz / len(texts) + 4, rel=0.01)
+        elif row["search"] == "hamming":
+            assert row["bytes"] == pytest.approx(256 / 8, abs=0.1)
+        if row["share"] == 1.0:
+            assert row["recall"] == 1.0
+        else:
+            assert K / len(texts) < row["recall"] < 1.0
+
+
+def test_similar_pairs_are_to_come_as_near_as_is_said():
+    """Else as near as a percentile has it."""
+    rng = np.random.default_rng(0)
+    examples = Labeled(unit_rows(rng.standard_normal((60, 20))), np.arange(60) % 2)
+    plain, near = (Setting(100.0, 200, upper).learned(examples) for upper in (None, 0.1))
+    same = np.flatnonzero(np.equal.outer(examples.y, examples.y))
+    mean = [metric.squared_distances(examples.X, examples.X).ravel()[same].mean() for metric in (plain, near)]
+    assert mean[1] < 0.7 * mean[0]
 
 
 def test_a_metric_learned_from_classes_helps_where_features_mislead():

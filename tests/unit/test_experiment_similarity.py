@@ -149,8 +149,9 @@ def test_a_new_family_takes_part_by_being_there(digits, monkeypatch):
 
 
 def test_every_family_takes_part_where_it_applies(digits):
-    """Each in some form, with numbers of its own."""
-    for name in FAMILIES:
+    """Each in some form, with numbers of its own; dense rows are no sets."""
+    assert "min-hash compares sets" in measure("min-hash", digits).refused[""]
+    for name in set(FAMILIES) - {"min-hash"}:
         measured = measure(name, digits, bits=(24,))
         assert measured.refused == {}
         assert measured.yardsticks
@@ -194,10 +195,12 @@ def test_sparse_rows_are_hashed_by_what_applies_to_them(tmp_path):
     """Plain and under a metric that few labels teach; kernels refuse them."""
     source = FakeTexts(500, held_out=range(0, 500, 8))
     texts = build(source, tmp_path / "pool", threads=1)
-    for name in ("lsh", "metric-lsh", "shift-invariant"):
+    for name in ("lsh", "metric-lsh", "shift-invariant", "min-hash"):
         measured = measure(name, texts, bits=(32,))
         assert measured.refused == {}
-        assert 0 < value(measured, "neighbours", 30) < 1
+        for form in measured.yardsticks:
+            assert 0 < value(measured, "neighbours", 30, form=form) < 1
+    assert measured.yardsticks == {"sets": "overlap", "weighted": "weighted overlap"}
     assert "is for dense rows, and these are sparse" in measure("klsh", texts).refused[""]
 
 

@@ -37,7 +37,7 @@ def random_query(n_functions=40, bits=1, seed=5, signed=None):
 def values(codes: Codes) -> np.ndarray:
     """The value of each function, of shape (n, n_functions)."""
     shaped = codes.unpacked().reshape(len(codes), codes.n_functions, codes.bits)
-    return (shaped * 2 ** np.arange(codes.bits)[::-1]).sum(axis=2)
+    return (shaped * 2 ** np.arange(codes.bits, dtype=np.int64)[::-1]).sum(axis=2)
 
 
 def estimates(codes: Codes, query: QueryCode) -> np.ndarray:
@@ -91,7 +91,9 @@ def test_as_many_different_rows_as_wanted_are_found(
 
 
 @every_structure
-@pytest.mark.parametrize(("bits", "measure"), [(1, "disagreements"), (2, "disagreements"), (2, "difference")])
+@pytest.mark.parametrize(
+    ("bits", "measure"), [*((bits, "disagreements") for bits in (1, 2, 4, 8)), (2, "difference")]
+)
 def test_where_all_codes_are_compared_the_likest_are_found(structure, bits, measure):
     """As many as are wanted, of all rows, by brute force."""
     codes = random_codes(700, 70, bits)
@@ -174,13 +176,14 @@ def test_weights_that_are_all_zero_are_allowed():
     wanted=st.integers(1, 60),
     n_functions=st.integers(1, 12),
     pieces=st.integers(1, 20),
+    bits=st.sampled_from([1, 2, 4, 8, 16]),
     seed=st.integers(0, 50),
 )
-def test_the_likest_of_segments_are_found(n, wanted, n_functions, pieces, seed):
+def test_the_likest_of_segments_are_found(n, wanted, n_functions, pieces, bits, seed):
     """Of any segments, in any order, with any number of ties, and in the order of the segments."""
     rng = np.random.default_rng(seed)
-    codes = random_codes(n, n_functions, seed=seed)
-    query = random_query(n_functions, seed=seed)
+    codes = random_codes(n, n_functions, bits, seed, bias=0.5 ** (1 / bits))
+    query = random_query(n_functions, bits, seed)
     cuts = np.unique(np.append(rng.integers(0, n + 1, pieces), [0, n]))
     order = rng.permutation(len(cuts) - 1)[: pieces // 2 + 1]
     starts, stops = cuts[:-1][order].astype(np.int64), cuts[1:][order].astype(np.int64)

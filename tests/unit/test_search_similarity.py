@@ -214,3 +214,35 @@ def test_keys_of_pairs_and_of_few_rows_are_chosen_too():
     """Whole functions, and as many as there are, also of a single row."""
     assert sorted(key_functions(random_codes(50, 5, 2), 9, seed=0).tolist()) == list(range(5))
     assert len(key_functions(random_codes(1, 5), 3, seed=0)) == 3
+
+
+@pytest.mark.parametrize(("bits", "width"), [(2, 4), (4, 3), (8, 2)])
+def test_of_functions_with_several_bits_those_buckets_follow_that_differ_in_few(bits, width):
+    """By brute force over the functions of each key; every row is found once, if all are wanted."""
+    rng = np.random.default_rng(bits)
+    codes = Codes.from_bits(rng.random((500, 12 * bits)) < 0.15, bits)
+    code = Codes.from_bits(rng.random((1, 12 * bits)) < 0.15, bits)
+    query = QueryCode(12, bits, np.zeros(12 * bits, np.float32), 0.0, False, lambda: code)
+    tables = BucketTables.of_width(codes, width, 3, seed=0)
+    values, own = (some.unpacked().reshape(len(some), 12, bits) for some in (codes, code))
+    differ = (values != own).any(axis=2)
+    changed = np.min([differ[:, functions].sum(axis=1) for functions in tables.functions_], axis=0)
+    found, _ = tables.probed(query, 500, most_probes=10**6)
+    assert sorted(found.tolist()) == list(range(500))
+    assert (np.diff(changed[found]) >= 0).all()
+    assert len(np.unique(changed)) > 2
+    some, _ = tables.probed(query, 500, most_probes=3)
+    assert set(some.tolist()) == set(np.flatnonzero(changed == 0).tolist())
+
+
+@pytest.mark.parametrize(("bits", "width"), [(16, 2), (4, 1)])
+def test_where_other_buckets_say_nothing_only_the_own_are_read(bits, width):
+    """Of functions with very many values, and of keys that are one function."""
+    rng = np.random.default_rng(0)
+    codes = Codes.from_bits(rng.random((300, 6 * bits)) < 0.1, bits)
+    query = QueryCode(
+        6, bits, np.zeros(6 * bits, np.float32), 0.0, False, lambda: Codes(codes.packed[:1], 6, bits)
+    )
+    tables = BucketTables.of_width(codes, width, 3, seed=0)
+    _, probes = tables.probed(query, 300)
+    assert probes == 3

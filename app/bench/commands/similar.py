@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from app.bench.commands.options import json_option, pool_option
 from app.sentences import sentences
+
+if TYPE_CHECKING:
+    from core.similar.index import StructureName
 
 BITS = (8, 12, 16, 24, 32, 48)
 """Lengths of code at which precision is measured, as in the papers."""
@@ -82,6 +85,15 @@ BITS = (8, 12, 16, 24, 32, 48)
     help="Of neighbours: shares of the pool that hashing searches.",
 )
 @click.option(
+    "--structure",
+    "structures",
+    type=click.Choice(["tables", "orders", "scan"]),
+    multiple=True,
+    default=("tables",),
+    show_default=True,
+    help="Of neighbours: what hashing searches through; scan compares all codes.",
+)
+@click.option(
     "--family",
     "families",
     multiple=True,
@@ -129,6 +141,7 @@ def bench_similar(
     labels: int,
     nearest: int,
     searched: tuple[float, ...],
+    structures: tuple[StructureName, ...],
     families: tuple[str, ...],
     wanted: int,
     retrieved: tuple[int, ...],
@@ -144,7 +157,7 @@ def bench_similar(
 
     neighbours: how often the nearest items tell the class of another, by the original and by a learned
     metric, where all items are scanned, and where hashing searches a few per cent: figures 1 and 2 of "Fast
-    Similarity Search for Learned Metrics".
+    Similarity Search for Learned Metrics". Texts are compared as sets of words, too, by Min-Hash.
 
     survey: which share of the true neighbours the codes of each hash family find, by how many bits, and among
     how many items retrieved: figures 11 and 15 of "Learning Binary Hash Codes for Large-Scale Image Search".
@@ -172,18 +185,17 @@ def bench_similar(
     for name in families:
         if name not in FAMILIES:
             raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
+    length = bits[0] if bits else 256
     pool = Pool.open(folder)
     if what == "kernels":
-        of_kernels = similar.Plan(kernels, draws, queries, queries, share, landmarks, *(bits or (256,)))
+        of_kernels = similar.Plan(kernels, draws, queries, queries, share, landmarks, length)
         similar.measure_kernelized(pool, of_kernels, done)
         similar.show_kernelized(rows, of_kernels)
     elif what == "survey":
-        of_codes = survey.Plan(
-            families, draws, queries, wanted, *(bits or (256,)), kernels[0], landmarks, share
-        )
+        of_codes = survey.Plan(families, draws, queries, wanted, length, kernels[0], landmarks, share)
         survey.show_survey(*survey.measure_survey(pool, of_codes, done), of_codes)
     elif what == "neighbours":
-        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, *(bits or (256,)))
+        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, length, structures)
         neighbours.measure_neighbours(pool, plan, done)
         neighbours.show_neighbours(rows, plan)
     else:

@@ -16,10 +16,17 @@ LABELS = {
     "shift-invariant": "Shift-invariant",
     "ksh": "KSH",
     "ksh-learned": "KSH, learned kernel",
+    "min-hash": "Min-Hash",
 }
 """Where a family is not called by its own word."""
 
-YARDSTICKS = {"angle": "the angle", "learned metric": "the learned metric", "chi2": "the χ² kernel"}
+YARDSTICKS = {
+    "angle": "the angle",
+    "learned metric": "the learned metric",
+    "chi2": "the χ² kernel",
+    "overlap": "the overlap",
+    "weighted overlap": "the weighted overlap",
+}
 
 STRUCTURES = {"scan": "Hamming scan", "tables": "bucket tables", "orders": "permuted orders"}
 
@@ -47,6 +54,8 @@ _MARKS = {
     "low rank": "^",
     "low rank, transformed": "D",
     "low rank, from the mean": "s",
+    "sets": "o",
+    "weighted": "D",
 }
 
 _GLYPHS = {"o": "s-exhaustive", "v": "s-eh-hash", "^": "s-h-hash", "D": "s-bh-hash", "s": "s-subsample"}
@@ -59,6 +68,8 @@ _DASHES = {
     "low rank": "--",
     "low rank, transformed": "-",
     "low rank, from the mean": "-.",
+    "sets": ":",
+    "weighted": "-",
 }
 
 
