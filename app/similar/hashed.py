@@ -10,29 +10,37 @@ random hyperplanes in the space that it makes; other families know nothing of me
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from app.similar.metric import LearnedMetric
+from core.errors import InputError
 from core.hashing import FAMILIES, Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
-from core.hashing.klsh import KernelHasher
 from core.hashing.pool import hash_rows
 from core.pool import Pool
+from core.rows import Rows, joined
 from core.search import SIMILARITY_STRUCTURES
 from core.search.base import SearchStructure
+from core.similar.answers import LEAST
 from core.similar.finder import Finder, Floats64, Ids, Probe
+
+if TYPE_CHECKING:
+    from app.similar.metric import LearnedMetric
+    from storage import Labels
 
 USUAL = RandomHyperplaneLSH.name
 """The family whose codes are compared unless another is picked, and the only one that knows of metrics."""
 
-OFFERED = tuple(
-    name for name, family in FAMILIES.items() if family is not MetricLSH and not family.needs_labels
-)
-"""The families whose codes take nothing but the pool."""
+OFFERED = tuple(name for name, family in FAMILIES.items() if family is not MetricLSH)
+"""The families whose codes may be compared; those that need labels learn from the concept's answers."""
 
 N_FUNCTIONS = 256
+
+N_TAUGHT = 64
+"""Functions of a family that learns from answers: each takes a while, and few tell two classes apart."""
 
 SHARE = 0.02
 """Of the rows, the codes of so many are compared by a structure that can choose which."""
@@ -67,18 +75,23 @@ class HashedSearch(Finder):
     hasher : SimilarityHasher
         Fitted.
     structure : SearchStructure
+    labels : Labels or None
+        What the family learned from.
     """
 
-    def __init__(self, pool: Pool, hasher: SimilarityHasher, structure: SearchStructure) -> None:
+    def __init__(
+        self, pool: Pool, hasher: SimilarityHasher, structure: SearchStructure, labels: Labels | None = None
+    ) -> None:
         super().__init__(pool)
         self.name = structure.name
-        self.family = hasher.name
+        self.labels = labels
         self._hasher = hasher
         self._structure = structure
 
     def params(self) -> dict[str, Any]:
         """All numbers that a search depends on."""
-        return parameters(USUAL if self.family == MetricLSH.name else self.family)
+        family = USUAL if isinstance(self._hasher, MetricLSH) else self._hasher.name
+        return parameters(family) | taught_by(self.labels)
 
     def _retrieved(self, probe: Probe, weights: Floats64, n: int) -> tuple[Ids, int]:  # noqa: ARG002
         queries = self._hasher.queries(probe.X)
@@ -100,7 +113,7 @@ def parameters(family: str = USUAL) -> dict[str, Any]:
     """All that hashed searches by a family's codes depend on today."""
     return {
         "family": family,
-        "functions": N_FUNCTIONS,
+        "functions": N_TAUGHT if FAMILIES[family].needs_labels else N_FUNCTIONS,
         "share": SHARE,
         "least_compared": LEAST_COMPARED,
         "candidates": CANDIDATES,
@@ -109,30 +122,70 @@ def parameters(family: str = USUAL) -> dict[str, Any]:
     }
 
 
+def taught_by(labels: Labels | None) -> dict[str, Any]:
+    """Which labels a family learned from, for the log; nothing of one that learned from none."""
+    return {} if labels is None else {"through": labels.through, "labels": len(labels)}
+
+
 def coded(
-    pool: Pool, metric: LearnedMetric | None, advanced: Callable[[int, int], None], family: str = USUAL
+    pool: Pool,
+    metric: LearnedMetric | None,
+    advanced: Callable[[int, int], None],
+    family: str = USUAL,
+    labels: Labels | None = None,
 ) -> tuple[SimilarityHasher, Codes]:
-    """A fitted family, and the codes of the pool's rows; `advanced` is told how many of how many are done.
+    """A fitted family, and the codes of the pool's rows.
+
+    Parameters
+    ----------
+    pool : Pool
+        The snapshot that is searched.
+    metric : LearnedMetric or None
+        Whose space the codes are of; then the family is random hyperplanes.
+    advanced : callable
+        Told how many rows of how many have a code.
+    family : str
+        One of `OFFERED`.
+    labels : Labels or None
+        What a family that needs labels learns from.
 
     Raises
     ------
     InputError
-        If the family does not apply to the rows.
+        If the family does not apply to the rows, or the labels are too few.
     """
-    sample = np.linspace(0, len(pool) - 1, min(len(pool), FITTED_TO)).astype(np.int64)
-    how: dict[str, Any] = {"n_functions": N_FUNCTIONS, "random_state": SEED}
-    if issubclass(FAMILIES[family], KernelHasher):
-        how["n_landmarks"] = min(LANDMARKS, len(sample))
-    hasher = FAMILIES[family](**how) if metric is None else MetricLSH(metric=metric.metric, **how)
-    hasher.fit(pool.rows(sample))
+    rows = pool.rows(np.linspace(0, len(pool) - 1, min(len(pool), FITTED_TO)).astype(np.int64))
+    how: dict[str, Any] = {"n_functions": parameters(family)["functions"], "random_state": SEED}
+    if metric is not None:
+        hasher: SimilarityHasher = MetricLSH(metric=metric.metric, **how).fit(rows)
+    else:
+        kind = FAMILIES[family]
+        for word in ("n_landmarks", "n_anchors"):
+            if word in inspect.signature(kind).parameters:
+                how[word] = min(LANDMARKS, rows.shape[0])
+        hasher = kind(**how).fit(*(_taught(rows, pool, labels) if kind.needs_labels else (rows, None)))
     return hasher, hash_rows(hasher, pool.blocks(), len(pool), lambda done: advanced(done, len(pool)))
 
 
-def built(name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes) -> HashedSearch:
-    """The structure `name` over these codes."""
+def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArray[np.int64]]:
+    """The labelled items' rows with their classes, 1 for yes, and others of which nothing is known."""
+    n_yes = 0 if labels is None else int(np.count_nonzero(labels.yes))
+    n_no = 0 if labels is None else len(labels) - n_yes
+    if labels is None or min(n_yes, n_no) < LEAST:
+        raise InputError(
+            f"these codes are learned from {LEAST} yes and {LEAST} no answers on, got {n_yes} and {n_no}"
+        )
+    y = np.concatenate([labels.yes.astype(np.int64), np.full(rows.shape[0], -1)])
+    return joined([pool.rows_of(labels.items), rows]), y
+
+
+def built(
+    name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes, labels: Labels | None = None
+) -> HashedSearch:
+    """The structure `name` over these codes; `labels` as of `coded`."""
     n_bytes, each = BYTES_A_ROW * len(pool), n_compared(len(pool))
     structure = SIMILARITY_STRUCTURES[name].build(codes, None, n_compared=each, n_bytes=n_bytes, seed=SEED)
-    search = HashedSearch(pool, hasher, structure)
+    search = HashedSearch(pool, hasher, structure, labels)
     # The first search takes longer: compiled code is loaded.
     search.find(Probe(pool.rows(np.zeros(1, dtype=np.int64)), pool.ids[:0]), 1)
     return search

@@ -23,6 +23,7 @@ from app.similar.hashed import OFFERED, USUAL, built, coded
 from app.similar.metric import LearnedMetric, Learning
 from app.similar.uploads import Uploads
 from core.errors import InputError
+from core.hashing import FAMILIES
 from core.similar.answers import GoOn
 from core.similar.finder import ExactScan, Finder, Found, Probe
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from core.hashing.base import Codes
     from core.hashing.similarity import SimilarityHasher
     from core.pool import Pool
+    from storage import Labels
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +127,8 @@ class _Index:
     wanted: tuple[str, Pool] | None = None
     share: float = 0.0
     problem: str | None = None
-    tried: Pool | None = None
+    tried: tuple[int, int | None] | None = None
+    labels: Labels | None = None
 
 
 class Similar:
@@ -142,7 +145,7 @@ class Similar:
         self._project = project
         self._learnings: dict[int, Learning] = {}
         self._exact: ExactScan | None = None
-        self._plain: dict[str, _Index] = {}
+        self._plain: dict[tuple[str, int | None], _Index] = {}
         self._learned: WeakKeyDictionary[LearnedMetric, _Index] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._closed = False
@@ -178,26 +181,28 @@ class Similar:
         """The families whose codes a method may compare, by name, as the page calls them."""
         return CODES
 
-    def method(self, name: str, codes: str, pool: Pool, metric: LearnedMetric | None) -> Method:
+    def method(
+        self, name: str, codes: str, pool: Pool, metric: LearnedMetric | None, concept: LiveConcept
+    ) -> Method:
         """What answers a search by the method `name` and these codes now; an index that is missing is begun.
 
-        Under a metric the codes are always the usual ones.
+        Under a metric the codes are always the usual ones. Those that learn from answers are the concept's
+        own, and are learned again when there are `GROWTH` times as many.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if name == "exact":
             return Method(exact)
         pool = metric.pool if metric is not None else pool
+        is_taught = metric is None and FAMILIES[codes].needs_labels
+        labels = concept.standing().labels if is_taught else None
         with self._lock:
             if metric is None:
-                index = self._plain.pop(codes, None) or _Index()
-                self._plain[codes] = index
-                for oldest in list(self._plain)[:-KEPT_CODES]:
-                    del self._plain[oldest]
+                index = self._kept(codes, concept.record.id if is_taught else None)
             else:
                 index, codes = self._learned.setdefault(metric, _Index()), USUAL
             finder = (index.searches or {}).get(name)
-            if finder is None or _is_due(finder, pool):
-                self._want(index, name, codes, pool, metric)
+            if finder is None or _is_due(finder, pool) or _is_outgrown(index, labels):
+                self._want(index, name, codes, pool, metric, labels)
             if finder is not None:
                 return Method(finder)
             awaited = {"label": METHODS[name], "share": index.share, "problem": index.problem}
@@ -222,22 +227,48 @@ class Similar:
         if self._closed:
             raise _ClosedError
 
-    def _want(self, index: _Index, name: str, codes: str, pool: Pool, metric: LearnedMetric | None) -> None:
-        """Have an index built, unless that is being done; to be called under the lock."""
-        if index.wanted is None and not (index.problem and index.tried is pool):
-            index.wanted, index.share, index.problem, index.tried = (name, pool), 0.0, None, pool
-            self._builder.submit(self._build, index, name, codes, pool, metric)
+    def _kept(self, codes: str, concept: int | None) -> _Index:
+        """The index of these codes, begun if there is none; to be called under the lock."""
+        index = self._plain.pop((codes, concept), None) or _Index()
+        self._plain[codes, concept] = index
+        for oldest in list(self._plain)[:-KEPT_CODES]:
+            del self._plain[oldest]
+        return index
 
-    def _build(self, index: _Index, name: str, codes: str, pool: Pool, metric: LearnedMetric | None) -> None:
+    def _want(
+        self,
+        index: _Index,
+        name: str,
+        codes: str,
+        pool: Pool,
+        metric: LearnedMetric | None,
+        labels: Labels | None,
+    ) -> None:
+        """Have an index built, unless that is being done, or failed; to be called under the lock."""
+        tried = len(pool), None if labels is None else labels.through
+        if index.wanted is None and not (index.problem is not None and index.tried == tried):
+            index.wanted, index.share, index.problem, index.tried = (name, pool), 0.0, None, tried
+            self._builder.submit(self._build, index, name, codes, pool, metric, labels)
+
+    def _build(
+        self,
+        index: _Index,
+        name: str,
+        codes: str,
+        pool: Pool,
+        metric: LearnedMetric | None,
+        labels: Labels | None,
+    ) -> None:
         def advanced(done: int, of: int) -> None:
             self._go_on()
             index.share = done / of
 
         problem = None
         try:
-            if index.coded is None or index.pool is not pool:
-                index.coded, index.pool, index.searches = coded(pool, metric, advanced, codes), pool, {}
-            search = built(name, pool, *index.coded)
+            if index.coded is None or index.pool is not pool or _is_outgrown(index, labels):
+                index.coded = coded(pool, metric, advanced, codes, labels)
+                index.pool, index.labels, index.searches = pool, labels, {}
+            search = built(name, pool, *index.coded, index.labels)
         except (InputError, MemoryError, OSError) as error:
             log.warning("%s can't be prepared: %s", METHODS[name], error)
             problem = f"{METHODS[name]} can't be prepared: {error}"
@@ -251,3 +282,8 @@ def _is_due(finder: Finder, pool: Pool) -> bool:
     """Whether the pool has outgrown what was built."""
     is_behind = finder.n_items < len(pool)
     return is_behind and (pool.complete or len(pool) >= GROWTH * finder.n_items)
+
+
+def _is_outgrown(index: _Index, labels: Labels | None) -> bool:
+    """Whether there are many more labels than the codes have learned from."""
+    return labels is not None and index.labels is not None and len(labels) >= GROWTH * len(index.labels)

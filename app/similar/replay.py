@@ -98,12 +98,15 @@ class _Made:
             return ExactScan(then)
         # Once there was only one family.
         said = {"family": hashed.USUAL, "landmarks": hashed.LANDMARKS, **json.loads(how.params)}
-        if said["family"] not in hashed.OFFERED or said != hashed.parameters(said["family"]):
+        family, labels = said["family"], None
+        if "through" in said:
+            labels = self._log.labels(self._concept.id, said["through"])
+        if family not in hashed.OFFERED or said != hashed.parameters(family) | hashed.taught_by(labels):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._finder is None or self._finder[0] != key:
-            hasher, codes = hashed.coded(then, metric, lambda done, of: None, said["family"])  # noqa: ARG005
-            self._finder = key, hashed.built(how.method, then, hasher, codes)
+            hasher, codes = hashed.coded(then, metric, lambda done, of: None, family, labels)  # noqa: ARG005
+            self._finder = key, hashed.built(how.method, then, hasher, codes, labels)
         return self._finder[1]
 
 

@@ -293,7 +293,11 @@ class SimilarSession(BatchSession):
             return
         for name, method in search.methods.items():
             metric = search.learned if name == "learned" else None
-            if method.awaited and similar.method(self.method, self.codes, pool, metric).awaited is None:
+            if (
+                method.awaited
+                and similar.method(self.method, self.codes, pool, metric, self.session.concept).awaited
+                is None
+            ):
                 self.shown = ()
 
     def _look_for_label(self) -> None:
@@ -368,7 +372,8 @@ class SimilarSession(BatchSession):
             return None
         metrics = {"original": None, "learned": learned} if learned is not None else {"original": None}
         methods = {
-            name: similar.method(self.method, self.codes, pool, metric) for name, metric in metrics.items()
+            name: similar.method(self.method, self.codes, pool, metric, self.session.concept)
+            for name, metric in metrics.items()
         }
         asked = self.like, queries.items.tobytes()
         before, lists = self._search, {}

@@ -365,13 +365,32 @@ def test_other_codes_may_be_compared(similar):
 def test_indexes_of_few_families_are_kept(similar):
     """Each takes memory: those that were asked for last stay."""
     similar.set_method("scan")
-    for codes in [*similar.session.project.similar.codes, "lsh"]:
+    for codes in ("spectral", "klsh", "shift-invariant", "lsh"):
         similar.set_codes(codes)
         look(similar, of_class(similar.session.project, "7")[0])
         settled(similar)
     kept = similar.session.project.similar._plain
     assert len(kept) == KEPT_CODES
-    assert list(kept)[-1] == "lsh"
+    assert list(kept)[-1] == ("lsh", None)
+
+
+def test_codes_may_learn_from_the_answers(similar):
+    """From five of each on; again when there are a quarter more. Which answers it was, the log says."""
+    similar.set_method("scan")
+    similar.set_codes("ksh")
+    item = of_class(similar.session.project, "7")[0]
+    look(similar, item)
+    awaited = settled(similar)["similar"]["search"]["awaited"]
+    assert awaited["problem"].endswith("learned from 5 yes and 5 no answers on, got 0 and 0")
+    enough_labels(similar)
+    look(similar, item)
+    settled(similar)
+    found_by = log_of(similar)[-1].parameters["similar"]["params"]
+    assert (found_by["family"], found_by["labels"]) == ("ksh", 12)
+    label(similar.session, 6)
+    look(similar, of_class(similar.session.project, "2")[0])
+    settled(similar)
+    assert log_of(similar)[-1].parameters["similar"]["params"]["labels"] > 14
 
 
 def test_who_asks_again_sends_the_last_answers_again(similar):
@@ -520,10 +539,15 @@ def searched(tmp_path):
         similar.submit(truly(similar, similar.card(), 3))
         enough_labels(similar)
         label(session, 4)
-        for method, codes in (("tables", "lsh"), ("scan", "kpca-lsh"), ("orders", "lsh"), ("exact", "lsh")):
+        for method, codes, view in (
+            ("tables", "lsh", "both"),
+            ("scan", "ksh", "original"),
+            ("orders", "spectral", "learned"),
+            ("exact", "lsh", "both"),
+        ):
             similar.set_method(method)
             similar.set_codes(codes)
-            similar.set_view("both" if method in ("tables", "exact") else "learned")
+            similar.set_view(view)
             look(similar, "yes")
             card = settled(similar)
             assert similar.learning.wait(120)
