@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import click
@@ -66,7 +65,7 @@ def measure_precision(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> di
     """Precision by class over lengths of code, as in the papers on supervised codes.
 
     `done` is given a row for each draw, form and length, see `core.experiment.precision.Precisions`, as soon
-    as its family is measured.
+    as there is one.
 
     Returns
     -------
@@ -79,10 +78,19 @@ def measure_precision(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> di
         If too few items of known class are held out; and as `core.experiment.precision`.
     """
     queries, choosing = labeled_queries(pool, plan.n_queries, plan.n_choosing)
+    words = {
+        "figure": "precision",
+        "data": pool.path.resolve().name,
+        "items": len(pool),
+        "dim": pool.n_features,
+        "queries": plan.n_queries,
+        "labels": plan.n_labels,
+        "kernel": plan.kernel,
+        "landmarks": plan.n_landmarks,
+    }
     refused: dict[str, str] = {}
     with threadpool_limits(1, user_api="blas"):
         for seed in range(plan.draws):
-            start = perf_counter()
             draw = draw_labeled(
                 pool,
                 choosing.X,
@@ -93,25 +101,15 @@ def measure_precision(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> di
                 seed=seed,
             )
             found = compare_precision(
-                pool, queries, draw, plan.families, bits=plan.bits, retrieved=plan.retrieved
+                pool,
+                queries,
+                draw,
+                plan.families,
+                bits=plan.bits,
+                retrieved=plan.retrieved,
+                done=lambda row: done({**words, **row}),
             )
             refused |= found.refused
-            seconds = perf_counter() - start
-            for row in found.rows:
-                done(
-                    {
-                        "figure": "precision",
-                        "data": pool.path.resolve().name,
-                        "items": len(pool),
-                        "dim": pool.n_features,
-                        "queries": plan.n_queries,
-                        "labels": plan.n_labels,
-                        "kernel": plan.kernel,
-                        "landmarks": plan.n_landmarks,
-                        **row,
-                        "seconds_of_draw": seconds,
-                    }
-                )
     return refused
 
 

@@ -12,7 +12,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ from core.experiment.neighbours import Labeled
 from core.experiment.retrieval import retrieve
 from core.pool import Pool
 from core.rows import Rows
+
+Row = dict[str, Any]
 
 
 class Precisions(NamedTuple):
@@ -37,7 +39,7 @@ class Precisions(NamedTuple):
         Why a family does not apply, by its name.
     """
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     refused: dict[str, str]
 
 
@@ -94,6 +96,7 @@ def compare_precision(
     *,
     bits: Sequence[int] = (8, 12, 16, 24, 32, 48),
     retrieved: Sequence[int] = (10, 500),
+    done: Callable[[Row], None] = lambda _: None,
 ) -> Precisions:
     """Measure all forms of some families for one draw.
 
@@ -109,6 +112,8 @@ def compare_precision(
         Names in `core.hashing.FAMILIES`.
     bits, retrieved : sequence of int
         Functions a code, and the k.
+    done : callable
+        Given each row as soon as there is one; what it raises ends the measurement.
 
     Raises
     ------
@@ -122,7 +127,7 @@ def compare_precision(
         )
     classes, own = pool.truth(pool.ids), queries.y.astype(np.int16)
     nothing = np.empty((len(own), 0), np.int64)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     refused: dict[str, str] = {}
     for name in families:
         try:
@@ -145,6 +150,7 @@ def compare_precision(
                         "seed": draw.seed,
                     }
                 )
+                done(rows[-1])
     if not rows:
         raise InputError(f"no family applies to the pool {pool.path}: {'; '.join(refused.values())}")
     return Precisions(rows, refused)
