@@ -12,7 +12,7 @@ import binascii
 import io
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -291,14 +291,14 @@ class SimilarSession(BatchSession):
         search = self._search
         if search is None:
             return
-        for name, method in search.methods.items():
-            metric = search.learned if name == "learned" else None
-            if (
-                method.awaited
-                and similar.method(self.method, self.codes, pool, metric, self.session.concept).awaited
-                is None
-            ):
-                self.shown = ()
+        for name, before in search.methods.items():
+            if before.awaited:
+                metric = search.learned if name == "learned" else None
+                now = similar.method(self.method, self.codes, pool, metric, self.session.concept)
+                if now.awaited is None:
+                    self.shown = ()
+                else:
+                    search.methods[name] = replace(before, awaited=now.awaited)
 
     def _look_for_label(self) -> None:
         if self._on_label is None:
