@@ -82,6 +82,19 @@ def unit_rows(X: Rows) -> Rows:
     return X / narrow[:, None]
 
 
+def euclidean(Q: Rows, X: Rows) -> NDArray[np.float64]:
+    """‖q − x‖ of each row q of Q and x of X, of shape (n_queries, n_points), in float64."""
+    Q, X = Q.astype(np.float64), X.astype(np.float64)
+    inner = Q @ X.T
+    inner = inner.toarray() if is_sparse(inner) else inner
+    squares = _own_squares(Q)[:, None] + _own_squares(X)[None, :] - 2 * inner
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+
+def _own_squares(X: Rows) -> NDArray[np.float64]:
+    return squared_norms(X) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
+
+
 def settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Eigenvectors, as columns, have no sign of their own: make each one's largest entry positive."""
     largest = np.abs(vectors).argmax(axis=0)

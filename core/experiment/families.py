@@ -3,7 +3,8 @@
 A family of `core.hashing.FAMILIES` takes part by being there, with its own defaults and as many functions as
 are asked for. One that has several forms, or needs something first, says so in `_FORMS`: kernelized LSH comes
 as published, of low rank, and with a transformed kernel [1]_, where rank and scale are chosen on queries that
-nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach.
+nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach;
+boosting and deep codes learn from neighbours by distance, and from the classes.
 
 References
 ----------
@@ -23,7 +24,16 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
-from core.hashing import FAMILIES, Codes, KernelPCALSH, MetricLSH, NystromLSH, SimilarityHasher
+from core.hashing import (
+    FAMILIES,
+    BoostedPSH,
+    Codes,
+    DeepCodes,
+    KernelPCALSH,
+    MetricLSH,
+    NystromLSH,
+    SimilarityHasher,
+)
 from core.hashing.klsh import KernelHasher
 from core.hashing.pool import hash_rows
 from core.mercer.kernel import kernel_from
@@ -150,7 +160,7 @@ def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Code
 
 def yardstick(family: SimilarityHasher) -> str:
     """What the neighbours that a family looks for are nearest by, in a word."""
-    if family.estimates == "angle":
+    if family.estimates == "angle" or family.by_angle:
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
     kernel = getattr(family, "kernel", None)
     return family.name if kernel is None else kernel_from(kernel).flat.word
@@ -182,6 +192,18 @@ def _learned(draw: Draw) -> dict[str, Make]:
     return {"": lambda n: MetricLSH(metric=metric, n_functions=n, random_state=draw.seed)}
 
 
+def _taught(family: type[BoostedPSH | DeepCodes]) -> Callable[[Draw], dict[str, Make]]:
+    """Forms by what makes rows neighbours."""
+
+    def forms(draw: Draw) -> dict[str, Make]:
+        return {
+            "by distance": lambda n: family(n_functions=n, random_state=draw.seed),
+            "by class": lambda n: family(neighbours="class", n_functions=n, random_state=draw.seed),
+        }
+
+    return forms
+
+
 def _make(draw: Draw, form: Form) -> Make:
     return lambda n: form.hasher(n_functions=n, **draw.landmarks)
 
@@ -191,4 +213,6 @@ _FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
     "klsh": _kernelized,
     KernelPCALSH.name: _principal,
     NystromLSH.name: _nystrom,
+    BoostedPSH.name: _taught(BoostedPSH),
+    DeepCodes.name: _taught(DeepCodes),
 }

@@ -5,6 +5,8 @@ Hyperplane families (`HyperplaneHasher`) look for points near a hyperplane, simi
 """
 
 from core.hashing.base import Codes, QueryCode
+from core.hashing.boosted import BoostedPSH
+from core.hashing.deep import DeepCodes
 from core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
 from core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
 from core.hashing.learned import LBHHash
@@ -20,13 +22,17 @@ FAMILIES: dict[str, type[SimilarityHasher]] = {
         KernelizedLSH,
         KernelPCALSH,
         NystromLSH,
+        BoostedPSH,
+        DeepCodes,
     )
 }
 
 __all__ = [
     "FAMILIES",
     "BHHash",
+    "BoostedPSH",
     "Codes",
+    "DeepCodes",
     "EHHash",
     "HHash",
     "HyperplaneHasher",

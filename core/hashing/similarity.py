@@ -14,7 +14,8 @@ From then on
     arrays() / restored(arrays)    save and load it, with `params()`.
 
 `estimates` says what `between` gives: the "angle" in radians or a "distance", where less is nearer, or a
-"kernel" or the "overlap" of sets, where more is.
+"kernel" or the "overlap" of sets, where more is. A family of Euclidean distances, or of what follows from
+them, says `by_angle`: a pool's rows are of unit length, so that a scan by angles finds what it looks for.
 
 **To write one**: `_fit` finds what it needs, and `_values(X)` gives a real number a function, whose sign is
 the bit (0 counts as positive) and whose size tells how sure the bit is. A family whose values are no signs
@@ -56,6 +57,8 @@ class SimilarityHasher(ABC):
     name: ClassVar[str]
     estimates: ClassVar[Estimate]
     needs_labels: ClassVar[bool] = False
+    by_angle: ClassVar[bool] = False
+    """Whether the order of unit rows by what it estimates is that of their angles, whatever it is called."""
     bits: int = 1
 
     _fitted: ClassVar[tuple[str, ...]]

@@ -205,9 +205,10 @@ class ByFamily(Nearness):
 def nearness_of(pool: PoolRows, family: SimilarityHasher, progress: Progress | None = None) -> Nearness:
     """What the neighbours that a family looks for are ranked by.
 
-    Distances, for random hyperplanes, under the family's metric if it has one; the others say it themselves.
+    Distances, for random hyperplanes, under the family's metric if it has one, and for all whose order is the
+    angles'; the others say it themselves.
     """
-    if family.estimates == "angle":
+    if family.estimates == "angle" or family.by_angle:
         return ByDistance(pool, getattr(family, "metric", None), progress=progress)
     return ByFamily(pool, family)
 

@@ -12,9 +12,12 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from core.errors import InputError
+from core.geometry import unit_rows
 from core.hashing import (
     FAMILIES,
+    BoostedPSH,
     Codes,
+    DeepCodes,
     KernelizedLSH,
     KernelPCALSH,
     MetricLSH,
@@ -117,6 +120,23 @@ VARIANTS = {
     ),
     "metric-lsh, sparse": Variant(
         lambda k, seed: MetricLSH(metric=metric(bags), n_functions=k, random_state=seed), bags
+    ),
+    "boosted": Variant(lambda k, seed: BoostedPSH(n_pairs=1000, n_functions=k, random_state=seed)),
+    "boosted, by class": Variant(
+        lambda k, seed: BoostedPSH(neighbours="class", n_pairs=1000, n_functions=k, random_state=seed)
+    ),
+    "rbm": Variant(
+        lambda k, seed: DeepCodes(layers=(60,), n_steps=300, n_tuning=150, n_functions=k, random_state=seed)
+    ),
+    "rbm, by class": Variant(
+        lambda k, seed: DeepCodes(
+            layers=(60,),
+            neighbours="class",
+            n_steps=300,
+            n_tuning=150,
+            n_functions=k,
+            random_state=seed,
+        )
     ),
 }
 every_family = pytest.mark.parametrize("name", VARIANTS)
@@ -251,14 +271,27 @@ def test_the_nearer_the_more_functions_agree(name):
 
 
 @every_family
+def test_an_order_that_is_said_to_be_the_angles_is(name):
+    """Of unit rows, by what the family estimates and by the cosine."""
+    family, variant = fitted(name), VARIANTS[name]
+    if not family.by_angle:
+        pytest.skip("the family has an order of its own")
+    X, Q = unit_rows(variant.data(50, 3)), unit_rows(variant.data(5, 4))
+    far = family.between(Q, X) * (1 if family.estimates in ("angle", "distance") else -1)
+    cosines = Q.astype(np.float64) @ X.astype(np.float64).T
+    cosines = cosines.toarray() if is_sparse(cosines) else cosines
+    assert np.array_equal(far.argsort(axis=1), (-cosines).argsort(axis=1))
+
+
+@every_family
 def test_collisions_are_as_frequent_as_the_formula_says(name):
     """For pairs near and far; each count in its binomial interval, all together with 1 − ALPHA."""
     k, variant = 8_000, VARIANTS[name]
-    family = fitted(name, k)
     X, Q = variant.data(12, 3), variant.data(3, 4)
-    expected = family.collision_probability(family.between(Q, X))
-    if expected is None:
+    if fitted(name).collision_probability(0.5) is None:
         pytest.skip("theory knows no probability")
+    family = fitted(name, k)
+    expected = family.collision_probability(family.between(Q, X))
     counts = shares(family.hash_points(X), family.hash_queries(Q)) * k
     low, high = stats.binom.interval(1 - ALPHA / counts.size, k, np.clip(expected, 0, 1))
     assert ((low <= counts) & (counts <= high)).all()
@@ -288,6 +321,9 @@ def test_bad_input_gets_one_clear_sentence(name):
     for method in (fitted(name).hash_points, fitted(name).hash_queries, fitted(name).queries):
         with pytest.raises(InputError, match=rf"rows of {D} features, got shape \(2, {D + 1}\)"):
             method(wide)
+    if getattr(variant.make(5, 0), "neighbours", None) == "class":
+        with pytest.raises(InputError, match="where these make neighbours: y must be given"):
+            variant.make(5, 0).fit(X)
     if variant.make(5, 0).needs_labels:
         with pytest.raises(InputError, match="learns from labels: y must be given"):
             variant.make(5, 0).fit(X)

@@ -12,6 +12,8 @@ LABELS = {
     "klsh": "KLSH",
     "kpca-lsh": "KPCA+LSH",
     "nystrom-lsh": "Nyström",
+    "boosted": "Boosting",
+    "rbm": "RBM",
 }
 """Where a family is not called by its own word."""
 
@@ -42,6 +44,8 @@ _MARKS = {
     "low rank": "^",
     "low rank, transformed": "D",
     "low rank, from the mean": "s",
+    "by distance": "o",
+    "by class": "^",
 }
 
 _GLYPHS = {"o": "s-exhaustive", "v": "s-eh-hash", "^": "s-h-hash", "D": "s-bh-hash", "s": "s-subsample"}
@@ -53,6 +57,7 @@ _DASHES = {
     "low rank": "--",
     "low rank, transformed": "-",
     "low rank, from the mean": "-.",
+    "by class": "--",
 }
 
 
