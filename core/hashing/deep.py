@@ -12,7 +12,7 @@ those of its class, where labels are to teach.
 
 **Size.** Two layers of 512 for the 384 numbers of GIST; the deepest networks of the papers have one more, and
 what these cost is proportional to their weights. Steps are counted, not passes over the rows, so that a large
-sample takes as long as a small one.
+sample takes no longer.
 
 **Levelled.** A unit that is nearly the same for all rows tells the layer above nothing, its bit says nothing,
 and it has no slope to learn from; few rows or features leave most units so. When a machine has learned, the
@@ -35,6 +35,7 @@ from scipy.special import expit
 
 from core.errors import InputError
 from core.geometry import euclidean
+from core.hashing import nca, rbm
 from core.hashing.base import Arrays
 from core.hashing.lsh import projected
 from core.hashing.nca import Layer, Neighbourhood, activations, tuned
@@ -47,7 +48,7 @@ from core.hashing.pairs import (
     nearest_others,
     require_dense,
 )
-from core.hashing.rbm import pretrained
+from core.hashing.rbm import n_batches, pretrained
 from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
 from core.rows import Rows
 
@@ -74,6 +75,8 @@ class DeepCodes(SimilarityHasher):
         Mini-batches of about 100 rows that each layer learns from by contrastive divergence.
     n_tuning : int
         Mini-batches of about 1,000 rows for fine-tuning; 0 leaves it out.
+    most_passes : int
+        Of few rows so many passes over all of them end either kind of learning earlier.
 
     Others are those of `SimilarityHasher`.
 
@@ -83,7 +86,7 @@ class DeepCodes(SimilarityHasher):
         Mean and standard deviation of each feature.
     layers_ : list of (array of shape (n_inputs, n_units), array of shape (n_units,)), float32
         Weights and offsets, of the top layer last.
-    met_ : array of shape (n_tuning,), float64
+    met_ : array, float64
         The share of rows that came to a neighbour, expected before each step of fine-tuning.
     """
 
@@ -105,6 +108,7 @@ class DeepCodes(SimilarityHasher):
         n_near: int = 10,
         n_steps: int = 2_000,
         n_tuning: int = 500,
+        most_passes: int = 25,
         n_functions: int = 256,
         random_state: int = 0,
     ) -> None:
@@ -114,6 +118,7 @@ class DeepCodes(SimilarityHasher):
         self.n_near = n_near
         self.n_steps = n_steps
         self.n_tuning = n_tuning
+        self.most_passes = most_passes
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
         """Euclidean distances."""
@@ -142,14 +147,16 @@ class DeepCodes(SimilarityHasher):
         scales = X.std(axis=0, dtype=np.float64)
         self.scales_ = np.where(scales > 0, scales, 1).astype(np.float32)
         standard = self._standardised(X)
+        n_steps = min(self.n_steps, self.most_passes * n_batches(len(X), rbm.BATCH))
+        n_tuning = min(self.n_tuning, self.most_passes * n_batches(len(taught), nca.BATCH))
         stacked: list[Layer] = []
         seen = standard
         for n_units in (*self.layers, self.n_functions):
-            machine = pretrained(seen, n_units, gaussian=not stacked, n_steps=self.n_steps, rng=rng)
+            machine = pretrained(seen, n_units, gaussian=not stacked, n_steps=n_steps, rng=rng)
             stacked.append(levelled(seen, np.asarray(machine.weights, dtype=np.float32)))
             seen = np.asarray(activations(seen, stacked[-1:])[-1], dtype=np.float32)
         near = by_distance(X, self.n_near) if known is None else by_class(known[taught])
-        self.layers_, self.met_ = tuned(standard[taught], stacked, near, n_steps=self.n_tuning, rng=rng)
+        self.layers_, self.met_ = tuned(standard[taught], stacked, near, n_steps=n_tuning, rng=rng)
 
     def _values(self, X: Rows) -> Floats32:
         inside = self._standardised(X)
@@ -169,7 +176,7 @@ class DeepCodes(SimilarityHasher):
         check_neighbours(self.neighbours)
         if any(n_units < 1 for n_units in self.layers):
             raise InputError(f"layers must each have at least 1 unit, got {list(self.layers)}")
-        for name, least in (("n_near", 1), ("n_steps", 0), ("n_tuning", 0)):
+        for name, least in (("n_near", 1), ("n_steps", 0), ("n_tuning", 0), ("most_passes", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
 

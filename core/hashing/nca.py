@@ -46,7 +46,9 @@ Layer = tuple[Floats, Floats]
 Neighbourhood = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
 """For the numbers of a batch's rows, of shape (n,): which are whose neighbours, of shape (n, n)."""
 
-_BATCH = 1000
+BATCH = 1000
+"""Rows of a mini-batch, about."""
+
 _RATE = 1e-3
 _KEPT = (0.9, 0.999)
 _LEAST = 1e-8
@@ -125,7 +127,7 @@ def tuned(
     parts = [part for layer in layers for part in layer]
     means, squares = ([np.zeros_like(part) for part in parts] for _ in range(2))
     met = np.empty(n_steps)
-    for number, batch in enumerate(islice(batches(len(X), _BATCH, rng), n_steps)):
+    for number, batch in enumerate(islice(batches(len(X), BATCH, rng), n_steps)):
         value, gradients = slopes_of(X[batch], layers, neighbourhood(batch))
         met[number] = value / len(batch)
         # Both means begin at zero, and are the smaller by this the fewer numbers are in them.

@@ -41,7 +41,9 @@ from scipy.special import expit
 Floats = NDArray[np.floating]
 Floats32 = NDArray[np.float32]
 
-_BATCH = 100
+BATCH = 100
+"""Rows of a mini-batch, about."""
+
 _SPREAD = 0.01
 """The standard deviation of weights at the start."""
 
@@ -151,7 +153,7 @@ def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng:
     parts = [machine.weights, machine.visible, machine.hidden]
     speeds = [np.zeros_like(part) for part in parts]
     rate = np.float32(min(_GAUSSIAN_RATE, _SHARED_RATE / n_hidden) if gaussian else _RATE)
-    for number, batch in enumerate(islice(batches(len(v), _BATCH, rng), n_steps)):
+    for number, batch in enumerate(islice(batches(len(v), BATCH, rng), n_steps)):
         momentum = np.float32(_MOMENTA[number >= n_steps // 10])
         of_weights, of_visible, of_hidden = contrastive_divergence(machine, v[batch], rng)
         centred = of_weights - np.outer(mean, of_hidden) - np.float32(_DECAY) * machine.weights
@@ -166,7 +168,12 @@ def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng:
 def batches(n: int, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
     """The numbers 0 … n − 1 in random order, about `size` at a time; again and again in other orders."""
     while True:
-        yield from np.array_split(rng.permutation(n), max(1, round(n / size)))
+        yield from np.array_split(rng.permutation(n), n_batches(n, size))
+
+
+def n_batches(n: int, size: int) -> int:
+    """How many batches of about `size` make one pass over n rows."""
+    return max(1, round(n / size))
 
 
 def bits(means: Floats, rng: np.random.Generator) -> Floats:

@@ -126,7 +126,9 @@ VARIANTS = {
         lambda k, seed: BoostedPSH(neighbours="class", n_pairs=1000, n_functions=k, random_state=seed)
     ),
     "rbm": Variant(
-        lambda k, seed: DeepCodes(layers=(60,), n_steps=300, n_tuning=150, n_functions=k, random_state=seed)
+        lambda k, seed: DeepCodes(
+            layers=(60,), n_steps=300, n_tuning=150, most_passes=150, n_functions=k, random_state=seed
+        )
     ),
     "rbm, by class": Variant(
         lambda k, seed: DeepCodes(
@@ -134,6 +136,7 @@ VARIANTS = {
             neighbours="class",
             n_steps=300,
             n_tuning=150,
+            most_passes=150,
             n_functions=k,
             random_state=seed,
         )

@@ -60,7 +60,7 @@ def sheet(n, seed):
 
 
 def small(**words):
-    given = {"layers": (30,), "n_steps": 300, "n_tuning": 150, "n_functions": 16}
+    given = {"layers": (30,), "n_steps": 300, "n_tuning": 150, "most_passes": 1000, "n_functions": 16}
     return DeepCodes(**{**given, **words})
 
 
@@ -111,6 +111,7 @@ def test_points_far_from_all_others_have_a_gradient():
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.slow
 def test_fine_tuning_raises_the_objective():
     """That of all rows, and of the batches it meets; and it leaves the layers it began with alone."""
     X, y = blobs()
@@ -187,6 +188,7 @@ def test_layers_are_levelled():
     assert after.std(axis=0) == pytest.approx([*np.maximum(spread[:4], 1), 0], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_fine_tuned_codes_find_more_neighbours():
     """By distance: more than before, and more than random hyperplanes, which know no rows."""
     X, Q = sheet(2000, 0), sheet(100, 1)
@@ -199,6 +201,7 @@ def test_fine_tuned_codes_find_more_neighbours():
     assert found > np.mean([precision(family, X, Q, wanted) for family in plain]) + 0.03
 
 
+@pytest.mark.slow
 def test_classes_teach_what_distances_do_not():
     """Where the class is in a feature that hardly changes any distance, and some classes are unknown."""
     rng = np.random.default_rng(0)
@@ -217,6 +220,14 @@ def precision(family, X, Q, wanted, k=20):
     points, queries = (family.hash_points(some).unpacked().astype(int) for some in (X, Q))
     first = np.argsort((queries[:, None] != points).sum(axis=2), axis=1, kind="stable")[:, :k]
     return np.take_along_axis(wanted, first, axis=1).mean()
+
+
+def test_few_rows_are_passed_so_often_and_no_more():
+    """Fine-tuning ends after so many batches as make `most_passes` passes."""
+    X, _ = blobs(2100)
+    assert len(small(n_tuning=7, most_passes=3).fit(X).met_) == 6
+    assert len(small(n_tuning=5, most_passes=3).fit(X).met_) == 5
+    assert len(small(n_tuning=7, most_passes=3).fit(X[:40]).met_) == 3
 
 
 def test_odd_rows_do_no_harm():
@@ -238,6 +249,7 @@ def test_odd_rows_do_no_harm():
         ({"n_near": 0}, "n_near must be at least 1, got 0"),
         ({"n_steps": -1}, "n_steps must be at least 0, got -1"),
         ({"n_tuning": -1}, "n_tuning must be at least 0, got -1"),
+        ({"most_passes": -1}, "most_passes must be at least 0, got -1"),
     ],
 )
 def test_parameters_are_checked(words, message):

@@ -123,6 +123,7 @@ def test_the_gradient_by_enumeration_is_that_of_the_likelihood(gaussian):
     assert flat(exact_gradient(own, X)) == pytest.approx(slopes, abs=1e-7)
 
 
+@pytest.mark.slow
 @both_kinds
 def test_after_many_steps_the_gradient_is_the_exact_one(gaussian):
     """Contrastive divergence over a hundred steps of many chains, but for its standard error."""
