@@ -19,6 +19,18 @@ and it has no slope to learn from; few rows or features leave most units so. Whe
 offset of each hidden unit is therefore set so that it is above one half for half of the rows, and where its
 input has a standard deviation below 1, the weights are made larger. Fine-tuning goes on from there.
 
+GIST of CIFAR-10, 50,000 images, 20,000 of them fitted to: how many of the true 50 nearest of 500 queries are
+among the 500 whose codes differ least, in percent, of one draw:
+
+====  ====  ========  ====
+bits  LSH   boosting  RBM
+====  ====  ========  ====
+16    10.0  12.9      31.8
+32    17.4  22.6      45.9
+64    28.3  32.8      59.9
+128   43.2  46.0      72.7
+====  ====  ========  ====
+
 References
 ----------
 .. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013.
