@@ -5,8 +5,8 @@ are asked for. One that has several forms, or needs something first, says so in 
 as published, of low rank, and with a transformed kernel [1]_, where rank and scale are chosen on queries that
 nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach;
 spectral hashing comes as published, and with a box that leaves out the `TRIM` outermost rows at either end;
-supervised hashing has no more anchors than kernelized LSH has landmarks; Min-Hash
-comes with sets and with weights.
+supervised hashing has no more anchors than kernelized LSH has landmarks; Min-Hash comes with sets and with
+weights; boosting and deep codes learn from neighbours by distance, and from the classes.
 
 References
 ----------
@@ -28,7 +28,9 @@ from core.errors import InputError
 from core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
 from core.hashing import (
     FAMILIES,
+    BoostedPSH,
     Codes,
+    DeepCodes,
     KernelPCALSH,
     LearnedKernelHash,
     MetricLSH,
@@ -225,6 +227,18 @@ def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str
     return forms
 
 
+def _taught(family: type[BoostedPSH | DeepCodes]) -> Callable[[Draw], dict[str, Make]]:
+    """Forms by what makes rows neighbours."""
+
+    def forms(draw: Draw) -> dict[str, Make]:
+        return {
+            "by distance": lambda n: family(n_functions=n, random_state=draw.seed),
+            "by class": lambda n: family(neighbours="class", n_functions=n, random_state=draw.seed),
+        }
+
+    return forms
+
+
 def _sets(draw: Draw) -> dict[str, Make]:
     MinHash(n_functions=1, random_state=draw.seed).fit(draw.sample)  # says why, where rows are no sets
     return {
@@ -246,4 +260,6 @@ _FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
     SupervisedKernelHash.name: _supervised(SupervisedKernelHash),
     LearnedKernelHash.name: _supervised(LearnedKernelHash),
     MinHash.name: _sets,
+    BoostedPSH.name: _taught(BoostedPSH),
+    DeepCodes.name: _taught(DeepCodes),
 }

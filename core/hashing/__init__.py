@@ -5,6 +5,8 @@ Hyperplane families (`HyperplaneHasher`) look for points near a hyperplane, simi
 """
 
 from core.hashing.base import Codes, QueryCode
+from core.hashing.boosted import BoostedPSH
+from core.hashing.deep import DeepCodes
 from core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
 from core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
 from core.hashing.ksh import SupervisedKernelHash
@@ -30,13 +32,17 @@ FAMILIES: dict[str, type[SimilarityHasher]] = {
         SupervisedKernelHash,
         LearnedKernelHash,
         MinHash,
+        BoostedPSH,
+        DeepCodes,
     )
 }
 
 __all__ = [
     "FAMILIES",
     "BHHash",
+    "BoostedPSH",
     "Codes",
+    "DeepCodes",
     "EHHash",
     "HHash",
     "HyperplaneHasher",

@@ -15,7 +15,9 @@ from core.errors import InputError
 from core.geometry import unit_rows
 from core.hashing import (
     FAMILIES,
+    BoostedPSH,
     Codes,
+    DeepCodes,
     KernelizedLSH,
     KernelPCALSH,
     LearnedKernelHash,
@@ -160,6 +162,26 @@ VARIANTS = {
     "min-hash, one bit": Variant(lambda k, seed: MinHash(bits=1, n_functions=k, random_state=seed), bags),
     "min-hash, weighted": Variant(
         lambda k, seed: MinHash(weighted=True, bits=8, n_functions=k, random_state=seed), bags
+    ),
+    "boosted": Variant(lambda k, seed: BoostedPSH(n_pairs=1000, n_functions=k, random_state=seed)),
+    "boosted, by class": Variant(
+        lambda k, seed: BoostedPSH(neighbours="class", n_pairs=1000, n_functions=k, random_state=seed)
+    ),
+    "rbm": Variant(
+        lambda k, seed: DeepCodes(
+            layers=(60,), n_steps=300, n_tuning=150, most_passes=150, n_functions=k, random_state=seed
+        )
+    ),
+    "rbm, by class": Variant(
+        lambda k, seed: DeepCodes(
+            layers=(60,),
+            neighbours="class",
+            n_steps=300,
+            n_tuning=150,
+            most_passes=150,
+            n_functions=k,
+            random_state=seed,
+        )
     ),
 }
 every_family = pytest.mark.parametrize("name", VARIANTS)
@@ -350,6 +372,9 @@ def test_bad_input_gets_one_clear_sentence(name):
     for method in (fitted(name).hash_points, fitted(name).hash_queries, fitted(name).queries):
         with pytest.raises(InputError, match=rf"rows of {D} features, got shape \(2, {D + 1}\)"):
             method(wide)
+    if getattr(variant.make(5, 0), "neighbours", None) == "class":
+        with pytest.raises(InputError, match="where these make neighbours: y must be given"):
+            variant.make(5, 0).fit(X)
     if variant.make(5, 0).needs_labels:
         with pytest.raises(InputError, match="learns from labels: y must be given"):
             variant.make(5, 0).fit(X)

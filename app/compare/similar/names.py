@@ -17,6 +17,8 @@ LABELS = {
     "ksh": "KSH",
     "ksh-learned": "KSH, learned kernel",
     "min-hash": "Min-Hash",
+    "boosted": "Boosting",
+    "rbm": "RBM",
 }
 """Where a family is not called by its own word."""
 
@@ -56,6 +58,8 @@ _MARKS = {
     "low rank, from the mean": "s",
     "sets": "o",
     "weighted": "D",
+    "by distance": "o",
+    "by class": "^",
 }
 
 _GLYPHS = {"o": "s-exhaustive", "v": "s-eh-hash", "^": "s-h-hash", "D": "s-bh-hash", "s": "s-subsample"}
@@ -70,6 +74,7 @@ _DASHES = {
     "low rank, from the mean": "-.",
     "sets": ":",
     "weighted": "-",
+    "by class": "--",
 }
 
 

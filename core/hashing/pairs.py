@@ -1,0 +1,171 @@
+"""Pairs of rows to learn codes from: neighbours, whose codes should agree, and others.
+
+What neighbours are tell the rows themselves, each one's nearest of a sample, or their classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.rows import Rows, is_sparse
+
+Floats32 = NDArray[np.float32]
+Neighbours = Literal["distance", "class"]
+
+_ANCHORS = 2_000
+"""The neighbours of so many rows are found at most; each of them is then in several pairs."""
+
+_BLOCK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of rows, half of them neighbours.
+
+    Parameters
+    ----------
+    rows : array of shape (n_pairs, 2), int64
+        Numbers of rows.
+    near : array of shape (n_pairs,), bool
+        Which are neighbours.
+    """
+
+    rows: NDArray[np.int64]
+    near: NDArray[np.bool_]
+
+    @classmethod
+    def by_distance(cls, X: Floats32, n_pairs: int, n_near: int, rng: np.random.Generator) -> Pairs:
+        """A row and one of its `n_near` nearest, or one that is none of them.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            The rows.
+        n_pairs : int
+            At least 2.
+        n_near : int
+            At most half of the others are taken to be near, where that is less.
+        rng : Generator
+            Draws them.
+
+        Raises
+        ------
+        InputError
+            If there are fewer than three rows.
+        """
+        n = len(X)
+        check_enough(n)
+        k, half = min(n_near, (n - 1) // 2), n_pairs // 2
+        anchors = rng.permutation(n)[: min(_ANCHORS, half)]
+        each = -(-half // len(anchors))
+        found = []
+        for first in range(0, len(anchors), _BLOCK):
+            some = anchors[first : first + _BLOCK]
+            own = np.arange(len(some))[:, None]
+            nearest = nearest_others(X, some, k)
+            taken = np.zeros((len(some), n), dtype=np.bool_)
+            taken[own, nearest] = taken[own, some[:, None]] = True
+            near = nearest[own, rng.integers(k, size=(len(some), each))]
+            far = rng.integers(n, size=(len(some), each))
+            while (again := taken[own, far]).any():
+                far[again] = rng.integers(n, size=int(again.sum()))
+            found.append(np.stack([np.broadcast_to(some[:, None], near.shape), near, far]))
+        anchor, near, far = np.concatenate(found, axis=1).transpose(0, 2, 1).reshape(3, -1)[:, :half]
+        return cls._of(np.column_stack([anchor, near]), np.column_stack([anchor, far]))
+
+    @classmethod
+    def by_class(cls, y: NDArray[np.int64], n_pairs: int, rng: np.random.Generator) -> Pairs:
+        """A row and another one of its class, or one of another.
+
+        Parameters
+        ----------
+        y : array of shape (n_samples,), int64
+            Classes, −1 where unknown, of which rows no pair is.
+        n_pairs : int
+            At least 2.
+        rng : Generator
+            Draws them.
+
+        Raises
+        ------
+        InputError
+            If fewer than two classes are known, or no class has two rows.
+        """
+        known = labelled(y)
+        order = known[np.argsort(y[known], kind="stable")]
+        _, starts, sizes = np.unique(y[order], return_index=True, return_counts=True)
+        start, size = np.repeat(starts, sizes), np.repeat(sizes, sizes)
+        anchor = rng.choice(np.flatnonzero(size > 1), n_pairs // 2)
+        start, size = start[anchor], size[anchor]
+        near = start + (anchor - start + 1 + rng.integers(size - 1)) % size
+        far = rng.integers(len(order) - size)
+        far += np.where(far >= start, size, 0)
+        return cls._of(order[np.column_stack([anchor, near])], order[np.column_stack([anchor, far])])
+
+    @classmethod
+    def _of(cls, near: NDArray[np.int64], far: NDArray[np.int64]) -> Pairs:
+        return cls(np.concatenate([near, far]), np.arange(2 * len(near)) < len(near))
+
+
+def check_enough(n: int) -> None:
+    """Raise InputError if so few rows cannot have neighbours and others."""
+    if n < 3:
+        raise InputError(f"neighbours and others are told apart among at least 3 rows, got {n}")
+
+
+def labelled(y: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which rows have a class, if these have neighbours by class, and others.
+
+    Raises
+    ------
+    InputError
+        If fewer than two classes are known, or no class has two rows.
+    """
+    known = np.flatnonzero(y >= 0)
+    names, sizes = np.unique(y[known], return_counts=True)
+    if len(names) < 2 or sizes.max() < 2:
+        raise InputError(
+            f"neighbours by class need at least two classes, and two rows of one of them, got "
+            f"{len(known)} labels of {len(names)} {'class' if len(names) == 1 else 'classes'}"
+        )
+    return known
+
+
+def check_neighbours(word: str) -> None:
+    """Raise InputError if neighbours cannot be by this."""
+    if word not in get_args(Neighbours):
+        raise InputError(f"neighbours are by {' or by '.join(get_args(Neighbours))}, got {word!r}")
+
+
+def classes_for(name: str, neighbours: Neighbours, y: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    """The classes that a family learns from; None where neighbours are by distance.
+
+    Raises
+    ------
+    InputError
+        If neighbours are by class, and no classes are given.
+    """
+    if neighbours == "distance":
+        return None
+    if y is None:
+        raise InputError(f"{name} learns from classes where these make neighbours: y must be given, got None")
+    return y
+
+
+def nearest_others(X: Floats32, rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """The k nearest other rows of some rows of X, in no order, of shape (len(rows), k)."""
+    far = (X * X).sum(axis=1) - 2 * (X[rows] @ X.T)
+    far[np.arange(len(rows)), rows] = np.inf
+    return np.asarray(np.argpartition(far, k - 1, axis=1)[:, :k])
+
+
+def require_dense(X: Rows, name: str) -> Rows:
+    """X, if it is dense."""
+    if is_sparse(X):
+        raise InputError(f"{name} is for dense rows, and these are sparse")
+    return X
