@@ -34,7 +34,10 @@ class Drawn:
     answer_id, undo_id : str
         Under which a press is stored.
     at : float
-        When they were drawn, in seconds of the monotonic clock.
+        When all of them were on their way to the browser, before that when drawing began; in seconds of the
+        monotonic clock.
+    is_sent : bool
+        Whether all of them are on their way.
     is_done : bool
         Whether one of them was pressed, and that is settled.
     """
@@ -43,7 +46,13 @@ class Drawn:
     answer_id: str = field(default_factory=new_id)
     undo_id: str = field(default_factory=new_id)
     at: float = field(default_factory=lambda: time.monotonic())
+    is_sent: bool = False
     is_done: bool = False
+
+    def sent(self) -> None:
+        """All of them are on their way to the browser, now or before."""
+        if not self.is_sent:
+            self.is_sent, self.at = True, time.monotonic()
 
     @property
     def last(self) -> dict[str, Any] | None:

@@ -71,6 +71,7 @@ def show_plain(session: LabelingSession) -> None:
                 _button(plain, drawn, word, *TOOLS[word])
         st.html(_strip(drawn.card))
         st.caption(literal(plain.told) if plain.told else _numbers(drawn.card), text_alignment="center")
+    drawn.sent()
 
 
 def _button(plain: PlainCard, drawn: Drawn, word: str, label: str, shortcut: str) -> None:

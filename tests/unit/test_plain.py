@@ -84,6 +84,20 @@ def test_presses_too_fast_for_a_person_answer_nothing(session, card, clock):
     assert len(stored(session)) == 1
 
 
+def test_an_image_may_be_judged_soon_after_it_was_sent(session, card, clock):
+    """However long drawing took, and drawn again it isn't new."""
+    drawn = card.draw()
+    clock.wait()
+    drawn.sent()
+    clock.wait(plain.SETTLE_SECONDS / 2)
+    card.press(drawn, "yes")
+    assert stored(session) == []
+    clock.wait(plain.SETTLE_SECONDS * 2)
+    drawn.sent()
+    card.press(drawn, "yes")
+    assert len(stored(session)) == 1
+
+
 def test_undo_takes_back_the_last_answer_and_brings_its_item_back(session, card, clock):
     """As on the card; where there is nothing to take back it does nothing."""
     first = seen(card, clock)
