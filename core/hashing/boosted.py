@@ -21,9 +21,9 @@ error
 
 "The parameter α has an effect in the generalization", says the survey, and no more. With small α the weights
 hardly move, and bits are much alike; with large α stumps are taken that hardly part the rows, since others
-would say too much (64 bits find 17.5 % with 0.02, and 5.9 % with 1, where most part off 1 % of them). GIST of
-CIFAR-10, 50,000 images, 20,000 of them fitted to: how many of the true 50 nearest of 500 queries are among
-the 500 whose codes differ least, in percent, of 10,000 pairs:
+would say too much: 64 bits find 17.5 % with 0.02, and 5.9 % with 1, where most of them part off 1 % of the
+rows. GIST of CIFAR-10, 50,000 images, 20,000 of them fitted to: how many of the true 50 nearest of 500
+queries are among the 500 whose codes differ least, in percent, of 10,000 pairs (those two of 20,000):
 
 =======  =====  =====  =====  =====  =====  =====
 α         0.1    0.15   0.2    0.3    0.4    0.5
