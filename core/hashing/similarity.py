@@ -151,12 +151,12 @@ class SimilarityHasher(ABC):
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
         """Set the attributes named in `_fitted`."""
 
-    def _values(self, X: Rows) -> Floats32:
+    def _values(self, X: Rows) -> Floats32:  # noqa: ARG002
         """A number for each row and function, of shape (n_samples, n_functions); its sign is the bit.
 
         Only a family that overrides `hash_points` and `queries` is without.
         """
-        raise NotImplementedError(f"{self.name} has no values whose signs are bits")
+        raise TypeError(f"{self.name} has no values whose signs are bits")
 
     def _check(self) -> None:
         if self.n_functions < 1:
