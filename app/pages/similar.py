@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -71,39 +72,27 @@ def pick_view(similar: SimilarSession) -> None:
 
 def pick_method(project: Project, similar: SimilarSession) -> None:
     """What retrieves."""
-    methods = project.similar.methods
-
-    def picked() -> None:
-        similar.set_method(st.session_state["method"])
-
-    st.session_state["method"] = similar.method
-    st.selectbox(
-        "Search method",
-        list(methods),
-        format_func=methods.__getitem__,
-        key="method",
-        on_change=picked,
-        label_visibility="collapsed",
-        width=304,
-    )
+    _pick("Search method", "method", project.similar.methods, similar.method, similar.set_method, 304)
 
 
 def pick_codes(project: Project, similar: SimilarSession) -> None:
     """Whose codes it compares."""
-    codes = project.similar.codes
+    _pick("Codes", "codes", project.similar.codes, similar.codes, similar.set_codes, 240)
 
-    def picked() -> None:
-        similar.set_codes(st.session_state["codes"])
 
-    st.session_state["codes"] = similar.codes
+def _pick(
+    label: str, key: str, options: Mapping[str, str], chosen: str, choose: Callable[[str], None], width: int
+) -> None:
+    """One of some options, by name, as the page calls them."""
+    st.session_state[key] = chosen
     st.selectbox(
-        "Codes",
-        list(codes),
-        format_func=codes.__getitem__,
-        key="codes",
-        on_change=picked,
+        label,
+        list(options),
+        format_func=options.__getitem__,
+        key=key,
+        on_change=lambda: choose(st.session_state[key]),
         label_visibility="collapsed",
-        width=240,
+        width=width,
     )
 
 
