@@ -187,7 +187,7 @@ class FoundSession(BatchSession):
                 "id": item,
                 "selection": None,
                 "alt": pool.source.name(item),
-                "src": self._picture(item),
+                "src": self.picture(item),
                 "answer": None,
                 "answer_id": None,
                 "stands": stands[item],

@@ -170,12 +170,13 @@ class BatchSession(ABC):
         cells = [item_of(self.session, record) for record in batch]
         for cell in cells:
             answer = given.get(cell["id"])
-            cell["src"] = self._picture(cell["id"])
+            cell["src"] = self.picture(cell["id"])
             cell["answer"] = answer.answer if answer else None
             cell["answer_id"] = answer.id if answer else None
         return cells
 
-    def _picture(self, item: int) -> str:
+    def picture(self, item: int) -> str:
+        """The item's image as a data URL, as a tile; "" where it can't be shown."""
         try:
             return self.session.project.pictures.tile(item)
         except InputError:

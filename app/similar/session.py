@@ -9,73 +9,35 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
 from app.grid import MOST, Batch, BatchSession
-from app.pictures import data_url
 from app.selecting import Chosen, Occasion, leasing, take_found
+from app.similar.card import RECALLED, about
 from app.similar.hashed import USUAL
-from app.similar.query import Like, Queries, queries_of
+from app.similar.query import Like, queries_of
+from app.similar.search import VIEWS, Search
 from app.training import SIMILAR, is_of_many
-from app.words import of_class
 from core.errors import InputError
 from core.pool import Pool
-from core.similar.finder import PAGE, Finder, Found, Probe
+from core.similar.finder import PAGE, Probe
 from storage import Labels, Refusal
 
 if TYPE_CHECKING:
     from app.service import LabelingSession
-    from app.similar.methods import Checked, Method
-    from app.similar.metric import LearnedMetric, Learning
+    from app.similar.methods import Checked
+    from app.similar.metric import Learning
 
 PAGES = 10
 """So many pages are ranked; what is further away is hardly like it."""
 
-RECALLED = 10
-"""Of so many nearest it is told how many were found."""
-
 COURSE = 60
 """Searches that the course of each number shows."""
-
-SHOWN_QUERIES = 9
-"""Of all yes answers so many are shown as what is looked for."""
-
-VIEWS = ("original", "learned", "both")
-"""The metric, or both side by side."""
-
-
-@dataclass(frozen=True, eq=False)
-class Search:
-    """A search that was made.
-
-    Parameters
-    ----------
-    asked : tuple
-        What was looked for.
-    queries : Queries
-    lists : dict
-        What was found, by metric: "original" always, "learned" where there is one.
-    methods : dict
-        What found it, by metric.
-    learned : LearnedMetric or None
-    """
-
-    asked: tuple[object, ...]
-    queries: Queries
-    lists: dict[str, Found]
-    methods: dict[str, Method]
-    learned: LearnedMetric | None
-
-    def finders(self) -> dict[str, Finder]:
-        """What found each list."""
-        return {name: method.finder for name, method in self.methods.items()}
 
 
 class SimilarSession(BatchSession):
@@ -98,6 +60,14 @@ class SimilarSession(BatchSession):
         The name of the family whose codes it compares, where it compares any.
     view : str
         One of `VIEWS`.
+    problem : str or None
+        What hinders the search, as a sentence.
+    checked : Checked or None
+        What an exact scan says of the numbers that are told.
+    course : deque of dict
+        Those numbers, search by search.
+    on_label : int or None
+        The item that Label showed last.
     """
 
     MARK = SIMILAR
@@ -109,11 +79,11 @@ class SimilarSession(BatchSession):
         self.codes = USUAL
         self.view = "original"
         self.problem: str | None = None
+        self.checked: Checked | None = None
+        self.course: deque[dict[str, float | None]] = deque(maxlen=COURSE)
+        self.on_label: int | None = None
         self._asked: object = None
         self._search: Search | None = None
-        self._checked: Checked | None = None
-        self._course: deque[dict[str, float | None]] = deque(maxlen=COURSE)
-        self._on_label: int | None = None
         self._acked: set[str] = set()
         super().__init__(session)
 
@@ -149,8 +119,8 @@ class SimilarSession(BatchSession):
                 self._remember_label()
                 if self.session.concept.counts().yes:
                     self.look_for(Like())
-                elif self._on_label is not None:
-                    self.look_for(Like(item=self._on_label))
+                elif self.on_label is not None:
+                    self.look_for(Like(item=self.on_label))
 
     def ask(self, asked: object) -> None:
         """Take up what a browser asked for, once; it says the same at each run of the page.
@@ -247,7 +217,7 @@ class SimilarSession(BatchSession):
             card = super().submit(answers)
             is_new = not self._acked.issuperset(card["acked"])
             self._acked.update(card["acked"])
-            if is_new and not self.shown and self._has_after(self.first):
+            if is_new and not self.shown and self._search is not None and self._search.has_after(self.first):
                 self.first += PAGE
                 card = {**self._card(), "acked": card["acked"], "refused": card["refused"]}
             return card
@@ -261,11 +231,11 @@ class SimilarSession(BatchSession):
     def _remember_label(self) -> None:
         """What is in view on Label is forgotten there as soon as other items are."""
         if self.session.shown is not None:
-            self._on_label = self.session.shown.item
-        elif self._on_label is None:
+            self.on_label = self.session.shown.item
+        elif self.on_label is None:
             recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
             alone = [record.item for record in recent if not is_of_many(record)]
-            self._on_label = alone[-1] if alone else None
+            self.on_label = alone[-1] if alone else None
 
     def _take_up_what_came(self) -> None:
         """An index that was awaited, or the first metric: what is in view is found again by it.
@@ -280,7 +250,7 @@ class SimilarSession(BatchSession):
         labels = self.session.concept.standing().labels
         if self._search is None:
             found = self._searched(pool, labels)
-            in_view = {item for _, _, item in self._in_view(found)} if found else set()
+            in_view = {item for _, _, item in found.in_view(self.view, self.first)} if found else set()
             if not in_view.issuperset(record.item for record in self.shown):
                 self.shown = ()
             self.learning.want(pool, labels)
@@ -301,10 +271,10 @@ class SimilarSession(BatchSession):
                     search.methods[name] = replace(before, awaited=now.awaited)
 
     def _look_for_label(self) -> None:
-        if self._on_label is None:
+        if self.on_label is None:
             self.problem = "Label has shown no item yet: open it once, or pick something else"
         else:
-            self.look_for(Like(item=self._on_label))
+            self.look_for(Like(item=self.on_label))
 
     def _select(self, pool: Pool) -> Chosen | None:
         session = self.session
@@ -315,10 +285,10 @@ class SimilarSession(BatchSession):
             return None
         trained = session.concept.train(pool, standing)
         places: dict[int, tuple[str, int]] = {}
-        for name, place, item in self._in_view(search):
+        for name, place, item in search.in_view(self.view, self.first):
             places.setdefault(item, (name, place))
         ids = np.array(list(places), dtype=np.int64)
-        found = search.lists[self._metric_in_view(search)]
+        found = search.lists[search.metric_in_view(self.view)]
 
         def attempt(occasion: Occasion) -> Chosen:
             free = ids[~np.isin(ids, occasion.taken(standing))]
@@ -384,42 +354,24 @@ class SimilarSession(BatchSession):
             else:
                 lists[name] = finder.find(Probe(queries.X, queries.items, metric), PAGE * PAGES)
         self._search = search = Search(asked, queries, lists, methods, learned)
-        name = self._metric_in_view(search)
-        if self._checked is None or self._checked.found is not lists[name]:
+        name = search.metric_in_view(self.view)
+        if self.checked is None or self.checked.found is not lists[name]:
             probe, found = Probe(queries.X, queries.items, metrics[name]), lists[name]
-            self._checked = similar.check(methods[name].finder, probe, found, RECALLED)
+            self.checked = similar.check(methods[name].finder, probe, found, RECALLED)
             share = found.compared / found.items
-            self._course.append({"ms": 1000 * found.seconds, "share": share, "recall": None})
+            self.course.append({"ms": 1000 * found.seconds, "share": share, "recall": None})
         self.first = min(self.first, max(0, len(lists["original"].ids) - 1) // PAGE * PAGE)
         return search
-
-    def _metric_in_view(self, search: Search) -> str:
-        """Whose numbers are told."""
-        return "learned" if self.view != "original" and "learned" in search.lists else "original"
-
-    def _lists_in_view(self, search: Search) -> list[str]:
-        return list(search.lists) if self.view == "both" else [self._metric_in_view(search)]
-
-    def _in_view(self, search: Search) -> list[tuple[str, int, int]]:
-        """Metric, place and item of all that is in view, list by list."""
-        return [
-            (name, place, item)
-            for name in self._lists_in_view(search)
-            for place, item in enumerate(
-                search.lists[name].ids[self.first : self.first + PAGE].tolist(), self.first
-            )
-        ]
-
-    def _has_after(self, first: int) -> bool:
-        return self._search is not None and first + PAGE < len(self._search.lists["original"].ids)
 
     def _painted(self, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
         card, search, pool = super()._painted(acked, refused), self._search, self.session.project.pool
         shown: dict[str, Any] = {"cells": [], "waiting": None, "last": [], "last_round": 0}
         if search is None or pool is None:
-            return card | shown | {"similar": self._about(None, len(pool) if pool else 0)}
+            return card | shown | {"similar": about(self, None, len(pool) if pool else 0)}
+        if self.course and self.checked and self.checked.is_done:
+            self.course[-1]["recall"] = self.checked.said()["recall"]
         free = {cell["id"]: cell for cell in card["cells"]}
-        in_view = self._in_view(search)
+        in_view = search.in_view(self.view, self.first)
         taken = self._taken(pool, {item for _, _, item in in_view} - free.keys())
         cells = [
             {
@@ -431,7 +383,7 @@ class SimilarSession(BatchSession):
             for name, place, item in in_view
             if item in free or item in taken
         ]
-        return card | shown | {"cells": cells, "similar": self._about(search, len(pool))}
+        return card | shown | {"cells": cells, "similar": about(self, search, len(pool))}
 
     def _taken(self, pool: Pool, items: set[int]) -> dict[int, dict[str, Any]]:
         """How those stand that can't be answered here; those that are free by now wait for the next round."""
@@ -445,126 +397,10 @@ class SimilarSession(BatchSession):
                 "id": item,
                 "selection": None,
                 "alt": pool.source.name(item),
-                "src": self._picture(item),
+                "src": self.picture(item),
                 "answer": None,
                 "answer_id": None,
                 "stands": stands[item],
             }
             for item in items
         }
-
-    def _about(self, search: Search | None, total: int) -> dict[str, Any]:
-        """All that is told of the search."""
-        learning = self.learning
-        about: dict[str, Any] = {
-            "like": self._like(search),
-            "on_label": self._on_label,
-            "page": PAGE,
-            "first": self.first,
-            "total": total,
-            "view": self.view,
-            "problem": self.problem,
-            "why_no_upload": self.session.project.similar.why_no_upload(),
-            "metric": {**learning.said(), "newer": False},
-            "undo": self._undoable(),
-            "found": 0,
-            "search": None,
-            "among": None,
-            "pending": learning.is_under_way or self.session.project.pool is None,
-        }
-        if search is None:
-            return about
-        if search.learned is not None:
-            about["metric"] |= search.learned.said()
-            about["metric"]["newer"] = learning.newest(search.learned.pool) is not search.learned
-        name = self._metric_in_view(search)
-        found, method = search.lists[name], search.methods[name]
-        checked = (
-            self._checked.said() if self._checked else {"recall": None, "exact_ms": None, "problem": None}
-        )
-        if self._course and self._checked and self._checked.is_done:
-            self._course[-1]["recall"] = checked["recall"]
-        return about | {
-            "found": len(search.lists["original"].ids),
-            "total": found.items,
-            "search": {
-                "ms": 1000 * found.seconds,
-                "compared": found.compared,
-                "in_full": found.in_full,
-                "items": found.items,
-                "method": method.label,
-                "is_exact": method.name == "exact",
-                "awaited": method.awaited,
-                "recalled": RECALLED,
-                **checked,
-                "course": {part: [one[part] for one in self._course] for part in ("ms", "share", "recall")},
-            },
-            "among": self._among(search),
-            "pending": about["pending"]
-            or (method.awaited is not None and method.awaited["problem"] is None)
-            or not (self._checked and self._checked.is_done),
-        }
-
-    def _like(self, search: Search | None) -> dict[str, Any] | None:
-        """What is looked for, to be shown."""
-        if self.like is None:
-            return None
-        project, like = self.session.project, self.like
-        said: dict[str, Any] = {"word": like.word, "name": "", "pictures": [], "n": 0, "of": 0}
-        try:
-            if like.digest is not None:
-                image = Image.open(io.BytesIO(project.similar.uploads.image(like.digest)))
-                return said | {"name": "uploaded image", "pictures": [data_url(image)]}
-            if like.item is not None:
-                if project.pool is None:
-                    return said | {"name": like.word}
-                name = project.pool.source.name(like.item)
-                return said | {"name": name, "pictures": [project.pictures.tile(like.item)]}
-        except InputError:
-            return said | {"name": like.word}
-        items = search.queries.items if search else np.empty(0, dtype=np.int64)
-        pictures = [self._picture(int(item)) for item in items[:SHOWN_QUERIES]]
-        n = search.queries.X.shape[0] if search else 0
-        return said | {"pictures": pictures, "n": n, "of": len(items)}
-
-    def _among(self, search: Search) -> dict[str, Any] | None:
-        """How many positives are among the nearest, by metric: as truth tells, else as the answers do."""
-        session, pool = self.session, self.session.project.pool
-        assert pool is not None
-        concept = session.concept.record
-        index = pool.classes.index(concept.positive_class) if concept.positive_class in pool.classes else None
-        with session.concept.lock:
-            state = session.concept.catch_up()
-            rows = {}
-            for name, found in search.lists.items():
-                nearest = found.ids[:PAGE].tolist()
-                status = [state.status(item) for item in nearest]
-                new = np.array([said is None for said in status], dtype=np.bool_)
-                if index is not None:
-                    yes = np.asarray(pool.truth(nearest) == index)
-                    known = np.ones(len(nearest), dtype=np.bool_)
-                else:
-                    yes = np.array([said == "yes" for said in status], dtype=np.bool_)
-                    known = np.array([said in ("yes", "no") for said in status], dtype=np.bool_)
-                rows[name] = {
-                    "yes": int(yes.sum()),
-                    "of": int(known.sum()),
-                    "new_yes": int((yes & new).sum()),
-                    "new": int(new.sum()),
-                }
-        named = concept.positive_class if index is not None else of_class(concept.question, concept.name)
-        return {"named": named, "by_truth": index is not None, "nearest": PAGE, "rows": rows}
-
-    def _undoable(self) -> list[dict[str, Any]]:
-        """The answers of the last submission here that is in force."""
-        log, concept = self.session.project.log, self.session.concept.record
-        recent = log.recent_answers(concept.id, 2 * PAGE, session_id=self.session.id)
-        last: list[dict[str, Any]] = []
-        of_round: int | None = None
-        for answer in recent:
-            chosen = log.selection(answer.selection_id) if answer.selection_id else None
-            if chosen is None or chosen.why != "similar" or of_round not in (None, chosen.round):
-                break
-            of_round = chosen.round
-            last.append({"item": answer.item, "undoes": answer.id})
-        return last
