@@ -18,7 +18,7 @@ from core.selection import PoolExhausted
 from storage import Counts, SelectionRecord, Standing, StorageError
 
 if TYPE_CHECKING:
-    from app.service import LiveConcept
+    from app.concept import LiveConcept
     from storage.records import AnswerWord
 
 log = logging.getLogger(__name__)

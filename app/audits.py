@@ -25,7 +25,7 @@ from core.stopping import is_checkpoint
 from storage import AnswerRecord, ConceptRecord, Concepts, LabelState, SelectionRecord
 
 if TYPE_CHECKING:
-    from app.service import LiveConcept
+    from app.concept import LiveConcept
     from app.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)

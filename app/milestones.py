@@ -25,7 +25,7 @@ from core.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
 from storage import AnswerRecord, Counts, LabelState, StorageError
 
 if TYPE_CHECKING:
-    from app.service import LiveConcept
+    from app.concept import LiveConcept
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from app.builder import Builder
 from app.classes import ClassSession
+from app.concept import LiveConcept
 from app.decisions import Decisions
 from app.found import FoundSession
 from app.grid import GridSession
@@ -29,7 +30,7 @@ from app.people import OPERATOR, SOMEBODY, Person, Roles
 from app.pictures import Pictures
 from app.project_file import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
 from app.search import NameSearch
-from app.service import BLIND, LabelingSession, LiveConcept
+from app.service import BLIND, LabelingSession
 from app.similar.methods import Similar
 from app.similar.session import SimilarSession
 from app.strategies import label_of

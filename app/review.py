@@ -32,8 +32,9 @@ from storage import Standing, StorageError
 from storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
 
 if TYPE_CHECKING:
+    from app.concept import LiveConcept
     from app.project import Project
-    from app.service import LabelingSession, LiveConcept
+    from app.service import LabelingSession
 
 PAGE = 20
 """Items on a page."""

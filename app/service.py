@@ -1,6 +1,6 @@
 """Labeling sessions: answers go into the log, the SVM is retrained, a query strategy picks the next item.
 
-This module alone joins core and storage. It knows nothing of Streamlit: the page hands it the browser's
+It knows nothing of Streamlit: the page hands it the browser's
 answers and shows the card that it returns.
 """
 
@@ -9,40 +9,31 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from app.ahead import Lookahead
 from app.answers import parse_answers
-from app.audits import Audit
-from app.card import card, example_urls
-from app.milestones import Milestones
+from app.card import card
 from app.people import OPERATOR, Person
 from app.selecting import Chosen, Occasion, select_items
-from app.training import AUDIT, OVERLAP, PASSED, Trained, is_of_many, train_concept
+from app.training import AUDIT, OVERLAP, PASSED, is_of_many
 from core.errors import InputError
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
 from storage import (
     AnswerRecord,
-    ConceptRecord,
-    Concepts,
-    Counts,
-    LabelLog,
-    LabelState,
     Refusal,
     SelectionRecord,
     SessionRecord,
-    Standing,
     StorageError,
     new_id,
 )
 
 if TYPE_CHECKING:
     from app.project import Project
-    from storage.records import AnswerWord
 
 HISTORY = 60
 """Rounds that the course of each number shows."""
@@ -58,10 +49,6 @@ AUDIT_SHARE = "audit_share"
 
 BLIND = "blind"
 """Describes, among a session's parameters, the comparison that it is a side of; see `app.live.blind`."""
-
-MODELS = 8
-"""Of a concept's last models, so many are kept: the one in use, and those looked ahead to."""
-
 
 SLOW_MS = 500.0
 """A round whose retraining and selection took longer is told to whoever follows the server's events."""
@@ -81,98 +68,6 @@ def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
             "selection_ms": record.selection_ms,
         }
         _events.warning("slow selection", extra={"told": told})
-
-
-class LiveConcept:
-    """A concept in this process: its labels folded from the log, and what was last trained on them.
-
-    Parameters
-    ----------
-    project : Project
-        Whose pool and log it uses.
-    record : ConceptRecord
-        The concept.
-    """
-
-    def __init__(self, project: Project, record: ConceptRecord) -> None:
-        self.record = record
-        self._project = project
-        self.lock = threading.RLock()
-        self._state = LabelState(record.id)
-        self._models: OrderedDict[tuple[bytes, bytes, int, Pool], Trained] = OrderedDict()
-        self.audit = Audit(self, project.background)
-        self.milestones = Milestones(self, project.background)
-        self.refresh_examples()
-        self.catch_up()
-
-    @property
-    def log(self) -> LabelLog:
-        """The log that it follows."""
-        return self._project.log
-
-    @property
-    def concepts(self) -> Concepts:
-        """Where its examples are."""
-        return self._project.concept_store
-
-    def catch_up(self) -> LabelState:
-        """The state of the labels, with everything that is in the log by now; to be read under `lock`."""
-        with self.lock:
-            return self.log.catch_up(self._state)
-
-    def counts(self) -> Counts:
-        """Items by status, with everything that is in the log by now."""
-        with self.lock:
-            return self.catch_up().counts
-
-    def is_audited(self, item: int) -> bool:
-        """Whether the item belongs to the audit: then nothing that is said of it trains."""
-        with self.lock:
-            return self.catch_up().is_audited(item)
-
-    def standing(self, annotator: str = "", persons: int = 1) -> Standing:
-        """The labels, with everything that is in the log by now; see `LabelState.standing`."""
-        with self.lock:
-            return self.catch_up().standing(annotator, persons)
-
-    def supposing(
-        self, item: int, annotator: str, answer: AnswerWord, *, trains: bool, persons: int
-    ) -> Standing:
-        """The labels, if this were the annotator's next answer."""
-        with self.lock:
-            return self.catch_up().supposing(item, annotator, answer, trains=trains, persons=persons)
-
-    def watch(self, pool: Pool | None) -> None:
-        """Look, in the background, how far it is, where there are enough labels for another look."""
-        if self.milestones.is_due(self.counts().labels):
-            self.milestones.catch_up(pool)
-
-    def refresh_examples(self) -> None:
-        """Take up examples that were added."""
-        with self.lock:
-            self._examples_through = self._project.concept_store.examples_position(self.record.id)
-            self._examples = self._project.concept_store.examples(self.record.id, self._examples_through)
-            self._example_pictures = example_urls([example.image for example in self._examples])
-
-    def example_pictures(self) -> list[str]:
-        """The examples as data URLs."""
-        return self._example_pictures
-
-    def train(self, pool: Pool, standing: Standing) -> Trained:
-        """Train on these labels; what was trained on the very same ones a moment ago serves again."""
-        labels = standing.labels
-        with self.lock:
-            examples, through = self._examples, self._examples_through
-            key = (labels.items.tobytes(), labels.yes.tobytes(), through, pool)
-            if key in self._models:
-                self._models.move_to_end(key)
-                return replace(self._models[key], through=labels.through)
-        trained = train_concept(pool, labels, examples, self.record, examples_through=through)
-        with self.lock:
-            self._models[key] = trained
-            while len(self._models) > MODELS:
-                self._models.popitem(last=False)
-        return trained
 
 
 class LabelingSession:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import click
 import numpy as np
 
 from app.audits import FrameThen, Place, frames_then, place_of_frame
+from app.findings import Findings, named
 from app.project_file import ProjectFile
 from app.similar.replay import search_again
-from app.strategies import label_of
 from app.training import (
     AUDIT,
     BATCH,
@@ -56,38 +56,8 @@ from storage.imports import IMPORT, answer_id
 REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
 """Selections that were computed; an undo only shows an earlier one again."""
 
-SAID_AT_MOST = 20
-
 REMEMBERED_AT_ONCE = 16
 """Hyperplanes for which one pass over the pool makes the memories again, of 4 MB a million items each."""
-
-
-@dataclass
-class Findings:
-    """What a replay found.
-
-    Parameters
-    ----------
-    answers, selections : int
-        Rows of the log.
-    imported : int
-        Answers of them that came from files.
-    digests, choices : int
-        Hyperplanes trained again and selections made again.
-    ranks : dict
-        For each strategy and each of its selections with a hyperplane, how many items that it could have
-        chosen are nearer, those that were selected at once before it left out.
-    problems : list of str
-        One sentence for each disagreement.
-    """
-
-    answers: int = 0
-    imported: int = 0
-    selections: int = 0
-    digests: int = 0
-    choices: int = 0
-    ranks: dict[str, list[int]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
 
 
 def verify_project(project: Path, *, as_json: bool = False) -> int:
@@ -100,9 +70,9 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
         for concept in concepts.all():
             _verify_concept(project, LabelLog(database), concepts, concept, pool, findings)
     if as_json:
-        click.echo(json.dumps(_summary(findings)))
+        click.echo(json.dumps(findings.summary()))
     else:
-        _print(findings)
+        findings.show()
     return 1 if findings.problems else 0
 
 
@@ -275,15 +245,15 @@ def _reselect(
         logged = [other.item for other in replay.records]
         if found != logged:
             findings.problems.append(
-                f"Round {record.round}: {record.strategy} chooses {_named('item', found)}, "
-                f"the log has {_named('item', logged)}"
+                f"Round {record.round}: {record.strategy} chooses {named('item', found)}, "
+                f"the log has {named('item', logged)}"
             )
         parts = list(chosen.parts) if chosen else []
         told = [other.parameters[PART] for other in replay.records if PART in other.parameters]
         if parts != told:
             findings.problems.append(
-                f"Round {record.round}: {_named('part', parts)} of {record.strategy} chooses, "
-                f"the log has {_named('part', told)}"
+                f"Round {record.round}: {named('part', parts)} of {record.strategy} chooses, "
+                f"the log has {named('part', told)}"
             )
         if replay.trained.hyperplane is not None:
             findings.ranks.setdefault(record.strategy, []).extend(_ranks(replay, then, findings))
@@ -339,8 +309,8 @@ def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> 
             found = all_found[text][place : place + 1].tolist()
             if found != [record.item]:
                 findings.problems.append(
-                    f"Round {record.round}: the search for {text!r} finds {_named('item', found)} at place "
-                    f"{place}, the log has {_named('item', [record.item])}"
+                    f"Round {record.round}: the search for {text!r} finds {named('item', found)} at place "
+                    f"{place}, the log has {named('item', [record.item])}"
                 )
             if record.item in replay.exclude:
                 findings.problems.append(
@@ -363,17 +333,11 @@ def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> Non
         if found != logged or any(other.probability != probability for other in replay.records):
             findings.problems.append(
                 f"Round {record.round}: of the items that a further person is to answer, "
-                f"{_named('item', found)} is drawn with probability {probability}, "
-                f"the log has {_named('item', logged)} and {record.probability}"
+                f"{named('item', found)} is drawn with probability {probability}, "
+                f"the log has {named('item', logged)} and {record.probability}"
             )
         if replay.trained.hyperplane is not None:
             _margins(replay, then, findings)
-
-
-def _named(word: str, values: Sequence[object]) -> str:
-    """None, one or several: "no item", "item 7", "items 7, 12, 3"."""
-    several = "s" if len(values) > 1 else ""
-    return f"{word}{several} {', '.join(map(str, values))}" if values else f"no {word}"
 
 
 def _strategy_as_then(
@@ -439,34 +403,3 @@ def _margins(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
                 f"Round {record.round}: |wᵀx| is {margin:.9g}, the log has {record.margin}"
             )
     return margins
-
-
-def _summary(findings: Findings) -> dict[str, Any]:
-    ranks = {
-        strategy: {
-            "selections": len(found),
-            "median": float(np.median(found)),
-            "max": max(found),
-            "nearest_share": float(np.mean(np.equal(found, 0))),
-        }
-        for strategy, found in sorted(findings.ranks.items())
-    }
-    return asdict(findings) | {"ranks": ranks}
-
-
-def _print(findings: Findings) -> None:
-    click.echo(f"{findings.answers:,} answers and {findings.selections:,} selections in the log.")
-    if findings.imported:
-        click.echo(f"{findings.imported:,} of the answers came from files.")
-    click.echo(f"{findings.digests:,} hyperplanes trained again, {findings.choices:,} selections made again.")
-    for strategy, rank in _summary(findings)["ranks"].items():
-        click.echo(
-            f"  {label_of(strategy)}: {rank['selections']:,} selections, median rank "
-            f"{rank['median']:,.0f}, at most {rank['max']:,}; "
-            f"{100 * rank['nearest_share']:.0f} % are the very nearest."
-        )
-    for problem in findings.problems[:SAID_AT_MOST]:
-        click.echo(f"  ✗ {problem}")
-    if len(findings.problems) > SAID_AT_MOST:
-        click.echo(f"  … and {len(findings.problems) - SAID_AT_MOST:,} more")
-    click.echo("The log holds." if not findings.problems else f"{len(findings.problems):,} disagreements.")

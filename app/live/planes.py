@@ -26,7 +26,7 @@ from core.selection import QueryStrategy
 from storage import LabelState, Standing
 
 if TYPE_CHECKING:
-    from app.service import LiveConcept
+    from app.concept import LiveConcept
 
 log = logging.getLogger(__name__)
 

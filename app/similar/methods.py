@@ -28,8 +28,8 @@ from core.similar.answers import GoOn
 from core.similar.finder import ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
+    from app.concept import LiveConcept
     from app.project import Project
-    from app.service import LiveConcept
     from core.hashing.base import Codes
     from core.hashing.similarity import SimilarityHasher
     from core.pool import Pool
