@@ -1,6 +1,6 @@
 """Labeling sessions: answers go into the log, the SVM is retrained, a query strategy picks the next item.
 
-It knows nothing of Streamlit: the page hands it the browser's
+With `app.concept` it joins core and storage. It knows nothing of Streamlit: the page hands it the browser's
 answers and shows the card that it returns.
 """
 
