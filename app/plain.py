@@ -18,7 +18,7 @@ from storage import StorageError, new_id
 if TYPE_CHECKING:
     from app.service import LabelingSession
 
-SETTLE_SECONDS = 0.15
+SETTLE_SECONDS = 0.3
 """Nobody has judged an image so soon after it was drawn: a press before is no answer. Nor is one that follows
 another so fast, as a held key's do."""
 

@@ -157,6 +157,9 @@ class Database:
         if self.read_only:
             raise StorageError(f"{self.place} was opened for reading only", "read-only")
         if not self._writing.acquire(timeout=self._busy_timeout):
+            trouble = self._trouble
+            if trouble is not None and trouble.kind == "locked":
+                raise StorageError(str(trouble), "locked")  # for which that other write waits, too
             raise StorageError(
                 f"{self.place} is busy with another write for {self._busy_timeout:g} s", "locked"
             )

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, expect
 
 from app.presses import answer_id
 from storage import Archive, Concepts, Database
+from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.browser.test_accessibility import SCREENS, grave_findings, tab_to
@@ -143,7 +144,7 @@ def test_by_mouse_and_a_double_click_answers_once(server: Server, classes: Label
     expected = []
     for name, key in [("3", "3"), ("None", "0"), ("Skip", "s"), ("Unsure", "m"), ("7", "7")]:
         expected.append((classes.item, WORDS[key]))
-        classes.page.locator(".card button[data-answer]", has_text=name).first.dblclick(delay=20)
+        double_click(classes.page.locator(".card button[data-answer]", has_text=name).first)
         classes.wait()
     assert said(server, classes.session) == expected
 

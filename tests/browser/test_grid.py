@@ -10,6 +10,7 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, expect
 
 from core.pool import Pool
+from tests.browser.double_click import double_click
 from tests.browser.many import Gridding
 from tests.browser.served import Server
 
@@ -115,7 +116,7 @@ def test_all_by_mouse(server: Server, grid: Gridding) -> None:
     grid.page.locator("[data-rest=yes]").click()
     grid.page.locator("[data-undo]").click()
     grid.page.locator("[data-rest=no]").click()
-    grid.page.locator("[data-send]").dblclick(delay=30)
+    double_click(grid.page.locator("[data-send]"))
     expect(grid.card).not_to_have_attribute("data-painted", " ".join(map(str, items)), timeout=30_000)
     grid.wait()
     words = ["yes", "no", "skip"] + ["no"] * 9

@@ -7,6 +7,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from core.pool import Pool
+from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 
@@ -82,7 +83,7 @@ def test_a_held_enter_on_a_button_answers_once(server: Server, labeling: Labelin
 
 def test_a_double_click_answers_once(server: Server, labeling: Labeling) -> None:
     """The second click of a double click does not fall on the next image."""
-    labeling.page.locator("[data-answer=yes]").dblclick(delay=60)
+    double_click(labeling.page.locator("[data-answer=yes]"))
     labeling.wait()
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
 

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from core.pool import Pool
+from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
 from tests.browser.plain import PlainLabeling
 from tests.browser.served import Server
@@ -57,7 +58,7 @@ def test_a_held_key_answers_once(server: Server, plain: PlainLabeling) -> None:
 
 
 def test_a_double_click_answers_once(server: Server, plain: PlainLabeling) -> None:
-    plain.page.get_by_role("button", name="No").dblclick(delay=60)
+    double_click(plain.page.get_by_role("button", name="No"))
     plain.settle()
     assert [row["answer"] for row in server.answers(plain.session)] == ["no"]
 

@@ -222,6 +222,25 @@ def test_a_lock_held_by_another_program_is_waited_for_then_told(path: Path) -> N
         assert ada.send(record).acknowledged == (record.id,)
 
 
+def test_who_waits_for_a_writer_that_waits_is_told_what_for(path: Path) -> None:
+    """Of many that write to a locked database only one waits for the lock, and the others for that one."""
+    with Database.open(path, busy_timeout=0.2) as database:
+        ada = reopened(database)
+        record = ada.record("no", 6)
+
+        def refuse(_: int) -> None:
+            with refused("locked", "another program"):
+                ada.send(record)
+
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            refuse(0)
+            with ThreadPoolExecutor(3) as pool:
+                assert len(list(pool.map(refuse, range(6)))) == 6
+            other.execute("ROLLBACK")
+        assert ada.send(record).acknowledged == (record.id,)
+
+
 def test_opening_a_locked_database_says_so(path: Path) -> None:
     """Now, not at the first answer; also where the lock keeps even readers out."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

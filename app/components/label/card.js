@@ -24,7 +24,7 @@ const RETRIES = [2000, 3000, 5000, 8000];
 const POLL = 700; // while there is no image yet
 const POLL_AHEAD = 100; // while the server still computes what follows
 const COURSE = 60; // rounds that the course of a number shows
-const DOUBLE_CLICK = 250; // nobody judges an image so soon after it appeared
+const DOUBLE_CLICK = 350; // nobody judges an image so soon after it appeared
 
 class Card {
   constructor(root) {
