@@ -19,11 +19,18 @@ from core.hashing import FAMILIES
 from core.pool import Pool
 from core.sources import Digits
 from tests.fakes import FakeSource
+from tests.families import learning_little
 
 pytestmark = pytest.mark.xdist_group("compare similar")  # they share a comparison of all families
 
 WORDS = ("--bits", 32, "--bits", 16, "--draws", 2, "--queries", 30, "--landmarks", 60, "--share", 0.002)
 WORDS += ("--neighbours", 20, "--seed", 5)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little():
+    with learning_little():
+        yield
 
 
 @pytest.fixture(scope="module")

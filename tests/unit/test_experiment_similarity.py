@@ -15,6 +15,7 @@ from core.mercer import ChiSquared
 from core.pool import Pool
 from core.sources import Digits
 from tests.fakes import FakeSource, FakeTexts
+from tests.families import learning_little
 
 N_NEAR = 12
 RETRIEVED = [3, 30, 300]
@@ -152,7 +153,8 @@ def test_every_family_takes_part_where_it_applies(digits):
     """Each in some form, with numbers of its own; dense rows are no sets."""
     assert "min-hash compares sets" in measure("min-hash", digits).refused[""]
     for name in set(FAMILIES) - {"min-hash"}:
-        measured = measure(name, digits, bits=(24,))
+        with learning_little():
+            measured = measure(name, digits, bits=(24,))
         assert measured.refused == {}
         assert measured.yardsticks
         for form in measured.yardsticks:
