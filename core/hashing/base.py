@@ -133,6 +133,16 @@ class Hasher(Protocol):
         """The codes of the rows of X."""
 
 
+def named(part: str, arrays: Arrays) -> Arrays:
+    """The arrays of one part of an index, under names that tell them from those of others."""
+    return {f"{part}-{name}": array for name, array in arrays.items()}
+
+
+def part_of(arrays: Arrays, part: str) -> Arrays:
+    """What gave `named(part, …)`, among others."""
+    return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
+
+
 def row_blocks(X: Rows) -> Iterator[Rows]:
     """X in blocks of `BLOCK_ROWS` rows, the last one of what is left."""
     for start in range(0, X.shape[0], BLOCK_ROWS):

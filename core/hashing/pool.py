@@ -1,4 +1,10 @@
-"""Hashing a whole pool, block by block, on as many threads as there are cores."""
+"""Hashing a whole pool, block by block, on as many threads as there are cores.
+
+What a family knows of a pool (its mean, directions, how bits go together) it learns from up to `FIT_ROWS`
+rows, evenly spread over the first 2^j rows, 2^j the greatest power of two that is not greater than the
+number of rows. So it stays what it is while the pool grows, until that has doubled: the codes of the old rows
+are kept, and only the new rows are hashed. And it knows half of the pool at least, however that is sorted.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +14,51 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.blas import one_thread
 from core.blocks import even_blocks
 from core.hashing.base import BLOCK_ROWS, Codes, Hasher, bytes_a_row
 from core.rows import Rows
 
+FIT_ROWS = 20_000
+
 _BLOCKS_AT_ONCE = 32
+
+
+def fit_rows(n_rows: int) -> NDArray[np.int64]:
+    """The rows, ascending, that a family is fitted to, of a pool of `n_rows`; see above."""
+    spread = 1 << (n_rows.bit_length() - 1)
+    return np.unique(np.linspace(0, spread - 1, min(FIT_ROWS, spread)).astype(np.int64))
+
+
+def hash_on(
+    hasher: Hasher,
+    blocks: Callable[[int], Iterable[tuple[int, Rows]]],
+    n_rows: int,
+    advanced: Callable[[int], None],
+    before: Codes | None = None,
+) -> Codes:
+    """The codes of a pool's rows, where those of its first rows may be known.
+
+    Parameters
+    ----------
+    hasher : Hasher
+        Fitted.
+    blocks : callable
+        `Pool.blocks`.
+    n_rows : int
+        How many rows the pool has.
+    advanced : callable
+        Told how many rows are done; what it raises ends the work.
+    before : Codes or None
+        By the same hasher, of the first rows. Whole blocks of `BLOCK_ROWS` of them are kept.
+    """
+    kept = len(before) // BLOCK_ROWS * BLOCK_ROWS if before is not None else 0
+    later = hash_rows(hasher, blocks(kept), n_rows - kept, lambda done: advanced(kept + done))
+    if before is None:
+        return later
+    return Codes(before.packed[:kept], before.n_functions, before.bits).joined(later)
 
 
 def hash_rows(

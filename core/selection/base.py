@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection.diversity import AHEAD, diverse, typical_angle
-from core.selection.files import read_index, write_index
-from core.selection.reader import Ids, PoolRows, RowReader, fingerprint
+from core.selection.files import covered_rows, header_of, read_index, write_index
+from core.selection.reader import Ids, PoolRows, RowReader
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]
@@ -342,8 +342,7 @@ class QueryStrategy(ABC):
         header = {
             "strategy": self.name,
             "params": self.params(),
-            "rows": self.n_items,
-            "pool": fingerprint(self.pool_),
+            **header_of(self.pool_),
         }
         write_index(Path(folder), header, self.arrays())
 
@@ -359,11 +358,7 @@ class QueryStrategy(ABC):
         header, arrays = read_index(Path(folder))
         if header["strategy"] != cls.name:
             raise InputError(f"{folder} holds an index for {header['strategy']}, not for {cls.name}")
-        if header["rows"] > len(pool):
-            raise InputError(f"{folder} covers {header['rows']} rows, and the pool has only {len(pool)}")
-        covered = pool if header["rows"] == len(pool) else pool.prefix(header["rows"])
-        if header["pool"] != fingerprint(covered):
-            raise InputError(f"{folder} was made for another pool: build the index again")
+        covered = covered_rows(Path(folder), header, pool)
         try:
             return cls(**header["params"]).restored(covered, arrays)
         except (KeyError, TypeError) as error:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from core.durable import TEMPORARY, Stamp, disk_trouble, publish_folder, stamp_of, write_array, write_bytes
 from core.errors import InputError
+from core.selection.reader import PoolRows, fingerprint
 
 FORMAT = 1
 _MANIFEST = "index.json"
@@ -71,6 +72,37 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return said["header"], {
         name: _read(folder / f"{name}.npy", Stamp(**s)) for name, s in said["files"].items()
     }
+
+
+def header_of(pool: PoolRows) -> dict[str, Any]:
+    """What the header of an index over a pool says of it."""
+    return {"rows": len(pool), "pool": fingerprint(pool)}
+
+
+def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRows:
+    """The first rows of `pool`, those that the index with this header in `folder` covers.
+
+    Raises
+    ------
+    InputError
+        If the pool has fewer rows, or other ones.
+    """
+    rows = header["rows"]
+    if rows > len(pool):
+        raise InputError(f"{folder} covers {rows} rows, and the pool has only {len(pool)}")
+    covered = pool if rows == len(pool) else pool.prefix(rows)
+    if header["pool"] != fingerprint(covered):
+        raise InputError(f"{folder} was made for another pool: {_CURE}")
+    return covered
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a process that was killed has left of indexes that it was writing into `folder`.
+
+    Only for whoever alone writes there.
+    """
+    for left in folder.glob(f"*-*{TEMPORARY}"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _read(path: Path, expected: Stamp) -> NDArray[Any]:

@@ -3,11 +3,9 @@
 A round, as in Section 3.5 of the paper: hash the hyperplane, collect candidates by a search structure,
 compute wᵀx + b of those alone, take the nearest. The paper stops at N^ρ = 500 candidates.
 
-What a hash family knows of the pool (mean, directions, how its bits go together) it learns from up to
-`FIT_ROWS` rows, evenly spread over the first 2^j rows, 2^j the greatest power of two that is not greater than
-the number of rows. So it stays what it is while the pool grows, until it has doubled: the codes of the old
-rows are kept, only the new rows are hashed, and the structure is made again from the codes, the smaller part
-of the work. And it knows all of the pool, however the source is sorted.
+What a hash family knows of the pool it learns anew when that has doubled (`core.hashing.pool.fit_rows`).
+Until then the codes of the old rows are kept, only the new rows are hashed, and the structure is made again
+from the codes, the smaller part of the work.
 """
 
 from __future__ import annotations
@@ -19,15 +17,13 @@ import numpy as np
 
 from core.errors import InputError
 from core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash
-from core.hashing.base import BLOCK_ROWS
-from core.hashing.pool import hash_rows
+from core.hashing.base import named, part_of
+from core.hashing.pool import fit_rows, hash_on
 from core.search import STRUCTURES, SearchStructure
 from core.search.ranking import Measure, check_measure
 from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
 from core.selection.nearest import at_most, balanced, float32_error, nearest_first
 from core.selection.reader import PoolRows, Rows
-
-FIT_ROWS = 20_000
 
 Structure = Literal["table", "orders", "scan"]
 
@@ -107,11 +103,11 @@ class HashedSearch(QueryStrategy):
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`: hash every row."""
-        self._hash(self.new_hasher().fit(pool.rows(_fit_rows(len(pool)))), None, pool, progress)
+        self._hash(self.new_hasher().fit(pool.rows(fit_rows(len(pool)))), None, pool, progress)
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.grow`: hash the new rows, or all where the pool has doubled."""
-        if np.array_equal(_fit_rows(old.n_items), _fit_rows(len(pool))):
+        if np.array_equal(fit_rows(old.n_items), fit_rows(len(pool))):
             self._hash(old.hasher_, old.structure_.codes_by_row(), pool, progress)
         else:
             self.prepare(pool, progress)
@@ -131,13 +127,12 @@ class HashedSearch(QueryStrategy):
 
     def arrays(self) -> Arrays:
         """See `QueryStrategy.arrays`."""
-        parts = {"hasher": self.hasher_.arrays(), "structure": self.structure_.arrays()}
-        return {f"{part}-{name}": array for part, of in parts.items() for name, array in of.items()}
+        return named("hasher", self.hasher_.arrays()) | named("structure", self.structure_.arrays())
 
     def restore(self, arrays: Arrays) -> None:
         """See `QueryStrategy.restore`."""
-        self.hasher_ = self.new_hasher().restored(_part(arrays, "hasher"))
-        self.structure_ = STRUCTURES[self.structure].from_arrays(_part(arrays, "structure"))
+        self.hasher_ = self.new_hasher().restored(part_of(arrays, "hasher"))
+        self.structure_ = STRUCTURES[self.structure].from_arrays(part_of(arrays, "structure"))
 
     def _hasher_params(self) -> dict[str, Any]:
         names = ("n_functions", "centred", "scale", "n_directions", "random_state")
@@ -146,15 +141,11 @@ class HashedSearch(QueryStrategy):
     def _hash(
         self, hasher: HyperplaneHasher, old: Codes | None, pool: PoolRows, progress: Progress | None
     ) -> None:
-        kept = len(old) // BLOCK_ROWS * BLOCK_ROWS if old is not None else 0
-
         def advanced(n_rows: int) -> None:
             if progress is not None:
-                progress(kept + n_rows, len(pool))
+                progress(n_rows, len(pool))
 
-        codes = hash_rows(hasher, pool.blocks(kept), len(pool) - kept, advanced)
-        if old is not None:
-            codes = Codes(old.packed[:kept], old.n_functions, old.bits).joined(codes)
+        codes = hash_on(hasher, pool.blocks, len(pool), advanced, old)
         self.hasher_ = hasher
         self.structure_ = STRUCTURES[self.structure].build(
             codes,
@@ -299,13 +290,3 @@ class EHHashSearch(HashedSearch):
     def new_hasher(self) -> EHHash:
         """See `HashedSearch.new_hasher`."""
         return EHHash(rank=self.rank, query_samples=self.query_samples, **self._hasher_params())
-
-
-def _fit_rows(n_rows: int) -> Rows:
-    """The rows that a hasher is fitted on, see above."""
-    spread = 1 << (n_rows.bit_length() - 1)
-    return np.unique(np.linspace(0, spread - 1, min(FIT_ROWS, spread)).astype(np.int64))
-
-
-def _part(arrays: Arrays, part: str) -> Arrays:
-    return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}

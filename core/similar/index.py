@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.hashing import FAMILIES, Codes, SimilarityHasher
-from core.hashing.base import Arrays
+from core.hashing.base import named, part_of
 from core.hashing.pool import hash_rows
 from core.hashing.similarity import Estimate, checked_rows
 from core.rows import Rows, is_sparse
@@ -30,8 +30,8 @@ from core.search.ranking import Measure
 from core.search.table import width_rule
 from core.selection.base import Progress, sorted_ids
 from core.selection.exclusion import rows_among
-from core.selection.files import read_index, write_index
-from core.selection.reader import Ids, PoolRows, fingerprint
+from core.selection.files import covered_rows, header_of, read_index, write_index
+from core.selection.reader import Ids, PoolRows
 from core.similar.nearness import ByDistance, Nearness, nearness_of
 
 COMPARED = 200_000
@@ -297,10 +297,9 @@ class HashedSimilarity(SimilaritySearch):
             "family-params": self.family.params(),
             "structure": self.structure.name,
             "params": {name: getattr(self, name) for name in ("n_compared", "n_candidates", "measure")},
-            "rows": len(pool),
-            "pool": fingerprint(pool),
+            **header_of(pool),
         }
-        arrays = _named("family", self.family.arrays()) | _named("structure", self.structure.arrays())
+        arrays = named("family", self.family.arrays()) | named("structure", self.structure.arrays())
         squares = getattr(self.nearness, "squares_", None)
         write_index(Path(folder), header, arrays if squares is None else {**arrays, "squares": squares})
 
@@ -315,14 +314,10 @@ class HashedSimilarity(SimilaritySearch):
         """
         header, arrays = read_index(Path(folder))
         try:
-            if header["rows"] > len(pool):
-                raise InputError(f"{folder} covers {header['rows']} rows, and the pool has only {len(pool)}")
-            covered = pool if header["rows"] == len(pool) else pool.prefix(header["rows"])
-            if header["pool"] != fingerprint(covered):
-                raise InputError(f"{folder} was made for another pool: build the index again")
+            covered = covered_rows(Path(folder), header, pool)
             family = FAMILIES[header["family"]](**header["family-params"])
-            family = family.restored(_part(arrays, "family"))
-            structure = SIMILARITY_STRUCTURES[header["structure"]].from_arrays(_part(arrays, "structure"))
+            family = family.restored(part_of(arrays, "family"))
+            structure = SIMILARITY_STRUCTURES[header["structure"]].from_arrays(part_of(arrays, "structure"))
             nearness: Nearness
             if "squares" in arrays:
                 metric = getattr(family, "metric", None)
@@ -340,11 +335,3 @@ def _hashed(family: SimilarityHasher, pool: PoolRows, progress: Progress | None)
             progress(n_rows, len(pool))
 
     return hash_rows(family, pool.blocks(), len(pool), advanced)
-
-
-def _named(part: str, arrays: Arrays) -> Arrays:
-    return {f"{part}-{name}": array for name, array in arrays.items()}
-
-
-def _part(arrays: Arrays, part: str) -> Arrays:
-    return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}

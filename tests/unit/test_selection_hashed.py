@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import core.selection.hashed
+import core.hashing.pool
 from core.experiment.rank import median_rank_of_best, rank_of
 from core.geometry import Hyperplane
+from core.hashing.pool import fit_rows
 from core.selection import ArrayPool, make_strategy
-from core.selection.hashed import _fit_rows
 
 FAMILIES = ["h-hash", "eh-hash", "bh-hash", "lbh-hash"]
 
@@ -39,15 +39,15 @@ def _between(rows, share):
 
 def test_it_is_fitted_on_rows_from_all_of_the_pool_until_that_has_doubled(monkeypatch):
     """Evenly spread over the first 2^j rows, at most so many; the same ones for up to twice as many rows."""
-    monkeypatch.setattr(core.selection.hashed, "FIT_ROWS", 100)
-    assert _fit_rows(1).tolist() == [0]
-    assert _fit_rows(5).tolist() == [0, 1, 2, 3]
+    monkeypatch.setattr(core.hashing.pool, "FIT_ROWS", 100)
+    assert fit_rows(1).tolist() == [0]
+    assert fit_rows(5).tolist() == [0, 1, 2, 3]
     for n_rows in (128, 200, 255):
-        assert np.array_equal(_fit_rows(n_rows), _fit_rows(128))
-    assert _fit_rows(255).max() == 127
-    assert _fit_rows(256).max() == 255
-    assert len(_fit_rows(256)) == 100
-    assert np.diff(_fit_rows(256)).max() <= 3
+        assert np.array_equal(fit_rows(n_rows), fit_rows(128))
+    assert fit_rows(255).max() == 127
+    assert fit_rows(256).max() == 255
+    assert len(fit_rows(256)) == 100
+    assert np.diff(fit_rows(256)).max() <= 3
 
 
 @pytest.mark.parametrize("structure", ["table", "orders", "scan"])
@@ -71,12 +71,12 @@ def test_it_comes_nearer_than_as_many_random_items(rows, name, structure):
     """
     planes = _between(rows, 0.8 if name == "lbh-hash" else 0.65)
     pool = ArrayPool(rows)
-    fit_rows = core.selection.hashed.FIT_ROWS
-    core.selection.hashed.FIT_ROWS = 2000
+    usual = core.hashing.pool.FIT_ROWS
+    core.hashing.pool.FIT_ROWS = 2000
     try:
         strategy = make_strategy(name, structure=structure, n_compared=600, n_candidates=40).fit(pool)
     finally:
-        core.selection.hashed.FIT_ROWS = fit_rows
+        core.hashing.pool.FIT_ROWS = usual
     ranks = []
     for plane in planes:
         found = strategy.select(plane)
