@@ -18,6 +18,7 @@ from core.geometry import Hyperplane
 from core.learner import Labels, learn
 from core.pool import Pool
 from core.selection import QueryStrategy, make_strategy, strategy_from
+from core.selection.files import remove_leftovers
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class Indexes:
 
     def start(self) -> None:
         """Start to watch the pool."""
+        remove_leftovers(self._folder)
         self._catch_up()
         self._thread.start()
 
@@ -184,7 +186,9 @@ class Indexes:
         for name, index in wanted:
             if self._closed:
                 return
-            if index.failure is None and _is_due(index, pool):
+            fitted = index.fitted
+            is_behind = fitted is None or is_due(fitted.n_items, index.seconds, pool)
+            if index.failure is None and is_behind:
                 self._fit_or_tell(name, index, pool)
         if wanted:
             self._time_full_scan(pool)
@@ -214,7 +218,7 @@ class Indexes:
             fitted = fitted.extended(pool, progress=advanced)
         index.seconds = time.perf_counter() - started
         index.fitted, index.notice = _rehearsed(fitted, hyperplane), None
-        if is_built and pool.complete and index.seconds > CHEAP_SECONDS:
+        if is_built and is_worth_saving(index.seconds, pool):
             index.fitted = _rehearsed(self._save(name, fitted, pool), hyperplane)
 
     def _saved(self, name: str, index: IndexState, pool: Pool) -> QueryStrategy | None:
@@ -254,14 +258,16 @@ class Indexes:
         self._full_scan_ms = (len(pool), 1000 * sorted(seconds)[1])
 
 
-def _is_due(index: IndexState, pool: Pool) -> bool:
-    """Whether it is time to fit it, for the first time or to more items."""
-    if index.fitted is None:
-        return True
-    if index.fitted.n_items >= len(pool):
+def is_due(n_items: int, seconds: float, pool: Pool) -> bool:
+    """Whether it is time to extend an index of so many items, of which the last part took so long."""
+    if n_items >= len(pool):
         return False
-    is_cheap = index.seconds <= CHEAP_SECONDS
-    return is_cheap or pool.complete or len(pool) >= GROWTH * index.fitted.n_items
+    return seconds <= CHEAP_SECONDS or pool.complete or len(pool) >= GROWTH * n_items
+
+
+def is_worth_saving(seconds: float, pool: Pool) -> bool:
+    """Whether an index of this pool, which took so long, is to outlast the process."""
+    return pool.complete and seconds > CHEAP_SECONDS
 
 
 def _some_hyperplane(pool: Pool) -> Hyperplane | None:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.hashing import FAMILIES, Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
-from core.hashing.pool import hash_rows
+from core.hashing.pool import fit_rows, hash_on
+from core.metric import Metric
 from core.pool import Pool
 from core.rows import Rows, joined
 from core.search import SIMILARITY_STRUCTURES
@@ -53,8 +54,14 @@ CANDIDATES = 1_000
 LEAST_CANDIDATES = 64
 """For each of many queries."""
 
-FITTED_TO = 20_000
-"""Rows, spread evenly over the pool, whose mean the family is centred at."""
+FIT = 2
+"""Which rows a family is fitted to: those of `core.hashing.pool.fit_rows`, so that codes can be extended."""
+
+FIT_ONCE = 1
+"""Once they were spread over all of the pool, and a pool of one row more had other codes."""
+
+FITTED_ONCE = 20_000
+"""So many of them."""
 
 LANDMARKS = 300
 """Of kernelized families: each row of the pool is compared with so many."""
@@ -109,8 +116,8 @@ def n_compared(n_items: int) -> int:
     return min(max(round(SHARE * n_items), LEAST_COMPARED), n_items)
 
 
-def parameters(family: str = USUAL) -> dict[str, Any]:
-    """All that hashed searches by a family's codes depend on today."""
+def parameters(family: str = USUAL, fit: int = FIT) -> dict[str, Any]:
+    """All that hashed searches by a family's codes depend on today; `fit` is one of `FIT` and `FIT_ONCE`."""
     return {
         "family": family,
         "functions": N_TAUGHT if FAMILIES[family].needs_labels else N_FUNCTIONS,
@@ -118,6 +125,7 @@ def parameters(family: str = USUAL) -> dict[str, Any]:
         "least_compared": LEAST_COMPARED,
         "candidates": CANDIDATES,
         "landmarks": LANDMARKS,
+        "fit": fit,
         "seed": SEED,
     }
 
@@ -127,12 +135,26 @@ def taught_by(labels: Labels | None) -> dict[str, Any]:
     return {} if labels is None else {"through": labels.through, "labels": len(labels)}
 
 
+def unfitted(family: str, metric: Metric | None, n_rows: int, fit: int = FIT) -> SimilarityHasher:
+    """The family, not fitted yet, that makes the codes of so many rows; `family` and `fit` as of `coded`."""
+    how: dict[str, Any] = {"n_functions": parameters(family)["functions"], "random_state": SEED}
+    if metric is not None:
+        return MetricLSH(metric=metric, **how)
+    kind = FAMILIES[family]
+    for word in ("n_landmarks", "n_anchors"):
+        if word in inspect.signature(kind).parameters:
+            how[word] = min(LANDMARKS, len(_rows_to_fit(n_rows, fit)))
+    return kind(**how)
+
+
 def coded(
     pool: Pool,
     metric: LearnedMetric | None,
     advanced: Callable[[int, int], None],
     family: str = USUAL,
     labels: Labels | None = None,
+    *,
+    fit: int = FIT,
 ) -> tuple[SimilarityHasher, Codes]:
     """A fitted family, and the codes of the pool's rows.
 
@@ -148,23 +170,36 @@ def coded(
         One of `OFFERED`.
     labels : Labels or None
         What a family that needs labels learns from.
+    fit : int
+        `FIT` or `FIT_ONCE`.
 
     Raises
     ------
     InputError
         If the family does not apply to the rows, or the labels are too few.
     """
-    rows = pool.rows(np.linspace(0, len(pool) - 1, min(len(pool), FITTED_TO)).astype(np.int64))
-    how: dict[str, Any] = {"n_functions": parameters(family)["functions"], "random_state": SEED}
-    if metric is not None:
-        hasher: SimilarityHasher = MetricLSH(metric=metric.metric, **how).fit(rows)
-    else:
-        kind = FAMILIES[family]
-        for word in ("n_landmarks", "n_anchors"):
-            if word in inspect.signature(kind).parameters:
-                how[word] = min(LANDMARKS, rows.shape[0])
-        hasher = kind(**how).fit(*(_taught(rows, pool, labels) if kind.needs_labels else (rows, None)))
-    return hasher, hash_rows(hasher, pool.blocks(), len(pool), lambda done: advanced(done, len(pool)))
+    rows = pool.rows(_rows_to_fit(len(pool), fit))
+    hasher = unfitted(family, metric.metric if metric is not None else None, len(pool), fit)
+    hasher.fit(*(_taught(rows, pool, labels) if hasher.needs_labels else (rows, None)))
+    return hasher, hash_on(hasher, pool.blocks, len(pool), lambda done: advanced(done, len(pool)))
+
+
+def extended(
+    hasher: SimilarityHasher, codes: Codes, pool: Pool, advanced: Callable[[int, int], None]
+) -> Codes | None:
+    """The codes of a pool whose first rows have these; None where `coded` would fit the family anew.
+
+    The same as `coded` gives, by the same metric or labels.
+    """
+    if not np.array_equal(fit_rows(len(codes)), fit_rows(len(pool))):
+        return None
+    return hash_on(hasher, pool.blocks, len(pool), lambda done: advanced(done, len(pool)), codes)
+
+
+def _rows_to_fit(n_rows: int, fit: int) -> NDArray[np.int64]:
+    if fit == FIT:
+        return fit_rows(n_rows)
+    return np.linspace(0, n_rows - 1, min(n_rows, FITTED_ONCE)).astype(np.int64)
 
 
 def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArray[np.int64]]:
@@ -179,13 +214,21 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
     return joined([pool.rows_of(labels.items), rows]), y
 
 
+def building(n_rows: int) -> dict[str, int]:
+    """What structures over the codes of so many rows are built with."""
+    return {"n_compared": n_compared(n_rows), "n_bytes": BYTES_A_ROW * n_rows, "seed": SEED}
+
+
 def built(
     name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes, labels: Labels | None = None
 ) -> HashedSearch:
     """The structure `name` over these codes; `labels` as of `coded`."""
-    n_bytes, each = BYTES_A_ROW * len(pool), n_compared(len(pool))
-    structure = SIMILARITY_STRUCTURES[name].build(codes, None, n_compared=each, n_bytes=n_bytes, seed=SEED)
-    search = HashedSearch(pool, hasher, structure, labels)
-    # The first search takes longer: compiled code is loaded.
+    structure = SIMILARITY_STRUCTURES[name].build(codes, None, **building(len(codes)))
+    return rehearsed(HashedSearch(pool, hasher, structure, labels))
+
+
+def rehearsed(search: HashedSearch) -> HashedSearch:
+    """The search, after its first, which takes longer: files are mapped, compiled code is loaded."""
+    pool = search.pool
     search.find(Probe(pool.rows(np.zeros(1, dtype=np.int64)), pool.ids[:0]), 1)
     return search

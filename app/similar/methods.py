@@ -1,25 +1,29 @@
 """What retrieves: the methods that the page offers, their indexes built in the background, and the check.
 
 An index is immutable, and of one snapshot of the pool and one metric. Until it is there the exact scan stands
-in for it; where the pool has grown since, the index serves on until it has grown by `GROWTH` or is complete.
-Of a metric that a newer one has replaced nothing is kept.
+in for it; where the pool has grown since, the index serves on until it is time to extend it, as those of the
+query strategies are (`app.indexes`). It outlasts the process (`app.similar.kept`). Of a metric that a newer
+one has replaced nothing is kept.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from app.compare.similar.names import LABELS
 from app.examples import why_none
-from app.indexes import GROWTH
-from app.similar.hashed import OFFERED, USUAL, built, coded
+from app.indexes import is_due
+from app.project_file import INDEX_FOLDER
+from app.similar.hashed import OFFERED, USUAL
+from app.similar.kept import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from app.similar.metric import LearnedMetric, Learning
 from app.similar.uploads import Uploads
 from core.errors import InputError
@@ -30,8 +34,6 @@ from core.similar.finder import ExactScan, Finder, Found, Probe
 if TYPE_CHECKING:
     from app.concept import LiveConcept
     from app.project import Project
-    from core.hashing.base import Codes
-    from core.hashing.similarity import SimilarityHasher
     from core.pool import Pool
     from storage import Labels
 
@@ -49,9 +51,6 @@ METHODS: Mapping[str, str] = MappingProxyType(
 
 CODES: Mapping[str, str] = MappingProxyType({name: f"Codes: {LABELS.get(name, name)}" for name in OFFERED})
 """What it calls the families whose codes hashing compares."""
-
-KEPT_CODES = 3
-"""Of so many families the indexes are kept: those that were asked for last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +120,13 @@ class _ClosedError(Exception):
 class _Index:
     """An index of the pool under one metric: its codes, and what was built over them, by name."""
 
-    pool: Pool | None = None
-    coded: tuple[SimilarityHasher, Codes] | None = None
-    searches: dict[str, Finder] | None = None
-    wanted: tuple[str, Pool] | None = None
+    coded: Coded | None = None
+    searches: Mapping[str, Finder] = field(default_factory=dict)
+    seconds: float = 0.0
+    is_wanted: bool = False
     share: float = 0.0
     problem: str | None = None
     tried: tuple[int, int | None] | None = None
-    labels: Labels | None = None
 
 
 class Similar:
@@ -142,6 +140,7 @@ class Similar:
 
     def __init__(self, project: Project) -> None:
         self.uploads = Uploads(project.folder)
+        self._saves = Kept(project.folder / INDEX_FOLDER / "similar", project.log.labels)
         self._project = project
         self._learnings: dict[int, Learning] = {}
         self._exact: ExactScan | None = None
@@ -195,14 +194,12 @@ class Similar:
         pool = metric.pool if metric is not None else pool
         is_taught = metric is None and FAMILIES[codes].needs_labels
         labels = concept.standing().labels if is_taught else None
+        wanted = Wanted(USUAL if metric is not None else codes, pool, concept.record.id, metric, labels)
         with self._lock:
-            if metric is None:
-                index = self._kept(codes, concept.record.id if is_taught else None)
-            else:
-                index, codes = self._learned.setdefault(metric, _Index()), USUAL
-            finder = (index.searches or {}).get(name)
-            if finder is None or _is_due(finder, pool) or _is_outgrown(index, labels):
-                self._want(index, name, codes, pool, metric, labels)
+            index = self._kept(wanted) if metric is None else self._learned.setdefault(metric, _Index())
+            finder = index.searches.get(name)
+            if finder is None or _is_behind(finder, index, pool, labels):
+                self._want(index, name, wanted)
             if finder is not None:
                 return Method(finder)
             awaited = {"label": METHODS[name], "share": index.share, "problem": index.problem}
@@ -227,63 +224,45 @@ class Similar:
         if self._closed:
             raise _ClosedError
 
-    def _kept(self, codes: str, concept: int | None) -> _Index:
+    def _kept(self, wanted: Wanted) -> _Index:
         """The index of these codes, begun if there is none; to be called under the lock."""
-        index = self._plain.pop((codes, concept), None) or _Index()
-        self._plain[codes, concept] = index
+        key = wanted.family, None if wanted.labels is None else wanted.concept
+        if next(reversed(self._plain), None) != key:
+            self._saves.touch(wanted.word)
+        index = self._plain.pop(key, None) or _Index()
+        self._plain[key] = index
         for oldest in list(self._plain)[:-KEPT_CODES]:
             del self._plain[oldest]
         return index
 
-    def _want(
-        self,
-        index: _Index,
-        name: str,
-        codes: str,
-        pool: Pool,
-        metric: LearnedMetric | None,
-        labels: Labels | None,
-    ) -> None:
+    def _want(self, index: _Index, name: str, wanted: Wanted) -> None:
         """Have an index built, unless that is being done, or failed; to be called under the lock."""
-        tried = len(pool), None if labels is None else labels.through
-        if index.wanted is None and not (index.problem is not None and index.tried == tried):
-            index.wanted, index.share, index.problem, index.tried = (name, pool), 0.0, None, tried
-            self._builder.submit(self._build, index, name, codes, pool, metric, labels)
+        tried = len(wanted.pool), None if wanted.labels is None else wanted.labels.through
+        if not index.is_wanted and not (index.problem is not None and index.tried == tried):
+            index.is_wanted, index.share, index.problem, index.tried = True, 0.0, None, tried
+            self._builder.submit(self._build, index, name, wanted)
 
-    def _build(
-        self,
-        index: _Index,
-        name: str,
-        codes: str,
-        pool: Pool,
-        metric: LearnedMetric | None,
-        labels: Labels | None,
-    ) -> None:
+    def _build(self, index: _Index, name: str, wanted: Wanted) -> None:
         def advanced(done: int, of: int) -> None:
             self._go_on()
             index.share = done / of
 
-        problem = None
+        coded, searches, problem = index.coded, {}, None
+        started = time.perf_counter()
         try:
-            if index.coded is None or index.pool is not pool or _is_outgrown(index, labels):
-                index.coded = coded(pool, metric, advanced, codes, labels)
-                index.pool, index.labels, index.searches = pool, labels, {}
-            search = built(name, pool, *index.coded, index.labels)
+            coded = self._saves.coded(wanted, index.coded, advanced)
+            searches[name] = self._saves.search(name, wanted, coded)
         except (InputError, MemoryError, OSError) as error:
             log.warning("%s can't be prepared: %s", METHODS[name], error)
             problem = f"{METHODS[name]} can't be prepared: {error}"
         with self._lock:
-            index.wanted, index.problem = None, problem
-            if problem is None:
-                index.searches = {**(index.searches or {}), name: search}
+            others = index.searches if coded is index.coded else {}
+            index.coded, index.searches = coded, {**others, **searches}
+            index.seconds = time.perf_counter() - started
+            index.is_wanted, index.problem = False, problem
 
 
-def _is_due(finder: Finder, pool: Pool) -> bool:
-    """Whether the pool has outgrown what was built."""
-    is_behind = finder.n_items < len(pool)
-    return is_behind and (pool.complete or len(pool) >= GROWTH * finder.n_items)
-
-
-def _is_outgrown(index: _Index, labels: Labels | None) -> bool:
-    """Whether there are many more labels than the codes have learned from."""
-    return labels is not None and index.labels is not None and len(labels) >= GROWTH * len(index.labels)
+def _is_behind(finder: Finder, index: _Index, pool: Pool, labels: Labels | None) -> bool:
+    """Whether the pool, or what there is to learn from, has outgrown what was built."""
+    learned_from = index.coded.labels if index.coded is not None else None
+    return is_due(finder.n_items, index.seconds, pool) or is_outgrown(learned_from, labels)

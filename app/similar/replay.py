@@ -96,16 +96,18 @@ class _Made:
     def finder(self, how: _How, then: Pool, metric: LearnedMetric | None) -> Finder:
         if how.method == "exact":
             return ExactScan(then)
-        # Once there was only one family.
-        said = {"family": hashed.USUAL, "landmarks": hashed.LANDMARKS, **json.loads(how.params)}
-        family, labels = said["family"], None
+        # Once there was only one family, and it was fitted to other rows.
+        once = {"family": hashed.USUAL, "landmarks": hashed.LANDMARKS, "fit": hashed.FIT_ONCE}
+        said = {**once, **json.loads(how.params)}
+        family, fit, labels = said["family"], said["fit"], None
         if "through" in said:
             labels = self._log.labels(self._concept.id, said["through"])
-        if family not in hashed.OFFERED or said != hashed.parameters(family) | hashed.taught_by(labels):
+        is_known = family in hashed.OFFERED and fit in (hashed.FIT, hashed.FIT_ONCE)
+        if not is_known or said != hashed.parameters(family, fit) | hashed.taught_by(labels):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._finder is None or self._finder[0] != key:
-            hasher, codes = hashed.coded(then, metric, lambda done, of: None, family, labels)  # noqa: ARG005
+            hasher, codes = hashed.coded(then, metric, _unheard, family, labels, fit=fit)
             self._finder = key, hashed.built(how.method, then, hasher, codes, labels)
         return self._finder[1]
 
@@ -119,6 +121,10 @@ def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made)
         return finder.find(Probe(queries.X, queries.items, metric), PAGE * PAGES)
     except (InputError, KeyError) as error:
         return str(error)
+
+
+def _unheard(done: int, of: int) -> None:
+    """Nobody waits."""
 
 
 def _text(parameters: Any) -> str:
