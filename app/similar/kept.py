@@ -8,8 +8,8 @@
 As of the query strategies (`app.indexes`), what took a while is saved once the pool is complete. It is loaded
 where pool, parameters and what was learned from are the same; rows that the pool has gained since get their
 codes. What is damaged, or of another pool or version, is built anew, and a warning says so. What merely is of
-fewer answers or of an earlier metric is built anew without one. Of `KEPT_CODES` of these folders, those that
-were used last, everything is kept.
+fewer answers or of an earlier metric is built anew without one. Of these folders stay the `KEPT_CODES` that
+were used last, and as many of those of metrics.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ KEPT_CODES = 3
 
 CODES = "codes"
 
+METRIC = "metric-"
+
 Advanced = Callable[[int, int], None]
 
 
@@ -93,7 +95,7 @@ class Wanted:
     def word(self) -> str:
         """The name of its folder."""
         if self.metric is not None:
-            return f"metric-{self.concept}"
+            return f"{METRIC}{self.concept}"
         return self.family if self.labels is None else f"{self.family}-{self.concept}"
 
     def unfitted(self, n_rows: int) -> SimilarityHasher:
@@ -273,8 +275,10 @@ class Kept:
     def _keep_the_newest(self) -> None:
         """Remove the folders of what was not used for longest."""
         folders = sorted(self._folder.glob("*"), key=lambda own: own.stat().st_mtime_ns, reverse=True)
-        for old in folders[KEPT_CODES:]:
-            shutil.rmtree(old, ignore_errors=True)
+        for of_metrics in (False, True):
+            own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]
+            for old in own[KEPT_CODES:]:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def is_outgrown(learned_from: Labels | None, now: Labels | None) -> bool:

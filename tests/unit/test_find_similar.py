@@ -14,6 +14,7 @@ from PIL import Image
 
 from app.cli import main
 from app.project import Project
+from app.similar import hashed
 from app.similar.hashed import built, coded
 from app.similar.methods import KEPT_CODES
 from app.similar.metric import learn, parameters, what_is_missing
@@ -535,6 +536,10 @@ def test_label_and_grid_take_turns_with_it(project, similar):
 @pytest.fixture
 def searched(tmp_path):
     """A project labeled by all kinds of searches, and by other means between."""
+    return search_in(tmp_path)
+
+
+def search_in(tmp_path):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         session = project.session()
@@ -581,6 +586,21 @@ def test_verify_makes_searches_again(searched):
     assert "similar" not in findings["ranks"]
 
 
+def test_verify_makes_searches_of_once_again(tmp_path, monkeypatch):
+    """By families that were fitted to other rows, of which the log said nothing."""
+    with monkeypatch.context() as once:
+        once.setattr(hashed, "fit_rows", lambda n_rows: hashed._rows_to_fit(n_rows, hashed.FIT_ONCE))
+        searched = search_in(tmp_path)
+    assert any("at place" in problem for problem in problems(searched))
+    alter(
+        searched,
+        "UPDATE selections SET parameters = json_remove(parameters, '$.similar.params.fit') "
+        "WHERE json_extract(parameters, '$.similar.params.fit') = 2",
+    )
+    result = CliRunner().invoke(main, ["verify", str(searched), "--json"])
+    assert json.loads(result.output)["problems"] == []
+
+
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
@@ -592,11 +612,13 @@ def test_verify_makes_searches_again(searched):
         ),
         ("json_set(parameters, '$.similar.metric.gamma', 0.001)", "at place"),
         ("json_set(parameters, '$.similar.params.seed', 7)", "other parameters today"),
+        ("json_set(parameters, '$.similar.params.fit', 3)", "other parameters today"),
     ],
 )
 def test_verify_notices_what_was_not_found_so(searched, statement, complaint):
     """Another query, place, metric or method."""
-    part = "metric.gamma" if "gamma" in statement else "params.functions" if "seed" in statement else "like"
+    parts = {".metric": "metric.gamma", ".params": "params.functions"}
+    part = next((part for start, part in parts.items() if start in statement), "like")
     where = f"why = 'similar' AND json_extract(parameters, '$.similar.{part}') IS NOT NULL"
     alter(searched, f"UPDATE selections SET parameters = {statement} WHERE {where}")
     assert any(complaint in problem for problem in problems(searched))

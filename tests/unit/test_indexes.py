@@ -187,6 +187,17 @@ def test_building_says_how_far_it_is(pool, tmp_path, gate):
         until(lambda: made.get(NAME))
 
 
+def test_what_a_killed_process_was_saving_is_removed(pool, tmp_path):
+    """What it had saved before stays."""
+    MarginIndex().fit(pool).save(tmp_path / NAME)
+    (tmp_path / f"{NAME}-abc12345.tmp").mkdir()
+    (tmp_path / f"{NAME}-abc12345.tmp" / "codes.npy").write_bytes(b"half")
+    with watching(pool, tmp_path) as made:
+        made.want(NAME)
+        until(lambda: is_saved(made))
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
 def test_closing_does_not_wait_for_an_index(pool, tmp_path, gate):
     """What is being built is given up, and nothing of it is saved."""
     gate.clear()
