@@ -274,7 +274,7 @@ class Kept:
 
     def _keep_the_newest(self) -> None:
         """Remove the folders of what was not used for longest."""
-        folders = sorted(self._folder.glob("*"), key=lambda own: own.stat().st_mtime_ns, reverse=True)
+        folders = sorted(self._folder.glob("*"), key=_last_used, reverse=True)
         for of_metrics in (False, True):
             own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]
             for old in own[KEPT_CODES:]:
@@ -284,6 +284,12 @@ class Kept:
 def is_outgrown(learned_from: Labels | None, now: Labels | None) -> bool:
     """Whether there are many more labels than codes have learned from."""
     return learned_from is not None and now is not None and len(now) >= GROWTH * len(learned_from)
+
+
+def _last_used(folder: Path) -> int:
+    with suppress(OSError):
+        return folder.stat().st_mtime_ns
+    return 0
 
 
 def _seconds(saved: SavedCodes) -> float:
