@@ -28,7 +28,6 @@ import numpy as np
 
 from app.indexes import GROWTH, is_worth_saving
 from app.similar.hashed import (
-    FIT,
     HashedSearch,
     building,
     coded,
@@ -220,7 +219,7 @@ class Kept:
         folder = self._folder / wanted.word
         saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
         pool = wanted.pool.prefix(len(saved.codes))
-        if (saved.also.get("fit"), saved.also.get("pool")) != (FIT, pool.digest):
+        if saved.also.get("pool") != pool.digest:
             raise InputError(f"{folder / CODES} was made for another pool: build the index again")
         if saved.also.get("metric") != _digest(wanted.metric):
             return None
@@ -253,7 +252,7 @@ class Kept:
     def _saved(self, wanted: Wanted, made: Coded) -> Coded:
         """What was made, as files of the project instead of memory; as it is where that can't be."""
         folder, labels = self._folder / wanted.word, made.labels
-        also: dict[str, Any] = {"fit": FIT, "pool": made.pool.digest, "seconds": made.seconds}
+        also: dict[str, Any] = {"pool": made.pool.digest, "seconds": made.seconds}
         also["metric"] = _digest(wanted.metric)
         arrays = {}
         if labels is not None:

@@ -96,18 +96,15 @@ class _Made:
     def finder(self, how: _How, then: Pool, metric: LearnedMetric | None) -> Finder:
         if how.method == "exact":
             return ExactScan(then)
-        # Once there was only one family, and it was fitted to other rows.
-        once = {"family": hashed.USUAL, "landmarks": hashed.LANDMARKS, "fit": hashed.FIT_ONCE}
-        said = {**once, **json.loads(how.params)}
-        family, fit, labels = said["family"], said["fit"], None
+        said = json.loads(how.params)
+        family, labels = said.get("family"), None
         if "through" in said:
             labels = self._log.labels(self._concept.id, said["through"])
-        is_known = family in hashed.OFFERED and fit in (hashed.FIT, hashed.FIT_ONCE)
-        if not is_known or said != hashed.parameters(family, fit) | hashed.taught_by(labels):
+        if family not in hashed.OFFERED or said != hashed.parameters(family) | hashed.taught_by(labels):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._finder is None or self._finder[0] != key:
-            hasher, codes = hashed.coded(then, metric, _unheard, family, labels, fit=fit)
+            hasher, codes = hashed.coded(then, metric, _unheard, family, labels)
             self._finder = key, hashed.built(how.method, then, hasher, codes, labels)
         return self._finder[1]
 

@@ -14,7 +14,6 @@ from PIL import Image
 
 from app.cli import main
 from app.project import Project
-from app.similar import hashed
 from app.similar.hashed import built, coded
 from app.similar.methods import KEPT_CODES
 from app.similar.metric import learn, parameters, what_is_missing
@@ -536,10 +535,6 @@ def test_label_and_grid_take_turns_with_it(project, similar):
 @pytest.fixture
 def searched(tmp_path):
     """A project labeled by all kinds of searches, and by other means between."""
-    return search_in(tmp_path)
-
-
-def search_in(tmp_path):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         session = project.session()
@@ -586,21 +581,6 @@ def test_verify_makes_searches_again(searched):
     assert "similar" not in findings["ranks"]
 
 
-def test_verify_makes_searches_of_once_again(tmp_path, monkeypatch):
-    """By families that were fitted to other rows, of which the log said nothing."""
-    with monkeypatch.context() as once:
-        once.setattr(hashed, "fit_rows", lambda n_rows: hashed._rows_to_fit(n_rows, hashed.FIT_ONCE))
-        searched = search_in(tmp_path)
-    assert any("at place" in problem for problem in problems(searched))
-    alter(
-        searched,
-        "UPDATE selections SET parameters = json_remove(parameters, '$.similar.params.fit') "
-        "WHERE json_extract(parameters, '$.similar.params.fit') = 2",
-    )
-    result = CliRunner().invoke(main, ["verify", str(searched), "--json"])
-    assert json.loads(result.output)["problems"] == []
-
-
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
@@ -612,7 +592,6 @@ def test_verify_makes_searches_of_once_again(tmp_path, monkeypatch):
         ),
         ("json_set(parameters, '$.similar.metric.gamma', 0.001)", "at place"),
         ("json_set(parameters, '$.similar.params.seed', 7)", "other parameters today"),
-        ("json_set(parameters, '$.similar.params.fit', 3)", "other parameters today"),
     ],
 )
 def test_verify_notices_what_was_not_found_so(searched, statement, complaint):

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 import core.hashing.pool
 from app import indexes
 from app.cli import main
-from app.similar import hashed, kept
-from app.similar.hashed import FIT_ONCE, FITTED_ONCE, coded
+from app.similar import hashed
+from app.similar.hashed import coded
 from app.similar.kept import KEPT_CODES, Kept, Wanted
 from app.similar.metric import learn, parameters
 from app.similar.query import Like
@@ -205,7 +205,7 @@ def test_what_was_learned_from_answers_that_are_not_in_the_log_is_built_anew(
 DAMAGE = ["flipped codes", "flipped tables", "no codes", "no tables", "of another pool", "with another seed"]
 
 
-@pytest.mark.parametrize("damage", [*DAMAGE, "fitted otherwise", "of a newer version"])
+@pytest.mark.parametrize("damage", [*DAMAGE, "of a newer version"])
 def test_what_cannot_be_used_is_told_and_built_again(pool, tmp_path, work, monkeypatch, caplog, damage):
     """And is whole again on the disk."""
     folder, wanted = tmp_path / "indexes", Wanted("lsh", pool, 1)
@@ -214,8 +214,6 @@ def test_what_cannot_be_used_is_told_and_built_again(pool, tmp_path, work, monke
     with monkeypatch.context() as before:
         if damage == "with another seed":
             before.setattr(hashed, "SEED", 5)
-        elif damage == "fitted otherwise":
-            before.setattr(kept, "FIT", 3)
         made(folder, saved)
     kind, what = damage.split(" ", 1)
     if kind == "flipped":
@@ -303,15 +301,6 @@ def test_those_used_last_are_kept(pool, tmp_path):
         one.touch("lsh")
     left = ["ksh-1", "lsh", "metric-2", "metric-3", "metric-4", "shift-invariant"]
     assert sorted(path.name for path in tmp_path.iterdir()) == left
-
-
-def test_the_rows_of_once_are_still_known(pool):
-    """What was found before families were fitted so that codes can be extended can be found again."""
-    hasher, _ = coded(pool, None, unheard, fit=FIT_ONCE)
-    assert len(pool) < FITTED_ONCE
-    assert np.allclose(hasher.centre_, pool.rows(np.arange(len(pool))).mean(axis=0), atol=1e-6)
-    hasher, _ = coded(pool, None, unheard)
-    assert np.allclose(hasher.centre_, pool.rows(np.arange(2048)).mean(axis=0), atol=1e-6)
 
 
 OLD, NEW = answers_of(24, 7), answers_of(26, 9)
