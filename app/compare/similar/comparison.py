@@ -19,8 +19,8 @@ from app.compare.similar.results import Lane, Results, write_results, write_unit
 from app.words import duration
 from core.blas import one_thread
 from core.errors import InputError
+from core.experiment.families import families_named
 from core.experiment.similarity import Truths, measure_family
-from core.hashing import FAMILIES
 from core.mercer import kernel_from
 from core.pool import Pool
 
@@ -73,10 +73,7 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
     InputError
         If there is no such family or kernel, or the pool has too few items.
     """
-    families = tuple(dict.fromkeys(wish.families or FAMILIES))
-    for name in families:
-        if name not in FAMILIES:
-            raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
+    families = families_named(wish.families)
     if len(pool) < wish.neighbours:
         raise InputError(
             f"{wish.neighbours} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"

@@ -14,9 +14,6 @@ from core.experiment.kernelized import held_out_queries
 from core.experiment.similarity import Queries
 from core.pool import Pool
 
-FITTED_TO = 20_000
-"""Rows of the pool, at most, that families are fitted to and ranks and scales chosen on."""
-
 
 class Unit(NamedTuple):
     """The smallest piece of work: one family, one draw, all forms and lengths of code."""
@@ -97,15 +94,11 @@ class Plan(Settled):
 
     def draw(self, number: int, pool: Pool, choosing: Queries) -> Draw:
         """What the families of a draw are made with."""
-        seed = self.seed + number
-        n = min(FITTED_TO, len(pool))
-        rows = np.sort(np.random.default_rng([seed, 1]).choice(len(pool), n, replace=False))
-        return Draw(
-            seed=seed,
-            sample=pool.rows(rows),
-            truth=pool.truth(pool.ids[rows]),
-            choosing=choosing.X,
+        return Draw.of(
+            pool,
+            choosing.X,
             kernel=self.kernel,
             n_landmarks=self.landmarks,
             share=self.share,
+            seed=self.seed + number,
         )

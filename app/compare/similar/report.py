@@ -11,8 +11,8 @@ from app.compare.claims import figure
 from app.compare.page import REPORT, drawing, write_page
 from app.compare.results import machine, versions
 from app.compare.similar.names import LABELS, STRUCTURES, glyph_of, hue, lane_label, yardstick_label
-from app.compare.similar.plan import FITTED_TO
 from app.compare.similar.results import Lane, Results
+from core.experiment.families import FITTED_TO
 from core.experiment.similarity import SEARCHED, WANTED
 
 GOOD = 0.8
