@@ -100,7 +100,7 @@ def _structures(results: Results, against: str) -> Figure:
     """Recall@10 of each structure against the share of the pool that it searched, or against its time."""
     names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
     picture = _figure(results)
-    picture.get_layout_engine().set(wspace=0.06)  # type: ignore[union-attr, call-arg]
+    picture.get_layout_engine().set(wspace=0.06)
     panels = picture.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for axes, structure in zip(panels, names, strict=True):
 

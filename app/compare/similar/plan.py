@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import NamedTuple
 
 import numpy as np
@@ -28,12 +27,12 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan(Settled):
+class Plan(Settled[Unit]):
     """The words of a comparison: all that its results follow from, but for times.
 
     Parameters
     ----------
-    pool, pool_digest
+    pool, pool_digest, marginalia
         See `app.compare.settled.Settled`.
     families : tuple of str
         Names in `core.hashing.FAMILIES`.
@@ -53,8 +52,6 @@ class Plan(Settled):
         m.
     seed : int
         Draws the queries; draw i has seed + i.
-    marginalia : str
-        The version of this program.
     """
 
     families: tuple[str, ...]
@@ -66,7 +63,6 @@ class Plan(Settled):
     kernel: str
     landmarks: int
     seed: int
-    marginalia: str = version("marginalia")
 
     @property
     def units(self) -> list[Unit]:
