@@ -43,7 +43,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,7 @@ class BoostedPSH(SimilarityHasher):
     scales_: Floats32
     losses_: Floats64
     _fitted = ("features_", "thresholds_", "scales_", "losses_")
+    _least: ClassVar[dict[str, int]] = {**SimilarityHasher._least, "n_near": 1, "n_pairs": 2}
 
     def __init__(
         self,
@@ -144,9 +145,6 @@ class BoostedPSH(SimilarityHasher):
         check_neighbours(self.neighbours)
         if not 0 < self.alpha < np.inf:
             raise InputError(f"alpha must be positive, got {self.alpha}")
-        for name, least in (("n_near", 1), ("n_pairs", 2)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if not 1 <= self.n_thresholds <= _MOST_THRESHOLDS:
             raise InputError(f"n_thresholds must be from 1 to {_MOST_THRESHOLDS}, got {self.n_thresholds}")
 

@@ -39,7 +39,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,13 @@ class DeepCodes(SimilarityHasher):
     met_: Floats64
     layers_: list[Layer]
     _fitted = ("means_", "scales_", "met_")
+    _least: ClassVar[dict[str, int]] = {
+        **SimilarityHasher._least,
+        "n_near": 1,
+        "n_steps": 0,
+        "n_tuning": 0,
+        "most_passes": 0,
+    }
 
     def __init__(
         self,
@@ -188,9 +195,6 @@ class DeepCodes(SimilarityHasher):
         check_neighbours(self.neighbours)
         if any(n_units < 1 for n_units in self.layers):
             raise InputError(f"layers must each have at least 1 unit, got {list(self.layers)}")
-        for name, least in (("n_near", 1), ("n_steps", 0), ("n_tuning", 0), ("most_passes", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
 
 
 def levelled(below: Floats32, weights: Floats32) -> Layer:
