@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import click
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from app.bench.similar import each, spread
+from app.bench.draws import Row, each, heading, row_of, spread
+from core.blas import one_thread
 from core.experiment.neighbours import compare_metrics, labeled_queries
 from core.pool import Pool
 from core.similar.index import StructureName
@@ -22,7 +21,7 @@ LEGEND = (
     "the pool whose features were compared. recall: the share of the {k} nearest by the same metric that "
     "were found. ms: processor time of a query. bytes: an item’s, of its features or of codes and structure. "
     "The metric is learned from the classes of {labels:,} items; γ, the number of pairs and, where it is no "
-    "percentile, the bound of similar ones are chosen on {choosing:,} other queries."
+    "percentile, the bound of similar ones are chosen on as many other queries."
 )
 
 SEARCHES = {
@@ -31,8 +30,6 @@ SEARCHES = {
     "orders": "hashing, orders",
     "hamming": "hashing, Hamming scan",
 }
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,8 @@ class Plan:
     ----------
     draws : int
         Seeds 0 … draws − 1, for labels and random vectors.
-    n_queries, n_choosing : int
-        Held-out items to measure with, and to choose by how the metric is learned.
+    n_queries : int
+        Held-out items to measure with, and as many others to choose by how the metric is learned.
     k : int
         Neighbours that vote.
     n_labels : int
@@ -59,7 +56,6 @@ class Plan:
 
     draws: int
     n_queries: int
-    n_choosing: int
     k: int
     n_labels: int
     shares: Sequence[float]
@@ -67,23 +63,22 @@ class Plan:
     structures: Sequence[StructureName] = ("tables",)
 
 
-def measure_neighbours(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> list[Row]:
+def measure_neighbours(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
     """Figures 1 and 2 of "Fast Similarity Search for Learned Metrics" on this pool.
 
-    Returns
-    -------
-    list of dict
-        A row for each draw, metric and search, see `core.experiment.neighbours.compare_metrics`; `done` is
-        given each as soon as there is one.
+    `done` is given a row for each draw, metric and search, see `core.experiment.neighbours.compare_metrics`,
+    as soon as there is one.
 
     Raises
     ------
     InputError
         If too few items of known class are held out; and as `compare_metrics`.
     """
-    queries, choosing = labeled_queries(pool, plan.n_queries, plan.n_choosing)
-    rows = []
-    with threadpool_limits(1, user_api="blas"):
+    queries, choosing = labeled_queries(pool, plan.n_queries, plan.n_queries)
+    words = row_of(
+        pool, "neighbours", queries=plan.n_queries, k=plan.k, labels=plan.n_labels, bits=plan.n_functions
+    )
+    with one_thread():
         for seed in range(plan.draws):
             start = perf_counter()
             found = compare_metrics(
@@ -99,28 +94,12 @@ def measure_neighbours(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> l
             )
             seconds = perf_counter() - start
             for row in found:
-                rows.append(
-                    {
-                        "figure": "neighbours",
-                        "data": pool.path.resolve().name,
-                        "items": len(pool),
-                        "dim": pool.n_features,
-                        "queries": plan.n_queries,
-                        "k": plan.k,
-                        "labels": plan.n_labels,
-                        "bits": plan.n_functions,
-                        **row,
-                        "seconds_of_draw": seconds,
-                    }
-                )
-                done(rows[-1])
-    return rows
+                done({**words, **row, "seconds_of_draw": seconds})
 
 
 def show_neighbours(rows: Sequence[Row], plan: Plan) -> None:
     """Print what the draws have on average, a line a metric and search."""
-    first = rows[0]
-    click.echo(f"\n{first['data']}, {first['items']:,} × {first['dim']}: k-nn accuracy.\n")
+    click.echo(heading(rows[0], "k-nn accuracy.\n"))
     click.echo(
         f"{'metric':<18}{'search':<24}{'searched':>10}{'recall':>15}{'accuracy':>15}{'ms':>8}{'bytes':>8}"
         "  γ; pairs; bound"
@@ -138,7 +117,6 @@ def show_neighbours(rows: Sequence[Row], plan: Plan) -> None:
         )
     told = {
         "queries": plan.n_queries,
-        "choosing": plan.n_choosing,
         "k": plan.k,
         "draws": plan.draws,
         "labels": plan.n_labels,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from app.bench.similar import spread
+from app.bench.draws import Row, heading, row_of, spread
 from app.compare.similar.names import lane_label
 from app.compare.similar.results import Lane
+from core.blas import one_thread
 from core.experiment.neighbours import labeled_queries
 from core.experiment.precision import compare_precision, draw_labeled
 from core.pool import Pool
@@ -21,10 +20,8 @@ LEGEND = (
     "Of {queries:,} held-out queries, in percent; mean and standard deviation over {draws} draws of "
     "{labels:,} labels and of whatever else is random. Families are fitted to {sample:,} rows; kernelized "
     "ones have {landmarks:,} landmarks, supervised ones 300 at most. Rank and scale are chosen on "
-    "{choosing:,} other queries."
+    "as many other queries."
 )
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,8 @@ class Plan:
         Names in `core.hashing.FAMILIES`.
     draws : int
         Seeds 0 … draws − 1, for labels and whatever families draw.
-    n_queries, n_choosing : int
-        Held-out items to measure with, and to choose rank and scale by.
+    n_queries : int
+        Held-out items to measure with, and as many others to choose rank and scale by.
     bits, retrieved : sequence of int
         Functions a code, and of how many first items precision is.
     n_labels, n_sample : int
@@ -52,7 +49,6 @@ class Plan:
     families: Sequence[str]
     draws: int
     n_queries: int
-    n_choosing: int
     bits: Sequence[int]
     retrieved: Sequence[int]
     n_labels: int
@@ -77,19 +73,17 @@ def measure_precision(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> di
     InputError
         If too few items of known class are held out; and as `core.experiment.precision`.
     """
-    queries, choosing = labeled_queries(pool, plan.n_queries, plan.n_choosing)
-    words = {
-        "figure": "precision",
-        "data": pool.path.resolve().name,
-        "items": len(pool),
-        "dim": pool.n_features,
-        "queries": plan.n_queries,
-        "labels": plan.n_labels,
-        "kernel": plan.kernel,
-        "landmarks": plan.n_landmarks,
-    }
+    queries, choosing = labeled_queries(pool, plan.n_queries, plan.n_queries)
+    words = row_of(
+        pool,
+        "precision",
+        queries=plan.n_queries,
+        labels=plan.n_labels,
+        kernel=plan.kernel,
+        landmarks=plan.n_landmarks,
+    )
     refused: dict[str, str] = {}
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         for seed in range(plan.draws):
             draw = draw_labeled(
                 pool,
@@ -116,7 +110,7 @@ def measure_precision(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> di
 def show_precision(rows: Sequence[Row], refused: dict[str, str], plan: Plan) -> None:
     """Print what the draws have on average: a table a number, a line a form, a column a length of code."""
     first = rows[0]
-    click.echo(f"\n{first['data']}, {first['items']:,} × {first['dim']}: of the query's class.")
+    click.echo(heading(first, "of the query's class."))
     lanes = list(dict.fromkeys((row["family"], row["form"]) for row in rows))
     width = 2 + max(len(lane_label(Lane(*lane))) for lane in lanes)
     titles = [f"precision of the first {k:,}" for k in plan.retrieved] + ["mean average precision"]
@@ -134,7 +128,6 @@ def show_precision(rows: Sequence[Row], refused: dict[str, str], plan: Plan) -> 
         click.echo(f"\nWithout {lane_label(Lane(name, ''))}: {why}.")
     told = {
         "queries": plan.n_queries,
-        "choosing": plan.n_choosing,
         "draws": plan.draws,
         "labels": plan.n_labels,
         "sample": min(plan.n_sample, first["items"]),

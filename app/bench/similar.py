@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import click
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from app.bench.draws import Row, each, heading, row_of, spread
+from core.blas import one_thread
 from core.experiment.kernelized import compare_forms, nearest, queries_of
 from core.mercer import kernel_from
 from core.pool import Pool
@@ -19,7 +19,7 @@ LEGEND = (
     "recall: the share of {queries:,} held-out queries whose nearest item by the kernel is among the "
     "{R:,.0f} items ({share:g} % of the pool) whose {bits} bits differ least; mean and standard deviation "
     "over {draws} draws of {landmarks:,} landmarks and of the vectors. gain: over the original, in points. "
-    "Rank and scale are chosen on {choosing:,} other queries."
+    "Rank and scale are chosen on as many other queries."
 )
 
 NAMES = {
@@ -32,8 +32,6 @@ NAMES = {
     "nystrom": "Nyström",
 }
 
-Row = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -45,8 +43,8 @@ class Plan:
         See `core.mercer.kernel.kernel_from`.
     draws : int
         Seeds 0 … draws − 1, for landmarks and vectors.
-    n_queries, n_choosing : int
-        Held-out items to measure with, and to choose rank and scale by.
+    n_queries : int
+        Held-out items to measure with, and as many others to choose rank and scale by.
     share : float
         R as a share of the pool.
     n_landmarks, n_functions : int
@@ -56,19 +54,15 @@ class Plan:
     kernels: Sequence[str]
     draws: int
     n_queries: int
-    n_choosing: int
     share: float
     n_landmarks: int
     n_functions: int
 
 
-def measure_kernelized(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> list[Row]:
+def measure_kernelized(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
     """Table 1 of "Revisiting Kernelized LSH" on this pool: see `core.experiment.kernelized.compare_forms`.
 
-    Returns
-    -------
-    list of dict
-        One row a kernel, draw and form; `done` is given each as soon as there is one.
+    `done` is given a row for each kernel, draw and form, as soon as there is one.
 
     Raises
     ------
@@ -76,9 +70,11 @@ def measure_kernelized(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> l
         If there is no such kernel, it does not apply to the pool's features, or too few items are held out.
     """
     kernels = [kernel_from(word) for word in plan.kernels]
-    Q, choosing = queries_of(pool, plan.n_queries, plan.n_choosing)
-    rows = []
-    with threadpool_limits(1, user_api="blas"):
+    Q, choosing = queries_of(pool, plan.n_queries, plan.n_queries)
+    words = row_of(
+        pool, "kernelized", queries=plan.n_queries, landmarks=plan.n_landmarks, bits=plan.n_functions
+    )
+    with one_thread():
         for kernel in kernels:
             neighbours, _ = nearest(kernel, pool.blocks(), Q)
             for seed in range(plan.draws):
@@ -96,27 +92,13 @@ def measure_kernelized(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> l
                 )
                 seconds = perf_counter() - start
                 for row in found:
-                    rows.append(
-                        {
-                            "figure": "kernelized",
-                            "data": pool.path.resolve().name,
-                            "items": len(pool),
-                            "dim": pool.n_features,
-                            "queries": plan.n_queries,
-                            "landmarks": plan.n_landmarks,
-                            "bits": plan.n_functions,
-                            **row,
-                            "seconds_of_draw": seconds,
-                        }
-                    )
-                    done(rows[-1])
-    return rows
+                    done({**words, **row, "seconds_of_draw": seconds})
 
 
 def show_kernelized(rows: Sequence[Row], plan: Plan) -> None:
     """Print what the draws have on average, a line a form."""
     first = rows[0]
-    click.echo(f"\n{first['data']}, {first['items']:,} × {first['dim']}: recall of the nearest item.\n")
+    click.echo(heading(first, "recall of the nearest item.\n"))
     click.echo(f"{'kernel':<14}{'seen from':<11}{'form':<23}{'recall':>15}{'gain':>15}  ranks; scales")
     for kernel in dict.fromkeys(row["kernel"] for row in rows):
         for centred in (False, True):
@@ -132,7 +114,6 @@ def show_kernelized(rows: Sequence[Row], plan: Plan) -> None:
                 )
     told = {
         "queries": plan.n_queries,
-        "choosing": plan.n_choosing,
         "R": first["R"],
         "share": 100 * plan.share,
         "bits": plan.n_functions,
@@ -140,14 +121,3 @@ def show_kernelized(rows: Sequence[Row], plan: Plan) -> None:
         "landmarks": plan.n_landmarks,
     }
     click.echo(f"\n{LEGEND.format(**told)}")
-
-
-def spread(values: np.ndarray) -> str:
-    """Mean ± standard deviation, if there are several values."""
-    spread = f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{values.mean():.1f}{spread}"
-
-
-def each(values: Any) -> str:
-    """All values, – for those that are None."""
-    return " ".join("–" if value is None else f"{value:g}" for value in values)

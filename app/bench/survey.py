@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 import numpy as np
 
-from app.bench.similar import spread
+from app.bench.draws import Row, heading, row_of, spread
 from app.compare.similar.names import lane_label
 from app.compare.similar.results import Lane
 from core.blas import one_thread
@@ -18,9 +17,7 @@ from core.experiment.families import Draw
 from core.experiment.kernelized import held_out_queries
 from core.experiment.similarity import Queries, Truths
 from core.experiment.survey import found_by_codes, lengths, numbers_retrieved
-from core.hashing import FAMILIES
 from core.pool import Pool
-from core.rows import Rows
 
 AMONG = 500
 """Against bits is told what is found among so many, as in the survey's figure 11 (b)."""
@@ -28,15 +25,11 @@ AMONG = 500
 TOLD = 32
 """Against items retrieved is told what so many bits find, as in its figure 11 (a); or all, if fewer."""
 
-FITTED_TO = 20_000
-
 LEGEND = (
     "The share of the {neighbours} nearest items by Euclidean distance that is among those whose codes "
     "differ least, in percent, of {queries:,} held-out queries; mean and standard deviation over {draws} "
     "draws."
 )
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -46,7 +39,7 @@ class Plan:
     Parameters
     ----------
     families : sequence of str
-        Names in `core.hashing.FAMILIES`; none means all.
+        Names in `core.hashing.FAMILIES`.
     draws : int
         Seeds 0 … draws − 1, for whatever is random, and the rows that families are fitted to.
     n_queries : int
@@ -73,15 +66,15 @@ class Plan:
     share: float
 
 
-def measure_survey(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> tuple[list[Row], dict[str, str]]:
+def measure_survey(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> dict[str, str]:
     """Figures 11 and 15 of "Learning Binary Hash Codes for Large-Scale Image Search" on this pool.
+
+    `done` is given a row for each draw, family, form and length of code, see
+    `core.experiment.survey.found_by_codes`, as soon as there is one.
 
     Returns
     -------
-    rows : list of dict
-        For each draw, family, form and length of code, see `core.experiment.survey.found_by_codes`; `done`
-        is given each as soon as there is one.
-    refused : dict
+    dict
         Why a family or a form of it does not apply.
 
     Raises
@@ -90,10 +83,6 @@ def measure_survey(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> tuple
         If there is no such family, too few items are held out, the pool has fewer items than neighbours are
         to be found, or no family applies.
     """
-    families = tuple(dict.fromkeys(plan.families or FAMILIES))
-    for name in families:
-        if name not in FAMILIES:
-            raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
     if len(pool) < plan.n_neighbours:
         raise InputError(
             f"{plan.n_neighbours} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"
@@ -102,46 +91,29 @@ def measure_survey(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> tuple
     X, truth = pool.held_out.X, pool.held_out.truth
     truths = Truths(pool, Queries(X[places], truth[places]), plan.n_neighbours, 1)
     retrieved = sorted({*numbers_retrieved(plan.n_neighbours, len(pool)), min(AMONG, len(pool))})
-    rows: list[Row] = []
-    refused: dict[str, str] = {}
+    words = row_of(pool, "survey", queries=plan.n_queries, neighbours=plan.n_neighbours)
+    n_rows, refused = 0, dict[str, str]()
     with one_thread():
         for seed in range(plan.draws):
-            draw = _draw(pool, plan, seed, X[choosing])
-            for name in families:
+            draw = Draw.of(
+                pool,
+                X[choosing],
+                kernel=plan.kernel,
+                n_landmarks=plan.n_landmarks,
+                share=plan.share,
+                seed=seed,
+            )
+            for name in plan.families:
                 found, why = found_by_codes(
                     name, draw, truths, bits=lengths(plan.n_functions), retrieved=retrieved
                 )
                 refused |= why
+                n_rows += len(found)
                 for row in found:
-                    rows.append(
-                        {
-                            "figure": "survey",
-                            "data": pool.path.resolve().name,
-                            "items": len(pool),
-                            "dim": pool.n_features,
-                            "queries": plan.n_queries,
-                            "neighbours": plan.n_neighbours,
-                            **row,
-                        }
-                    )
-                    done(rows[-1])
-    if not rows:
+                    done({**words, **row})
+    if not n_rows:
         raise InputError(f"no family applies to the pool {pool.path}: {'; '.join(refused.values())}")
-    return rows, refused
-
-
-def _draw(pool: Pool, plan: Plan, seed: int, choosing: Rows) -> Draw:
-    n = min(FITTED_TO, len(pool))
-    rows = np.sort(np.random.default_rng([seed, 1]).choice(len(pool), n, replace=False))
-    return Draw(
-        seed=seed,
-        sample=pool.rows(rows),
-        truth=pool.truth(pool.ids[rows]),
-        choosing=choosing,
-        kernel=plan.kernel,
-        n_landmarks=plan.n_landmarks,
-        share=plan.share,
-    )
+    return refused
 
 
 def show_survey(rows: Sequence[Row], refused: dict[str, str], plan: Plan) -> None:
@@ -150,7 +122,7 @@ def show_survey(rows: Sequence[Row], refused: dict[str, str], plan: Plan) -> Non
     among = min(AMONG, first["items"])
     bits = min(TOLD, plan.n_functions)
     numbers = [n for n in first["retrieved"] if n < first["items"]]
-    click.echo(f"\n{first['data']}, {first['items']:,} × {first['dim']}: found among {among:,}, by bits.\n")
+    click.echo(heading(first, f"found among {among:,}, by bits.\n"))
     _table(rows, [(n, among) for n in lengths(plan.n_functions)], lengths(plan.n_functions))
     click.echo(f"\nFound by {bits} bits, among so many:\n")
     _table(rows, [(bits, n) for n in numbers], numbers)

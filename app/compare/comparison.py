@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import click
 import numpy as np
-from filelock import FileLock, Timeout
 
 from app.compare.claims import Measures
 from app.compare.figures import draw_figures, first_pictures
+from app.compare.folder import begun, tell_size
 from app.compare.lanes import fit_lanes
 from app.compare.peers import make_peer
 from app.compare.plan import STRATEGIES, Plan, chosen_classes
 from app.compare.report import write_report
 from app.compare.results import Results, write_results
-from app.compare.settled import UNITS
 from app.compare.workers import run_units
-from app.terminal import show_build
 from app.words import duration
-from core.durable import disk_trouble
 from core.errors import InputError
 from core.experiment.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
-from core.manifest import MANIFEST
 from core.pool import Pool
 from core.selection import strategy_from
-from core.sources import source_from
 from core.svm import ClassWeight
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
 """What the paper reckons an annotator needs for an image, and for a document."""
-
-DIGITS = "digits:50000"
-"""The pool where none is named."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +56,10 @@ class Wish:
 
 def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_seconds: float | None) -> None:
     """Run what is not finished yet, then write results, figures and report; see `app.compare.command`."""
-    with alone(out):
-        pool = pool_named(wish.pool, out)
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, signal.default_int_handler)
-        plan = plan_of(wish, pool)
-        plan.settle(out, pool.classes)
-        missing = [unit for unit in plan.units if not (out / UNITS / unit.file).is_file()]
+    with begun(out, wish.pool, partial(plan_of, wish)) as (plan, pool):
+        missing = plan.missing(out)
         n_workers = n_workers or os.cpu_count() or 1
-        click.echo(_size(plan, pool, len(missing)))
+        tell_size(_size(plan, pool), plan, len(missing))
         if missing:
             fit_lanes(plan, pool, out, click.echo)
             with _shown(len(missing), plan.iterations) as told:
@@ -135,42 +122,11 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
     )
 
 
-@contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """Make the folder `out`, and refuse to work in it beside another command."""
-    with disk_trouble(out):
-        out.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(out / "comparison.lock", timeout=0):
-            yield
-    except Timeout as error:
-        raise InputError(
-            f"another command is at work in {out}: wait for it, or name another folder"
-        ) from error
-
-
-def pool_named(named: Path | None, out: Path) -> Pool:
-    """The pool that was named, or digits, drawn first where they are not there yet."""
-    if named is not None:
-        pool = Pool.open(named.resolve())
-        if not pool.complete:
-            raise InputError(f"the pool {pool.path} is not whole yet: build it to its end first")
-        return pool
-    folder = (out / "pool").resolve()
-    if not ((folder / MANIFEST).is_file() and Pool.open(folder).complete):
-        show_build(source_from(DIGITS), folder, threads=None, quiet=False)
-        if not Pool.open(folder).complete:
-            raise KeyboardInterrupt
-    return Pool.open(folder)
-
-
-def _size(plan: Plan, pool: Pool, n_missing: int) -> str:
-    n_units = len(plan.units)
-    said = (
+def _size(plan: Plan, pool: Pool) -> str:
+    return (
         f"{pool.title}: {len(pool):,} items; {len(plan.classes)} × {plan.runs} races of {len(plan.names)} "
         f"strategies over {plan.iterations} labels."
     )
-    return said if n_missing == n_units else f"{said} {n_units - n_missing} of {n_units} are there already."
 
 
 @contextmanager

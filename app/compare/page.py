@@ -86,7 +86,7 @@ def inline(svg: str, name: str) -> str:
 def _light() -> dict[str, str]:
     """Each colour of the figures in the light, by the variable that the page has for it."""
     own = {name: light for name, (light, _) in STRATEGY_COLOURS.items()}
-    return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet")}
+    return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet", "yes", "no")}
 
 
 def _fonts() -> str:

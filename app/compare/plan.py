@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import NamedTuple
 
 from app.compare.settled import Settled, in_words
@@ -40,12 +39,12 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan(Settled):
+class Plan(Settled[Unit]):
     """The words of a comparison: all that its results follow from.
 
     Parameters
     ----------
-    pool, pool_digest
+    pool, pool_digest, marginalia
         See `app.compare.settled.Settled`.
     classes : tuple of int
         Each is the positive one in its turn.
@@ -57,8 +56,6 @@ class Plan(Settled):
         See `app.compare.peers`.
     first, C, class_weight, noise, seed, limit
         See `core.experiment.race.Course`; `limit` is its `most_seconds`.
-    marginalia : str
-        The version of this program.
     """
 
     classes: tuple[int, ...]
@@ -72,7 +69,6 @@ class Plan(Settled):
     noise: float = 0.0
     seed: int = 0
     limit: float = 20.0
-    marginalia: str = version("marginalia")
 
     @property
     def names(self) -> tuple[str, ...]:

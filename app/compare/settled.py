@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from core.durable import disk_trouble, replace_file
 from core.errors import InputError
@@ -16,8 +18,19 @@ PLAN = "comparison.json"
 UNITS = "units"
 
 
+class Unit(Protocol):
+    """The smallest piece of work of a comparison."""
+
+    @property
+    def file(self) -> str:
+        """The file of its results, in the folder `UNITS`."""
+
+
+U = TypeVar("U", bound=Unit)
+
+
 @dataclass(frozen=True)
-class Settled:
+class Settled(ABC, Generic[U]):
     """All that the results of a comparison follow from; every comparison adds its own words.
 
     Parameters
@@ -26,10 +39,22 @@ class Settled:
         Its folder.
     pool_digest : str
         See `Pool.digest`.
+    marginalia : str
+        The version of this program.
     """
 
     pool: str
     pool_digest: str
+    marginalia: str = field(default=version("marginalia"), kw_only=True)
+
+    @property
+    @abstractmethod
+    def units(self) -> list[U]:
+        """All units, in an order in which a part of them already says something of everything."""
+
+    def missing(self, out: Path) -> list[U]:
+        """The units that have no file in the folder `out` yet."""
+        return [unit for unit in self.units if not (out / UNITS / unit.file).is_file()]
 
     def open_pool(self) -> Pool:
         """The pool that it is about.
@@ -82,12 +107,12 @@ class Settled:
             raise InputError(f"{path} is damaged, or of another version: name another folder") from error
 
     def _compare_with(self, there: Self, out: Path, names: Sequence[str]) -> None:
-        for field in fields(self):
+        for word in fields(self):
             # The pool may have been moved: its digest tells whether it is the same.
-            if getattr(self, field.name) != getattr(there, field.name) and field.name != "pool":
-                mine, other = self._in_words(field.name, names), there._in_words(field.name, names)
+            if getattr(self, word.name) != getattr(there, word.name) and word.name != "pool":
+                mine, other = self._in_words(word.name, names), there._in_words(word.name, names)
                 raise InputError(
-                    f"{out} holds a comparison with {field.name} {other}, not {mine}: give the same words to "
+                    f"{out} holds a comparison with {word.name} {other}, not {mine}: give the same words to "
                     f"go on with it, or name another folder"
                 )
 

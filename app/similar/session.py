@@ -10,9 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -171,12 +171,7 @@ class SimilarSession(BatchSession):
         InputError
             If there is none of that name.
         """
-        methods = self.session.project.similar.methods
-        if name not in methods:
-            raise InputError(f"method must be one of {', '.join(methods)}, got {name!r:.80}")
-        with self.session.lock:
-            if name != self.method:
-                self.method, self.shown = name, ()
+        self._turn_to("method", name, self.session.project.similar.methods)
 
     def set_codes(self, name: str) -> None:
         """Let the codes of another family be compared from now on.
@@ -186,12 +181,7 @@ class SimilarSession(BatchSession):
         InputError
             If there is none of that name.
         """
-        codes = self.session.project.similar.codes
-        if name not in codes:
-            raise InputError(f"codes must be one of {', '.join(codes)}, got {name!r:.80}")
-        with self.session.lock:
-            if name != self.codes:
-                self.codes, self.shown = name, ()
+        self._turn_to("codes", name, self.session.project.similar.codes)
 
     def set_view(self, view: str) -> None:
         """Rank by the features as they are, by the learned metric, or by both side by side.
@@ -201,11 +191,17 @@ class SimilarSession(BatchSession):
         InputError
             If there is no such view.
         """
-        if view not in VIEWS:
-            raise InputError(f"view must be one of {', '.join(VIEWS)}, got {view!r:.80}")
+        self._turn_to("view", view, VIEWS)
+
+    def _turn_to(self, what: Literal["method", "codes", "view"], word: str, known: Iterable[str]) -> None:
+        """Search by another of the known words; what is in view is found again."""
+        known = tuple(known)
+        if word not in known:
+            raise InputError(f"{what} must be one of {', '.join(known)}, got {word!r:.80}")
         with self.session.lock:
-            if view != self.view:
-                self.view, self.shown = view, ()
+            if word != getattr(self, what):
+                setattr(self, what, word)
+                self.shown = ()
 
     def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """As of any batch; where a page has nothing left to answer, the next one follows.

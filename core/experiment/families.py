@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,9 @@ from core.mercer.kernel import KERNELS
 from core.metric import ITML, Constraints, Metric
 from core.pool import Pool
 from core.rows import Rows, is_sparse
+
+FITTED_TO = 20_000
+"""Rows of the pool, at most, that families are fitted to and ranks and scales chosen on."""
 
 MOST_PAIRS = 2_000
 """What a metric is learned from at most; as many classes as there may be, it takes no longer."""
@@ -99,6 +102,23 @@ class Draw:
     n_landmarks: int
     share: float
 
+    @classmethod
+    def of(
+        cls, pool: Pool, choosing: Rows, *, kernel: str, n_landmarks: int, share: float, seed: int
+    ) -> Self:
+        """With up to `FITTED_TO` rows of the pool, drawn at random, and all that is known of classes."""
+        rng = np.random.default_rng([seed, 1])
+        rows = np.sort(rng.choice(len(pool), min(FITTED_TO, len(pool)), replace=False))
+        return cls(
+            seed=seed,
+            sample=pool.rows(rows),
+            truth=pool.truth(pool.ids[rows]),
+            choosing=choosing,
+            kernel=kernel,
+            n_landmarks=n_landmarks,
+            share=share,
+        )
+
     def fitted(self, make: Make, n_functions: int) -> SimilarityHasher:
         """A family of so many functions, fitted to the sample; to its classes, if any are known."""
         labels = self.truth if (self.truth >= 0).any() else None
@@ -150,6 +170,20 @@ class Draw:
         )
 
 
+def families_named(names: Sequence[str]) -> tuple[str, ...]:
+    """The families of these names, each once; all families where there is no name.
+
+    Raises
+    ------
+    InputError
+        If there is no such family.
+    """
+    for name in names:
+        if name not in FAMILIES:
+            raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
+    return tuple(dict.fromkeys(names or FAMILIES))
+
+
 def forms_of(name: str, draw: Draw) -> dict[str, Make]:
     """The forms in which the family `name` takes part; "" is the name of an only one.
 
@@ -158,8 +192,7 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
     InputError
         If there is no such family, or it does not apply to the rows.
     """
-    if name not in FAMILIES:
-        raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
+    families_named([name])
     if name in _FORMS:
         return _FORMS[name](draw)
     family = FAMILIES[name]

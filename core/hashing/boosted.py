@@ -43,22 +43,22 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.geometry import euclidean
-from core.hashing.pairs import Neighbours, Pairs, check_neighbours, classes_for, require_dense
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from core.hashing.by_neighbours import ByNeighbours
+from core.hashing.pairs import Neighbours, Pairs
+from core.hashing.similarity import Floats32, Floats64
 from core.rows import Rows
 
 _MOST_THRESHOLDS = 10_000
 """Twice as many are counted in 16 bits."""
 
 
-class BoostedPSH(SimilarityHasher):
+class BoostedPSH(ByNeighbours):
     """Bits [x_e ≥ T], chosen by GentleBoost on pairs of rows.
 
     Parameters
@@ -89,14 +89,13 @@ class BoostedPSH(SimilarityHasher):
     """
 
     name = "boosted"
-    estimates = "distance"
-    by_angle = True
 
     features_: NDArray[np.int64]
     thresholds_: Floats32
     scales_: Floats32
     losses_: Floats64
     _fitted = ("features_", "thresholds_", "scales_", "losses_")
+    _least: ClassVar[dict[str, int]] = {**ByNeighbours._least, "n_pairs": 2}
 
     def __init__(
         self,
@@ -116,17 +115,11 @@ class BoostedPSH(SimilarityHasher):
         self.n_pairs = n_pairs
         self.n_thresholds = n_thresholds
 
-    def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Euclidean distances."""
-        return euclidean(self._rows(Q), self._rows(X))
-
-    def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
-        X = require_dense(X, self.name)
-        known = classes_for(self.name, self.neighbours, y)
-        if known is None:
+    def _learn(self, X: Floats32, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
+        if y is None:
             pairs = Pairs.by_distance(X, self.n_pairs, self.n_near, rng)
         else:
-            pairs = Pairs.by_class(known, self.n_pairs, rng)
+            pairs = Pairs.by_class(y, self.n_pairs, rng)
         stumps = Stumps.of(X, pairs, self.n_thresholds)
         found, self.losses_ = boosted(stumps, self.n_functions, self.alpha)
         self.features_ = np.array([one.feature for one in found])
@@ -136,17 +129,10 @@ class BoostedPSH(SimilarityHasher):
     def _values(self, X: Rows) -> Floats32:
         return np.asarray((X[:, self.features_] - self.thresholds_) / self.scales_)
 
-    def _rows(self, X: Rows) -> Rows:
-        return super()._rows(require_dense(X, self.name))
-
     def _check(self) -> None:
         super()._check()
-        check_neighbours(self.neighbours)
         if not 0 < self.alpha < np.inf:
             raise InputError(f"alpha must be positive, got {self.alpha}")
-        for name, least in (("n_near", 1), ("n_pairs", 2)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if not 1 <= self.n_thresholds <= _MOST_THRESHOLDS:
             raise InputError(f"n_thresholds must be from 1 to {_MOST_THRESHOLDS}, got {self.n_thresholds}")
 

@@ -39,29 +39,21 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from core.errors import InputError
-from core.geometry import euclidean
 from core.hashing import nca, rbm
 from core.hashing.base import Arrays
+from core.hashing.by_neighbours import ByNeighbours
 from core.hashing.lsh import projected
 from core.hashing.nca import Layer, Neighbourhood, activations, tuned
-from core.hashing.pairs import (
-    Neighbours,
-    check_enough,
-    check_neighbours,
-    classes_for,
-    labelled,
-    nearest_others,
-    require_dense,
-)
+from core.hashing.pairs import Neighbours, check_enough, labelled, nearest_others
 from core.hashing.rbm import n_batches, pretrained
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from core.hashing.similarity import Floats32, Floats64
 from core.rows import Rows
 
 _LEAST_SPREAD = 1.0
@@ -72,7 +64,7 @@ _FARTHEST = 5.0
 few rows where it isn't."""
 
 
-class DeepCodes(SimilarityHasher):
+class DeepCodes(ByNeighbours):
     """Bits of the top layer of a network that has learned to keep neighbours together.
 
     Parameters
@@ -103,14 +95,18 @@ class DeepCodes(SimilarityHasher):
     """
 
     name = "rbm"
-    estimates = "distance"
-    by_angle = True
 
     means_: Floats32
     scales_: Floats32
     met_: Floats64
     layers_: list[Layer]
     _fitted = ("means_", "scales_", "met_")
+    _least: ClassVar[dict[str, int]] = {
+        **ByNeighbours._least,
+        "n_steps": 0,
+        "n_tuning": 0,
+        "most_passes": 0,
+    }
 
     def __init__(
         self,
@@ -132,10 +128,6 @@ class DeepCodes(SimilarityHasher):
         self.n_tuning = n_tuning
         self.most_passes = most_passes
 
-    def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Euclidean distances."""
-        return euclidean(self._rows(Q), self._rows(X))
-
     def arrays(self) -> Arrays:
         """See `SimilarityHasher.arrays`."""
         parts: Arrays = {}
@@ -149,12 +141,10 @@ class DeepCodes(SimilarityHasher):
         self.layers_ = [(arrays[f"weights-{number}"], arrays[f"offsets-{number}"]) for number in numbers]
         return super().restored(arrays)
 
-    def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
-        X = require_dense(X, self.name)
-        known = classes_for(self.name, self.neighbours, y)
-        if known is None:
+    def _learn(self, X: Floats32, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
+        if y is None:
             check_enough(len(X))
-        taught = np.arange(len(X)) if known is None else labelled(known)
+        taught = np.arange(len(X)) if y is None else labelled(y)
         self.means_ = X.mean(axis=0, dtype=np.float64).astype(np.float32)
         scales = X.std(axis=0, dtype=np.float64)
         self.scales_ = np.where(scales > 0, scales, 1).astype(np.float32)
@@ -167,7 +157,7 @@ class DeepCodes(SimilarityHasher):
             machine = pretrained(seen, n_units, gaussian=not stacked, n_steps=n_steps, rng=rng)
             stacked.append(levelled(seen, np.asarray(machine.weights, dtype=np.float32)))
             seen = np.asarray(activations(seen, stacked[-1:])[-1], dtype=np.float32)
-        near = by_distance(X, self.n_near) if known is None else by_class(known[taught])
+        near = by_distance(X, self.n_near) if y is None else by_class(y[taught])
         self.layers_, self.met_ = tuned(standard[taught], stacked, near, n_steps=n_tuning, rng=rng)
 
     def _values(self, X: Rows) -> Floats32:
@@ -180,17 +170,10 @@ class DeepCodes(SimilarityHasher):
     def _standardised(self, X: Floats32) -> Floats32:
         return np.asarray(np.clip((X - self.means_) / self.scales_, -_FARTHEST, _FARTHEST))
 
-    def _rows(self, X: Rows) -> Rows:
-        return super()._rows(require_dense(X, self.name))
-
     def _check(self) -> None:
         super()._check()
-        check_neighbours(self.neighbours)
         if any(n_units < 1 for n_units in self.layers):
             raise InputError(f"layers must each have at least 1 unit, got {list(self.layers)}")
-        for name, least in (("n_near", 1), ("n_steps", 0), ("n_tuning", 0), ("most_passes", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
 
 
 def levelled(below: Floats32, weights: Floats32) -> Layer:

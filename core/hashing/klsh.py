@@ -154,6 +154,7 @@ class KernelHasher(ByKernel):
     basis_: Floats32
     vectors_: Floats32
     _fitted: ClassVar[tuple[str, ...]] = ("landmarks_", "means_", "basis_", "vectors_")
+    _least: ClassVar[dict[str, int]] = {**ByKernel._least, "n_landmarks": 2}
 
     def __init__(
         self,
@@ -232,8 +233,6 @@ class KernelHasher(ByKernel):
 
     def _check(self) -> None:
         super()._check()
-        if self.n_landmarks < 2:
-            raise InputError(f"n_landmarks must be at least 2, got {self.n_landmarks}")
         if self.rank is not None and not 1 <= self.rank < self.n_landmarks:
             raise InputError(
                 f"rank must be from 1 to {self.n_landmarks - 1}, one less than there are landmarks, or None, "

@@ -123,6 +123,7 @@ class SupervisedKernelHash(ByKernel):
     left_: Floats64
     bandwidth_: Floats64
     _fitted: ClassVar[tuple[str, ...]] = ("points_", "means_", "weights_", "left_", "bandwidth_")
+    _least: ClassVar[dict[str, int]] = {**ByKernel._least, "n_anchors": 1, "n_labels": 2, "n_steps": 0}
 
     def __init__(
         self,
@@ -195,12 +196,6 @@ class SupervisedKernelHash(ByKernel):
         if self.kernel is None:
             return rbf(float(self.bandwidth_))
         return kernel_from(self.kernel, arrays or None)
-
-    def _check(self) -> None:
-        super()._check()
-        for name, least in (("n_anchors", 1), ("n_labels", 2), ("n_steps", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
 
 
 class Residue:

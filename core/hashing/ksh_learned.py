@@ -68,6 +68,7 @@ class LearnedKernelHash(SupervisedKernelHash):
 
     metric_: Floats64
     _fitted: ClassVar[tuple[str, ...]] = (*SupervisedKernelHash._fitted, "metric_")
+    _least: ClassVar[dict[str, int]] = {**SupervisedKernelHash._least, "n_constrained": 2, "n_pairs": 2}
 
     def __init__(
         self,
@@ -131,9 +132,6 @@ class LearnedKernelHash(SupervisedKernelHash):
         super()._check()
         if not self.gamma > 0:
             raise InputError(f"gamma must be positive, got {self.gamma:g}")
-        for name in ("n_constrained", "n_pairs"):
-            if getattr(self, name) < 2:
-                raise InputError(f"{name} must be at least 2, got {getattr(self, name)}")
 
 
 _LEAST = 1e-12

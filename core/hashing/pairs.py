@@ -6,13 +6,12 @@ What neighbours are tell the rows themselves, each one's nearest of a sample, or
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.rows import Rows, is_sparse
 
 Floats32 = NDArray[np.float32]
 Neighbours = Literal["distance", "class"]
@@ -136,36 +135,8 @@ def labelled(y: NDArray[np.int64]) -> NDArray[np.int64]:
     return known
 
 
-def check_neighbours(word: str) -> None:
-    """Raise InputError if neighbours cannot be by this."""
-    if word not in get_args(Neighbours):
-        raise InputError(f"neighbours are by {' or by '.join(get_args(Neighbours))}, got {word!r}")
-
-
-def classes_for(name: str, neighbours: Neighbours, y: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-    """The classes that a family learns from; None where neighbours are by distance.
-
-    Raises
-    ------
-    InputError
-        If neighbours are by class, and no classes are given.
-    """
-    if neighbours == "distance":
-        return None
-    if y is None:
-        raise InputError(f"{name} learns from classes where these make neighbours: y must be given, got None")
-    return y
-
-
 def nearest_others(X: Floats32, rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     """The k nearest other rows of some rows of X, in no order, of shape (len(rows), k)."""
     far = (X * X).sum(axis=1) - 2 * (X[rows] @ X.T)
     far[np.arange(len(rows)), rows] = np.inf
     return np.asarray(np.argpartition(far, k - 1, axis=1)[:, :k])
-
-
-def require_dense(X: Rows, name: str) -> Rows:
-    """X, if it is dense."""
-    if is_sparse(X):
-        raise InputError(f"{name} is for dense rows, and these are sparse")
-    return X

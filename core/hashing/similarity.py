@@ -19,7 +19,8 @@ them, says `by_angle`: a pool's rows are of unit length, so that a scan by angle
 
 **To write one**: `_fit` finds what it needs, and `_values(X)` gives a real number a function, whose sign is
 the bit (0 counts as positive) and whose size tells how sure the bit is. A family whose values are no signs
-(`bits` > 1) overrides `hash_points` and `queries` instead. Every family joins the suite in
+(`bits` > 1) overrides `hash_points` and `queries` instead. `_check` refuses parameters that are out of range;
+whole numbers are only listed in `_least`. Every family joins the suite in
 tests/contract/test_families.py by one line, and `FAMILIES` in `core.hashing` by another.
 
 Rows are dense float32 or sparse (`core.rows`). Anything else, as sets of local features, is embedded first.
@@ -63,6 +64,8 @@ class SimilarityHasher(ABC):
 
     _fitted: ClassVar[tuple[str, ...]]
     """The attributes, all of them arrays, that `fit` sets, beside `n_features_`."""
+    _least: ClassVar[dict[str, int]] = {"n_functions": 1, "random_state": 0}
+    """How much parameters must be at least; a family adds its own."""
 
     n_features_: int
 
@@ -159,10 +162,9 @@ class SimilarityHasher(ABC):
         raise TypeError(f"{self.name} has no values whose signs are bits")
 
     def _check(self) -> None:
-        if self.n_functions < 1:
-            raise InputError(f"n_functions must be at least 1, got {self.n_functions}")
-        if self.random_state < 0:
-            raise InputError(f"random_state must be at least 0, got {self.random_state}")
+        for name, least in self._least.items():
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
 
     def _rows(self, X: Rows) -> Rows:
         """X as it is hashed, if it has the right number of features."""

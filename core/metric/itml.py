@@ -43,62 +43,40 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.kernels import kernel
 from core.metric.constraints import Constraints
 from core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, gram
+from core.metric.projections import Projecting, explicit_pass, implicit_pass
 from core.rows import Rows, as_sparse, is_sparse
 
 Floats64 = NDArray[np.float64]
 Form = Literal["auto", "explicit", "implicit"]
 
 
-@dataclass(frozen=True, eq=False)
-class Projections:
-    """How the projections ended.
-
-    Parameters
-    ----------
-    multipliers : array of shape (n_pairs,), float64
-        λ, at least 0; 0 for constraints that don't matter.
-    bounds : array of shape (n_pairs,), float64
-        ξ, what each squared distance had to keep to in the end.
-    passes : int
-        Over all constraints.
-    converged : bool
-    """
-
-    multipliers: Floats64
-    bounds: Floats64
-    passes: int
-    converged: bool
-
-
-class ITML:
+class ITML(Projecting):
     """Learns a `Metric` from `Constraints`.
 
     Parameters
     ----------
-    gamma : float
-        γ > 0, the price of slack: the greater, the more exactly constraints are met. `np.inf` allows none.
     form : "auto", "explicit" or "implicit"
         What is learned: G of shape (d, d), or S of shape (c, c) over the c constrained rows. "auto": implicit
         for sparse rows, for the others what is smaller. Without a prior both are the same metric.
-    tol : float
-    max_passes : int
-        When it ends.
-    random_state : int
-        In which order constraints are taken, which matters only while it hasn't converged.
+    gamma, tol, max_passes, random_state
+        See `core.metric.projections.Projecting`.
+
+    Attributes
+    ----------
+    metric_ : Metric
+    projections_ : Projections
     """
 
     metric_: Metric
-    projections_: Projections
 
     def __init__(
         self,
@@ -109,11 +87,8 @@ class ITML:
         max_passes: int = 1_000,
         random_state: int = 0,
     ) -> None:
-        self.gamma = gamma
+        super().__init__(gamma=gamma, tol=tol, max_passes=max_passes, random_state=random_state)
         self.form = form
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
 
     def fit(self, X: Rows, constraints: Constraints, *, prior: ArrayLike | None = None) -> Self:
         """Learn the metric.
@@ -144,7 +119,7 @@ class ITML:
             G = np.eye(X.shape[1]) if prior is None else _root(prior, X.shape[1])
             X = np.asarray(X, dtype=np.float64)
             differences = X[constraints.pairs[:, 0]] - X[constraints.pairs[:, 1]]
-            self._project(G, differences, None, np.empty((0, 2), dtype=np.int64), constraints)
+            self._project(G, "metric", constraints, partial(explicit_pass, G, differences))
             self.metric_ = ExplicitMetric(G)
         return self
 
@@ -173,8 +148,8 @@ class ITML:
         self._check()
         K0 = positive_kernel(K0)
         S = np.zeros_like(K0)
-        nothing = np.empty((0, 0))
-        self._project(S, nothing, K0, np.ascontiguousarray(pairs, dtype=np.int64), constraints)
+        pairs = np.ascontiguousarray(pairs, dtype=np.int64)
+        self._project(S, "metric", constraints, partial(implicit_pass, S, K0, pairs))
         return S
 
     def _is_implicit(self, X: Rows, constraints: Constraints, prior: ArrayLike | None) -> bool:
@@ -188,46 +163,10 @@ class ITML:
             raise InputError("form='explicit' needs dense rows, got sparse ones: use form='implicit'")
         return form == "implicit"
 
-    def _project(
-        self,
-        matrix: Floats64,
-        differences: Floats64,
-        K0: Floats64 | None,
-        pairs: NDArray[np.int64],
-        constraints: Constraints,
-    ) -> None:
-        """Change `matrix`, which is G, or S where there is a K₀, until it meets the constraints."""
-        m = len(constraints)
-        multipliers, bounds = np.zeros(m), constraints.targets.copy()
-        signs = np.where(constraints.similar, 1.0, -1.0)
-        rng = np.random.default_rng(self.random_state)
-        passes, converged = 0, False
-        while passes < self.max_passes and not converged:
-            order = rng.permutation(m)
-            if K0 is None:
-                changed = _explicit_pass(matrix, differences, signs, order, multipliers, bounds, self.gamma)
-            else:
-                changed = _implicit_pass(matrix, K0, pairs, signs, order, multipliers, bounds, self.gamma)
-            passes += 1
-            converged = bool(changed <= self.tol * multipliers.sum())
-            if not np.isfinite(matrix).all():
-                break
-        if not np.isfinite(matrix).all() or (not converged and np.isinf(self.gamma)):
-            raise InputError(
-                f"the constraints contradict each other: after {passes} passes no metric meets all of them; "
-                f"allow slack by a finite gamma, got gamma={self.gamma:g}"
-            )
-        self.projections_ = Projections(multipliers, bounds, passes, converged)
-
     def _check(self) -> None:
+        super()._check()
         if self.form not in ("auto", "explicit", "implicit"):
             raise InputError(f"form must be one of auto, explicit, implicit, got {self.form!r}")
-        if not self.gamma > 0:
-            raise InputError(f"gamma must be positive, got {self.gamma:g}")
-        if not self.tol > 0 or self.max_passes < 1:
-            raise InputError(
-                f"tol must be positive and max_passes at least 1, got {self.tol:g} and {self.max_passes}"
-            )
 
 
 def logdet_divergence(A: Floats64, A0: Floats64) -> float:
@@ -271,72 +210,3 @@ def _root(prior: ArrayLike, n_features: int) -> Floats64:
         raise InputError(
             f"the prior is not positive definite: its least eigenvalue is {least:.3g}"
         ) from error
-
-
-@kernel
-def _step(
-    p: float, sign: float, number: int, multipliers: Floats64, bounds: Floats64, gamma: float
-) -> tuple[float, float]:
-    """Meet one constraint at the distance p: α, and by how much its multiplier changed."""
-    share = 1.0 if np.isinf(gamma) else gamma / (gamma + 1)
-    a = min(multipliers[number], sign * share * (1 / p - 1 / bounds[number]))
-    beta = sign * a / (1 - sign * a * p)
-    if not np.isinf(gamma):
-        bounds[number] = gamma * bounds[number] / (gamma + sign * a * bounds[number])
-    multipliers[number] -= a
-    return (np.sqrt(1 + beta * p) - 1) / p, abs(a)
-
-
-@kernel
-def _explicit_pass(
-    G: Floats64,
-    differences: Floats64,
-    signs: Floats64,
-    order: NDArray[np.int64],
-    multipliers: Floats64,
-    bounds: Floats64,
-    gamma: float,
-) -> float:
-    """One pass over all constraints; by how much the multipliers changed."""
-    changed = 0.0
-    for number in order:
-        y = G @ differences[number]
-        p = y @ y
-        if p > 0:
-            alpha, change = _step(p, signs[number], number, multipliers, bounds, gamma)
-            changed += change
-            w = alpha * (y @ G)
-            for i in range(G.shape[0]):
-                for j in range(G.shape[1]):
-                    G[i, j] += y[i] * w[j]
-    return changed
-
-
-@kernel
-def _implicit_pass(
-    S: Floats64,
-    K0: Floats64,
-    pairs: NDArray[np.int64],
-    signs: Floats64,
-    order: NDArray[np.int64],
-    multipliers: Floats64,
-    bounds: Floats64,
-    gamma: float,
-) -> float:
-    """As `_explicit_pass`, of S."""
-    changed = 0.0
-    for number in order:
-        i, j = pairs[number]
-        a = S @ (K0[i] - K0[j])
-        a[i] += 1
-        a[j] -= 1
-        h = K0 @ a
-        p = a @ h
-        if p > 0:
-            alpha, change = _step(p, signs[number], number, multipliers, bounds, gamma)
-            changed += change
-            b = alpha * (a + h @ S)
-            for row in range(S.shape[0]):
-                for column in range(S.shape[1]):
-                    S[row, column] += a[row] * b[column]
-    return changed

@@ -39,26 +39,27 @@ References
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.kernels import kernel
 from core.metric.constraints import Constraints
-from core.metric.itml import Projections, positive_kernel
+from core.metric.itml import positive_kernel
+from core.metric.projections import Projecting, kernel_pass
 
 Floats64 = NDArray[np.float64]
 
 
-class KernelLearning:
+class KernelLearning(Projecting):
     """Learns a kernel matrix from `Constraints`.
 
     Parameters
     ----------
     gamma, tol, max_passes, random_state
-        As of `core.metric.ITML`.
+        See `core.metric.projections.Projecting`.
 
     Attributes
     ----------
@@ -71,15 +72,6 @@ class KernelLearning:
 
     kernel_: Floats64
     weights_: Floats64
-    projections_: Projections
-
-    def __init__(
-        self, *, gamma: float = 1.0, tol: float = 1e-3, max_passes: int = 1_000, random_state: int = 0
-    ) -> None:
-        self.gamma = gamma
-        self.tol = tol
-        self.max_passes = max_passes
-        self.random_state = random_state
 
     def fit(self, K0: ArrayLike, constraints: Constraints) -> Self:
         """Learn K and M.
@@ -103,33 +95,13 @@ class KernelLearning:
             raise InputError(
                 f"constraints must be of the {len(K0)} rows of the kernel, got row {constraints.pairs.max()}"
             )
-        K, m = K0.copy(), len(constraints)
-        multipliers, bounds = np.zeros(m), constraints.targets.copy()
-        signs = np.where(constraints.similar, 1.0, -1.0)
-        rng = np.random.default_rng(self.random_state)
-        passes, converged = 0, False
-        while passes < self.max_passes and not converged and np.isfinite(K).all():
-            order = rng.permutation(m)
-            changed = _pass(K, constraints.pairs, signs, order, multipliers, bounds, self.gamma)
-            passes += 1
-            converged = bool(changed <= self.tol * multipliers.sum())
-        if not np.isfinite(K).all() or (not converged and np.isinf(self.gamma)):
-            raise InputError(
-                f"the constraints contradict each other: after {passes} passes no kernel meets all of them; "
-                f"allow slack by a finite gamma, got gamma={self.gamma:g}"
-            )
+        K = K0.copy()
+        self._project(K, "kernel", constraints, partial(kernel_pass, K, constraints.pairs))
+        found = self.projections_
         self.kernel_ = K
-        self.weights_ = _weights(K0, constraints.pairs, signs * multipliers)
-        self.projections_ = Projections(multipliers, bounds, passes, converged)
+        weights = np.where(constraints.similar, found.multipliers, -found.multipliers)
+        self.weights_ = _weights(K0, constraints.pairs, weights)
         return self
-
-    def _check(self) -> None:
-        if not self.gamma > 0:
-            raise InputError(f"gamma must be positive, got {self.gamma:g}")
-        if not self.tol > 0 or self.max_passes < 1:
-            raise InputError(
-                f"tol must be positive and max_passes at least 1, got {self.tol:g} and {self.max_passes}"
-            )
 
 
 def root_of(K: ArrayLike) -> Floats64:
@@ -153,38 +125,3 @@ def _weights(K0: Floats64, pairs: NDArray[np.int64], weights: Floats64) -> Float
     )
     M = -np.linalg.solve(np.eye(len(K0)) + C @ K0, C)
     return np.asarray((M + M.T) / 2)
-
-
-@kernel
-def _pass(
-    K: Floats64,
-    pairs: NDArray[np.int64],
-    signs: Floats64,
-    order: NDArray[np.int64],
-    multipliers: Floats64,
-    bounds: Floats64,
-    gamma: float,
-) -> float:
-    """Algorithm 1 over all constraints once; by how much the multipliers changed."""
-    changed = 0.0
-    share = 1.0 if np.isinf(gamma) else gamma / (gamma + 1)
-    for number in order:
-        i, j = pairs[number]
-        delta, xi = signs[number], bounds[number]
-        p = K[i, i] + K[j, j] - 2 * K[i, j]
-        if p <= 0:
-            continue
-        alpha = min(multipliers[number], delta * share * (1 / p - 1 / xi))
-        if alpha == 0:
-            continue
-        beta = delta * alpha / (1 - delta * alpha * p)
-        if not np.isinf(gamma):
-            bounds[number] = gamma * xi / (gamma + delta * alpha * xi)
-        multipliers[number] -= alpha
-        changed += abs(alpha)
-        column = K[i] - K[j]
-        for row in range(K.shape[0]):
-            scaled = beta * column[row]
-            for other in range(K.shape[0]):
-                K[row, other] += scaled * column[other]
-    return changed

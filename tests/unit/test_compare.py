@@ -235,7 +235,7 @@ def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path):
 @pytest.mark.slow
 def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch):
     """Two words are enough: nothing is downloaded."""
-    monkeypatch.setattr("app.compare.comparison.DIGITS", "digits:600")
+    monkeypatch.setattr("app.compare.folder.DIGITS", "digits:600")
     words = ["compare", "--out", str(tmp_path), "--quick", "--runs", "1", "--iterations", "3", "--first", "1"]
     result = CliRunner().invoke(main, [*words, *STRATEGIES])
     assert result.exit_code == 0, result.output

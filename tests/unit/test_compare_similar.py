@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from app.cli import main
 from app.compare.command import compare
+from app.compare.similar.looks import look_of, outline
+from app.compare.similar.names import lane_label
 from app.compare.similar.plan import Plan
 from app.compare.similar.results import TIMES, Lane, Results
 from core.build import build
@@ -147,6 +149,32 @@ def test_figures_and_report_are_there(finished):
     ids = re.findall(r' id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)
+
+
+@pytest.mark.slow
+def test_lines_are_told_apart_without_colour(folder, finished):
+    """By mark and dash; the legend of a figure has the order of the families, and colours follow the page."""
+    results = Results.read(Plan.read(finished), Pool.open(folder), finished)
+    lanes = [*results.lanes, Lane("min-hash", "sets"), Lane("min-hash", "weighted")]
+    looks = [look_of(lane) for lane in lanes]
+    assert len({(look.mark, look.hollow, look.dash) for look in looks}) == len(looks)
+    labels = [lane_label(lane) for lane in results.lanes]
+    for name in ("bits", "retrieved", "structures"):
+        said = re.findall(r">([^<>]+)</text>", (finished / f"{name}.svg").read_text("utf-8"))
+        assert [word for word in said if word in labels] == labels
+    page = (finished / "report.html").read_text("utf-8")
+    drawn = page[page.index("<figure>") :]
+    assert "stroke: var(--yes)" in drawn
+    assert re.findall(r"(?:stroke|fill): ?#", drawn) == []
+
+
+def test_families_have_marks_of_their_own():
+    """Whatever their colour; a mark's outline fits into a table's line."""
+    looks = [look_of(Lane(name, "")) for name in FAMILIES]
+    assert len({(look.mark, look.hollow) for look in looks}) == len(FAMILIES)
+    for look in looks:
+        numbers = [float(number) for number in re.findall(r"-?\d+\.\d", outline(look.mark))]
+        assert max(map(abs, numbers)) == 6
 
 
 @pytest.mark.slow

@@ -168,7 +168,7 @@ def bench_similar(
     from app.bench import neighbours, precision, similar, survey
     from app.bench.report import write_json
     from core.errors import InputError
-    from core.hashing import FAMILIES
+    from core.experiment.families import families_named
     from core.pool import Pool
 
     rows: list[dict[str, Any]] = []
@@ -182,28 +182,26 @@ def bench_similar(
             f"one number of bits is measured for {what}, got {', '.join(map(str, bits))}: "
             f"several are for --what precision"
         )
-    for name in families:
-        if name not in FAMILIES:
-            raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
+    families = families_named(families)
     length = bits[0] if bits else 256
     pool = Pool.open(folder)
     if what == "kernels":
-        of_kernels = similar.Plan(kernels, draws, queries, queries, share, landmarks, length)
+        of_kernels = similar.Plan(kernels, draws, queries, share, landmarks, length)
         similar.measure_kernelized(pool, of_kernels, done)
         similar.show_kernelized(rows, of_kernels)
     elif what == "survey":
         of_codes = survey.Plan(families, draws, queries, wanted, length, kernels[0], landmarks, share)
-        survey.show_survey(*survey.measure_survey(pool, of_codes, done), of_codes)
+        refused = survey.measure_survey(pool, of_codes, done)
+        survey.show_survey(rows, refused, of_codes)
     elif what == "neighbours":
-        plan = neighbours.Plan(draws, queries, queries, nearest, labels, searched, length, structures)
+        plan = neighbours.Plan(draws, queries, nearest, labels, searched, length, structures)
         neighbours.measure_neighbours(pool, plan, done)
         neighbours.show_neighbours(rows, plan)
     else:
         of_classes = precision.Plan(
-            families=families or tuple(FAMILIES),
+            families=families,
             draws=draws,
             n_queries=queries,
-            n_choosing=queries,
             bits=sorted(set(bits or BITS)),
             retrieved=sorted(set(retrieved)),
             n_labels=labels,

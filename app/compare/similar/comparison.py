@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 import click
 
-from app.compare.comparison import alone, pool_named
-from app.compare.settled import UNITS
+from app.compare.folder import begun, tell_size
 from app.compare.similar.figures import draw_figures
 from app.compare.similar.names import lane_label
 from app.compare.similar.plan import Plan, Unit
@@ -19,8 +18,8 @@ from app.compare.similar.results import Lane, Results, write_results, write_unit
 from app.words import duration
 from core.blas import one_thread
 from core.errors import InputError
+from core.experiment.families import families_named
 from core.experiment.similarity import Truths, measure_family
-from core.hashing import FAMILIES
 from core.mercer import kernel_from
 from core.pool import Pool
 
@@ -46,14 +45,9 @@ class Wish:
 
 def run_comparison(wish: Wish, out: Path) -> None:
     """Measure what is not measured yet, then write results, figures and report; see the command."""
-    with alone(out):
-        pool = pool_named(wish.pool, out)
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, signal.default_int_handler)
-        plan = plan_of(wish, pool)
-        plan.settle(out, pool.classes)
-        missing = [unit for unit in plan.units if not (out / UNITS / unit.file).is_file()]
-        click.echo(_size(plan, pool, len(missing)))
+    with begun(out, wish.pool, partial(plan_of, wish)) as (plan, pool):
+        missing = plan.missing(out)
+        tell_size(_size(plan, pool), plan, len(missing))
         with one_thread():
             _measure(plan, pool, missing, out)
         results = Results.read(plan, pool, out)
@@ -73,10 +67,7 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
     InputError
         If there is no such family or kernel, or the pool has too few items.
     """
-    families = tuple(dict.fromkeys(wish.families or FAMILIES))
-    for name in families:
-        if name not in FAMILIES:
-            raise InputError(f"a family is one of {', '.join(FAMILIES)}, got {name!r}")
+    families = families_named(wish.families)
     if len(pool) < wish.neighbours:
         raise InputError(
             f"{wish.neighbours} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"
@@ -122,10 +113,8 @@ def _measure(plan: Plan, pool: Pool, units: list[Unit], out: Path) -> None:
         click.echo(f"{done} of {len(units)} families{ending}")
 
 
-def _size(plan: Plan, pool: Pool, n_missing: int) -> str:
-    n_units = len(plan.units)
-    said = (
+def _size(plan: Plan, pool: Pool) -> str:
+    return (
         f"{pool.title}: {len(pool):,} items; {len(plan.families)} families × {plan.draws} draws, "
         f"{plan.queries:,} queries."
     )
-    return said if n_missing == n_units else f"{said} {n_units - n_missing} of {n_units} are there already."

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.compare.drawing import SECOND, End, name_ends, plain, title, write_figures
-from app.compare.similar.names import (
-    STRUCTURES,
-    colour_of,
-    dash_of,
-    lane_label,
-    mark_of,
-)
+from app.compare.drawing import INK, LINE, SECOND, plain, title, write_figures
+from app.compare.similar.looks import look_of
+from app.compare.similar.names import STRUCTURES, lane_label
 from app.compare.similar.results import Lane, Results
+from app.theme import LIGHT
 from core.experiment.similarity import SEARCHED
 
 if TYPE_CHECKING:
@@ -25,7 +21,10 @@ if TYPE_CHECKING:
 
 Curve = Callable[[Lane], tuple[Any, Any]]
 
-_WIDTH = 10.0
+_WIDTH, _HEIGHT, _ENTRY = 10.0, 4.4, 0.205
+"""In inches; a figure is at least as high as what its legend says, an entry a line."""
+
+_SHEET = LIGHT["secondaryBackgroundColor"]
 
 SHOWN = 0.03
 """Figures end at this share of the pool: who retrieves more may as well scan. The table goes on to all."""
@@ -56,12 +55,10 @@ def draw_figures(results: Results, out: Path) -> dict[str, Path]:
 
 def _by_bits(results: Results) -> Figure:
     """Recall@R against bits, and the share of all neighbours, as in figure 11 (b) of the survey."""
-    from matplotlib.figure import Figure
-
     R, k = results.first, results.told
-    picture = Figure(figsize=(_WIDTH, 4.4), layout="constrained")
+    picture = _figure(results)
     nearest, all_of_them = picture.subplots(1, 2)
-    _curves(nearest, results, lambda lane: _percent(results.by_bits(lane, "nearest", R)), named=False)
+    _curves(nearest, results, lambda lane: _percent(results.by_bits(lane, "nearest", R)))
     _curves(all_of_them, results, lambda lane: _percent(results.by_bits(lane, "neighbours", k)))
     for axes in (nearest, all_of_them):
         axes.set_xscale("log", base=2)
@@ -69,12 +66,14 @@ def _by_bits(results: Results) -> Figure:
         axes.set_xlabel("bits a code")
     title(nearest, f"Nearest item among the first {R:,}, %")
     title(all_of_them, f"{results.plan.neighbours} neighbours, found among {k:,}, %")
+    _legend(picture)
     return picture
 
 
 def _by_retrieved(results: Results, measure: str) -> Figure:
     """What is found among the first rows, against how many these are; as in figure 11 (a) of the survey."""
-    picture, axes = _panel()
+    picture = _figure(results)
+    axes = picture.subplots()
     n = len(results.pool)
 
     def curve(lane: Lane) -> tuple[Any, Any]:
@@ -93,17 +92,16 @@ def _by_retrieved(results: Results, measure: str) -> Figure:
         "precision": f"Retrieved items of the query’s class, %, {bits} bits",
     }
     title(axes, said[measure])
+    _legend(picture)
     return picture
 
 
 def _structures(results: Results, against: str) -> Figure:
     """Recall@10 of each structure against the share of the pool that it searched, or against its time."""
-    from matplotlib.figure import Figure
-
     names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
-    picture = Figure(figsize=(_WIDTH, 4.2), layout="constrained")
+    picture = _figure(results)
+    picture.get_layout_engine().set(wspace=0.06)
     panels = picture.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    last = panels[-1]
     for axes, structure in zip(panels, names, strict=True):
 
         def curve(lane: Lane, structure: str = structure) -> tuple[Any, Any]:
@@ -112,46 +110,71 @@ def _structures(results: Results, against: str) -> Figure:
             _, y = results.by_retrieved(lane, "recall", bits=bits, structure=structure)
             return 100 * x, 100 * y
 
-        _curves(axes, results, curve, named=axes is last)
+        _curves(axes, results, curve)
         axes.set_xscale("log")
         if against == "searched":
-            axes.set_xticks([100 * share for share in SEARCHED])
+            least = min(float(line.get_xdata()[0]) for line in axes.get_lines())
+            ticks = [100 * share for share in SEARCHED if 100 * share >= 0.9 * least]
+            every = 1 if len(ticks) < 4 else 2
+            axes.set_xticks(ticks[::-every])
+            axes.set_xticks(ticks, minor=True)
+            axes.grid(True, which="minor", axis="x", color=LINE, linewidth=0.5)
         _percent_ticks(axes)
         title(axes, STRUCTURES[structure])
     panels[0].set_ylabel("recall@10 of the exact neighbours, %")
     said = {"searched": "items searched, % of the pool", "scan ratio": "time a query, % of the exact scan’s"}
     picture.supxlabel(said[against], fontsize=10, color=SECOND)
+    _legend(picture)
     return picture
 
 
-def _panel() -> tuple[Figure, Axes]:
+def _figure(results: Results) -> Figure:
+    """An empty one, high enough for the legend."""
     from matplotlib.figure import Figure
 
-    picture = Figure(figsize=(_WIDTH, 4.8), layout="constrained")
-    return picture, picture.subplots()
+    height = max(_HEIGHT, 0.3 + _ENTRY * len(results.lanes))
+    return Figure(figsize=(_WIDTH, height), layout="constrained")
 
 
-def _curves(axes: Axes, results: Results, curve: Curve, *, named: bool = True) -> None:
-    """A line a lane, named where it ends."""
+def _curves(axes: Axes, results: Results, curve: Curve) -> None:
+    """A line a lane, with few marks, which take turns where lines run together."""
     plain(axes, "both")
-    ends = []
-    for lane in results.lanes:
+    axes.margins(x=0.04, y=0.06)
+    for number, lane in enumerate(results.lanes):
         x, y = curve(lane)
         if not len(x):
             continue
+        look, every = look_of(lane), max(1, len(x) // 5)
         axes.plot(
             x,
             y,
-            color=colour_of(lane),
-            linestyle=dash_of(lane),
-            linewidth=1.6,
-            marker=mark_of(lane),
-            markersize=4,
-            markevery=max(1, len(x) // 8),
+            label=lane_label(lane),
+            color=look.colour,
+            linestyle=(0, look.dash) if look.dash else "-",
+            linewidth=1.5,
+            marker=look.mark,
+            markersize=look.size,
+            markerfacecolor=_SHEET if look.hollow else look.colour,
+            markeredgecolor=look.colour if look.hollow else _SHEET,
+            markeredgewidth=1.2 if look.hollow else 0.4,
+            markevery=(number % every, every),
         )
-        ends.append(End(float(y[-1]), float(x[-1]), lane_label(lane), colour_of(lane), bold=not lane.form))
-    if named:
-        name_ends(axes, ends)
+
+
+def _legend(picture: Figure) -> None:
+    """All lanes that are drawn, beside the panels, in the order of the families."""
+    lines = {line.get_label(): line for axes in picture.axes for line in axes.get_lines()}
+    picture.legend(
+        lines.values(),
+        lines.keys(),
+        loc="outside right upper",
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+        handlelength=3.6,
+        labelspacing=0.35,
+        borderaxespad=0,
+    )
 
 
 def _percent(columns: tuple[Any, Any]) -> tuple[Any, Any]:

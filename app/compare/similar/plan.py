@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +12,6 @@ from core.experiment.families import Draw
 from core.experiment.kernelized import held_out_queries
 from core.experiment.similarity import Queries
 from core.pool import Pool
-
-FITTED_TO = 20_000
-"""Rows of the pool, at most, that families are fitted to and ranks and scales chosen on."""
 
 
 class Unit(NamedTuple):
@@ -31,12 +27,12 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan(Settled):
+class Plan(Settled[Unit]):
     """The words of a comparison: all that its results follow from, but for times.
 
     Parameters
     ----------
-    pool, pool_digest
+    pool, pool_digest, marginalia
         See `app.compare.settled.Settled`.
     families : tuple of str
         Names in `core.hashing.FAMILIES`.
@@ -56,8 +52,6 @@ class Plan(Settled):
         m.
     seed : int
         Draws the queries; draw i has seed + i.
-    marginalia : str
-        The version of this program.
     """
 
     families: tuple[str, ...]
@@ -69,7 +63,6 @@ class Plan(Settled):
     kernel: str
     landmarks: int
     seed: int
-    marginalia: str = version("marginalia")
 
     @property
     def units(self) -> list[Unit]:
@@ -97,15 +90,11 @@ class Plan(Settled):
 
     def draw(self, number: int, pool: Pool, choosing: Queries) -> Draw:
         """What the families of a draw are made with."""
-        seed = self.seed + number
-        n = min(FITTED_TO, len(pool))
-        rows = np.sort(np.random.default_rng([seed, 1]).choice(len(pool), n, replace=False))
-        return Draw(
-            seed=seed,
-            sample=pool.rows(rows),
-            truth=pool.truth(pool.ids[rows]),
-            choosing=choosing.X,
+        return Draw.of(
+            pool,
+            choosing.X,
             kernel=self.kernel,
             n_landmarks=self.landmarks,
             share=self.share,
+            seed=self.seed + number,
         )

@@ -10,9 +10,10 @@ import numpy as np
 from app.compare.claims import figure
 from app.compare.page import REPORT, drawing, write_page
 from app.compare.results import machine, versions
-from app.compare.similar.names import LABELS, STRUCTURES, glyph_of, hue, lane_label, yardstick_label
-from app.compare.similar.plan import FITTED_TO
+from app.compare.similar.looks import look_of, outline
+from app.compare.similar.names import LABELS, STRUCTURES, lane_label, yardstick_label
 from app.compare.similar.results import Lane, Results
+from core.experiment.families import FITTED_TO
 from core.experiment.similarity import SEARCHED, WANTED
 
 GOOD = 0.8
@@ -112,8 +113,16 @@ def _facts(results: Results) -> str:
     )
 
 
-def _named(lane: Lane) -> dict[str, str]:
-    return {"name": lane_label(lane), "colour": f"var(--{hue(lane)})", "glyph": glyph_of(lane)}
+def _named(lane: Lane) -> dict[str, Any]:
+    """What a line of a table calls it, and how its line looks in the figures."""
+    look = look_of(lane)
+    return {
+        "name": lane_label(lane),
+        "colour": f"var(--{look.hue})",
+        "mark": outline(look.mark),
+        "hollow": look.hollow,
+        "dash": " ".join(f"{2 * length:g}" for length in look.dash),
+    }
 
 
 def _row(results: Results, lane: Lane) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""What families have in common that learn which rows are neighbours: what makes them so, and distances."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.geometry import euclidean
+from core.hashing.pairs import Neighbours
+from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from core.rows import Rows, is_sparse
+
+
+class ByNeighbours(SimilarityHasher):
+    """A family of dense rows with the parameters `neighbours` and `n_near`; `_learn` stands for `_fit`."""
+
+    estimates = "distance"
+    by_angle = True
+    _least: ClassVar[dict[str, int]] = {**SimilarityHasher._least, "n_near": 1}
+
+    neighbours: Neighbours
+    n_near: int
+
+    def between(self, Q: Rows, X: Rows) -> Floats64:
+        """Euclidean distances."""
+        return euclidean(self._rows(Q), self._rows(X))
+
+    @abstractmethod
+    def _learn(self, X: Floats32, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
+        """Set the attributes named in `_fitted`, given classes only where these make neighbours."""
+
+    def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
+        if self.neighbours == "distance":
+            y = None
+        elif y is None:
+            raise InputError(
+                f"{self.name} learns from classes where these make neighbours: y must be given, got None"
+            )
+        self._learn(self._dense(X), y, rng)
+
+    def _rows(self, X: Rows) -> Rows:
+        return super()._rows(self._dense(X))
+
+    def _dense(self, X: Rows) -> Rows:
+        if is_sparse(X):
+            raise InputError(f"{self.name} is for dense rows, and these are sparse")
+        return X
+
+    def _check(self) -> None:
+        super()._check()
+        if self.neighbours not in get_args(Neighbours):
+            allowed = " or by ".join(get_args(Neighbours))
+            raise InputError(f"neighbours are by {allowed}, got {self.neighbours!r}")
