@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -29,6 +29,9 @@ from core.errors import InputError
 from core.pool import Pool
 from core.selection import strategy_from
 from storage import Concepts, Database, LabelLog
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 SPARE = 200
 """Items that must be left: bursts and grids come to some more answers than asked for."""
@@ -87,8 +90,8 @@ def measure_ui(pool: Pool, plan: Plan, folder: Path | None, done: Callable[[dict
                 seed=plan.seed,
             )
             click.echo(f"{mode}: {len(pool):,} items, {plan.n_labels:,} labels; waiting for the index.")
-            with _served(project) as url, _patience(mode):
-                page = browser.new_page(viewport={"width": 1440, "height": 900})
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            with _served(project) as url, _patience(mode, page, project / "page.png"):
                 annotator = Annotator(page, mode, truth_of(pool, positive), plan.pace)
                 annotator.open(url)
                 presses = annotator.label(plan.n_answers)
@@ -118,16 +121,17 @@ def _check(pool: Pool, plan: Plan, folder: Path | None) -> str:
 
 
 @contextmanager
-def _patience(mode: Mode) -> Iterator[None]:
-    """Say in a sentence where the page keeps the annotator waiting."""
+def _patience(mode: Mode, page: Page, picture: Path) -> Iterator[None]:
+    """Say in a sentence where the page keeps the annotator waiting, and keep a picture of it."""
     from playwright.sync_api import TimeoutError as TookTooLong
 
     try:
         yield
     except TookTooLong:
-        seconds = PATIENCE_MS // 1000
+        page.screenshot(path=picture)
         raise InputError(
-            f"{mode}: the page took no answer for {seconds} s; with --out the project has a server.log"
+            f"{mode}: the page took no answer for {PATIENCE_MS // 1000} s; "
+            "with --out the project has a server.log, and a page.png of what it showed"
         ) from None
 
 
