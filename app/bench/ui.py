@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,12 +123,14 @@ def _check(pool: Pool, plan: Plan, folder: Path | None) -> str:
 @contextmanager
 def _patience(mode: Mode, page: Page, picture: Path) -> Iterator[None]:
     """Say in a sentence where the page keeps the annotator waiting, and keep a picture of it."""
+    from playwright.sync_api import Error
     from playwright.sync_api import TimeoutError as TookTooLong
 
     try:
         yield
     except TookTooLong:
-        page.screenshot(path=picture)
+        with suppress(Error):
+            page.screenshot(path=picture)
         raise InputError(
             f"{mode}: the page took no answer for {PATIENCE_MS // 1000} s; "
             "with --out the project has a server.log, and a page.png of what it showed"
