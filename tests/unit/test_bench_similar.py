@@ -133,6 +133,36 @@ def test_precision_gets_a_row_for_each_form_and_length(pool, tmp_path):
     assert "mean average precision" in result.output
 
 
+def test_structures_are_timed_beside_the_exact_scan(pool, tmp_path):
+    """At each size and effort; where all rows are candidates, all of the nearest are found."""
+    file = tmp_path / "speed.json"
+    result = run(
+        *("--what", "speed", "--pool", pool.path, "--json", file, "--draws", 1, "--queries", 8),
+        *("--bits", 64, "--items", 500, "--items", 1000),
+    )
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())
+    assert {row["items"] for row in rows} == {500, 1000}
+    assert {(row["structure"], row["bits"]) for row in rows} == {
+        *((name, 64) for name in ("scan", "tables", "orders")),
+        ("ball", 30),
+    }
+    for row in rows:
+        assert row["candidates"] <= row["items"]
+        assert 0 <= row["recall"] <= 1
+        assert min(row["lookup_ms"], row["ms"], row["exact_ms"]) > 0
+        assert row["bytes"] >= row["bits"] / 8
+        if row["candidates"] == row["items"] and row["structure"] in ("scan", "ball"):
+            assert row["recall"] == 1
+    for name in ("scan", "tables", "orders", "ball"):
+        recalls = {row["candidates"]: row["recall"] for row in rows if row["structure"] == name}
+        assert recalls[100] <= recalls[1000]
+    assert result.output.count("the exact scan takes") == 2
+    wrong = run("--what", "speed", "--pool", pool.path, "--queries", 8, "--items", 5000)
+    assert wrong.exit_code == 2
+    assert "from 10 to the 1,500" in wrong.output
+
+
 def test_texts_get_rows_of_overlaps(tmp_path):
     """Of sets and of weighted sets, by scan and through each structure that is asked for."""
     made = build(FakeTexts(400, held_out=range(0, 400, 5)), tmp_path / "texts", threads=1)

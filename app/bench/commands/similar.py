@@ -21,10 +21,11 @@ BITS = (8, 12, 16, 24, 32, 48)
 @pool_option
 @click.option(
     "--what",
-    type=click.Choice(["kernels", "neighbours", "survey", "precision"]),
+    type=click.Choice(["kernels", "neighbours", "survey", "precision", "speed"]),
     default="kernels",
     show_default=True,
-    help="Kernelized LSH, neighbours by a learned metric, neighbours by all families, or precision by class.",
+    help="Kernelized LSH, neighbours by a learned metric, neighbours by all families, precision by class, "
+    "or the time of search structures.",
 )
 @click.option(
     "--kernel",
@@ -128,6 +129,13 @@ BITS = (8, 12, 16, 24, 32, 48)
     help="Bits of a code; of survey, of the longest, after 8, 16, 32 and so on; several for precision.  "
     "[default: 256; 8, 12, 16, 24, 32 and 48 for precision]",
 )
+@click.option(
+    "--items",
+    "sizes",
+    multiple=True,
+    type=click.IntRange(1),
+    help="Of speed: the first so many items of the pool.  [default: all]",
+)
 @json_option
 @sentences
 def bench_similar(
@@ -147,6 +155,7 @@ def bench_similar(
     retrieved: tuple[int, ...],
     sample: int,
     bits: tuple[int, ...],
+    sizes: tuple[int, ...],
     json_file: Path | None,
 ) -> None:
     """Measure how well binary codes find what is similar: the papers' figures on this pool.
@@ -164,8 +173,11 @@ def bench_similar(
 
     precision: how many of the items that codes retrieve are of the query's class, by hash family and length
     of code, where few classes are known to learn from: as in "Supervised Hashing with Kernels".
+
+    speed: how long the nearest ten take by a scan of the codes, tables, permuted orders and semantic hashing,
+    against the exact scan, and how many of the ten are found.
     """
-    from app.bench import neighbours, precision, similar, survey
+    from app.bench import neighbours, precision, similar, speed, survey
     from app.bench.report import write_json
     from core.errors import InputError
     from core.experiment.families import families_named
@@ -197,6 +209,10 @@ def bench_similar(
         plan = neighbours.Plan(draws, queries, nearest, labels, searched, length, structures)
         neighbours.measure_neighbours(pool, plan, done)
         neighbours.show_neighbours(rows, plan)
+    elif what == "speed":
+        of_structures = speed.Plan(draws, queries, length, sizes)
+        speed.measure_speed(pool, of_structures, done)
+        speed.show_speed(rows, of_structures)
     else:
         of_classes = precision.Plan(
             families=families,
