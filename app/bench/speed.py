@@ -47,8 +47,8 @@ WARM_UP = 3
 
 LEGEND = (
     "Milliseconds in the median over {queries:,} held-out queries, one thread, all ways and the exact scan "
-    "by turns; × is the exact scan's time over it. Codes by random hyperplanes; of each the likest are ranked "
-    "by their exact angles."
+    "by turns; × is the exact scan's time over it. Codes by random hyperplanes; of each structure the likest "
+    "rows are ranked by their exact angles."
 )
 
 
