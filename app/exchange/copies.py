@@ -1,4 +1,4 @@
-"""Copies of a project's label database: backup and restore."""
+"""Copies of a project's labels, and of the uploads that they refer to: backup and restore."""
 
 from __future__ import annotations
 
@@ -11,25 +11,42 @@ import click
 import numpy as np
 
 from app.project_file import ProjectFile, checked_database, lock_project
+from app.similar.uploads import Uploads
 from core.errors import InputError
 from core.pool import Pool
-from storage import Concepts, Database, LabelLog, StorageError, backup, restore
+from storage import Concepts, Database, LabelLog, StorageError, backup, carried, restore
 from storage.address import with_schema
+from storage.carried import Upload
 
 IN_FOLDER = "sqlite"
 """Stands in the place of an address for a file in the project's folder."""
 
 
 def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
-    """Copy the label database of a project to `file`; the project may be in use."""
+    """Copy the label database of a project, and its uploads, to `file`; the project may be in use."""
     labels = ProjectFile.read(project).labels(project)
+    whole, damaged = 0, []
+
+    def uploads() -> Iterator[Upload]:
+        nonlocal whole
+        for digest, upload in Uploads(project).all():
+            if upload is None:
+                damaged.append(digest)
+            else:
+                whole += 1
+                yield upload
+
     with _force_is_offered():
-        backup(labels, file, overwrite=overwrite)
+        backup(labels, file, overwrite=overwrite, uploads=uploads())
     click.echo(f"The labels of {project} are in {file}")
+    if whole:
+        click.echo(f"Uploaded images that go with them: {whole:,}")
+    for digest in damaged:
+        click.echo(f"Warning: the upload {digest} is left out, since it is damaged", err=True)
 
 
 def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str | None = None) -> None:
-    """Put a backup's labels into a project that nobody serves.
+    """Put a backup's labels and uploads into a project that nobody serves, all or nothing.
 
     Parameters
     ----------
@@ -45,8 +62,8 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
 
     Raises
     ------
-    InputError
-        If the labels are about images that the project does not have.
+    InputError, StorageError
+        If the labels are about images that the project does not have, or the backup is damaged.
     """
     if database != IN_FOLDER:
         database = checked_database(database)
@@ -57,7 +74,8 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
         after = replace(before, database=address)
     with lock_project(project):
         _require_same_images(file, project, before.pool_path(project))
-        with _force_is_offered():
+        # The log may not refer to what is not here yet, so the uploads come before the labels.
+        with _force_is_offered(), Uploads(project).taken_in(carried.read(file), file) as number:
             aside = restore(file, after.labels(project), overwrite=overwrite)
         if after != before:
             after.write(project)
@@ -65,6 +83,8 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
             click.echo(f"Those it had stay in {before.labels(project)}")
     said = f"; those it had are in {aside}" if aside else ""
     click.echo(f"{project} has the labels of {file}{said}")
+    if number:
+        click.echo(f"Uploaded images that came with them: {number:,}")
 
 
 def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
