@@ -25,6 +25,7 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [defa
 )
 @click.option("--concept", help="Only this concept, by name.  [default: all]")
 @click.option("--log", is_flag=True, help="The whole log, answer by answer, instead of the current labels.")
+@click.option("--predictions", "model", help="What an imported model of this name says, instead of labels.")
 @click.option("--out", type=click.Path(path_type=Path), help="File, or new folder.  [default: stdout]")
 @click.option(
     "--image-url",
@@ -34,12 +35,21 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [defa
 )
 @sentences
 def export_command(
-    project: Path, form: str, concept: str | None, log: bool, out: Path | None, image_url: str
+    project: Path,
+    form: str,
+    concept: str | None,
+    log: bool,
+    model: str | None,
+    out: Path | None,
+    image_url: str,
 ) -> None:
-    """Write the labels of PROJECT."""
-    from app.exchange.exporting import export_labels
+    """Write the labels of PROJECT, or another model's predictions that were imported."""
+    from app.exchange.exporting import export_labels, export_model_predictions
 
-    export_labels(project, form=form, concept=concept, log=log, out=out, image_url=image_url)
+    if model is None:
+        export_labels(project, form=form, concept=concept, log=log, out=out, image_url=image_url)
+    else:
+        export_model_predictions(project, form=form, concept=concept, model=model, log=log, out=out)
 
 
 @click.command("import")
