@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 import numpy as np
@@ -90,7 +91,7 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
 def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
     """Refuse labels whose items or classes the project's pool does not have."""
     pool = Pool.open(pool_path)
-    with Database.open(file, read_only=True) as database:
+    with _up_to_date(file, project) as database:
         log = LabelLog(database)
         for concept in Concepts(database).all():
             if concept.positive_class is not None and concept.positive_class not in pool.classes:
@@ -104,6 +105,23 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
                 raise InputError(
                     f"{file} holds the labels of other items: {project} has no item {absent[0]} to label"
                 )
+
+
+@contextmanager
+def _up_to_date(file: Path, project: Path) -> Iterator[Database]:
+    """The backup's labels for reading; those of an older version in a copy that today's can read."""
+    try:
+        database = Database.open(file, read_only=True)
+    except StorageError as error:
+        if error.kind != "older":
+            raise
+        with TemporaryDirectory(dir=project, prefix=".restoring-") as scratch:
+            restore(file, Path(scratch) / file.name)
+            with Database.open(Path(scratch) / file.name, backup_before_migration=False) as newer:
+                yield newer
+        return
+    with database:
+        yield database
 
 
 @contextmanager

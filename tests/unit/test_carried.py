@@ -13,9 +13,10 @@ import pytest
 from PIL import Image
 
 from app.similar.uploads import Uploads
-from storage import Database, LabelLog, StorageError, backup, carried, restore
+from storage import Database, LabelLog, StorageError, backup, carried, migrate, restore, transfer
 from storage.address import with_schema
 from storage.carried import Upload, digest_of
+from storage.place import LabelFile
 from tests.projects import new_project, open_workspace
 from tests.storage_kit import Annotator
 from tests.unit.test_cli import refused, run
@@ -95,6 +96,27 @@ def test_without_its_uploads_a_search_is_not_made_again(searched, elsewhere, tmp
     assert (said.exit_code, len(said.output.splitlines())) == (0, 1)
     assert any("isn't kept" in problem for problem in verified(elsewhere)["problems"])
     assert not (elsewhere / "uploads").exists()
+
+
+def test_a_backup_of_an_older_version_is_restored(elsewhere, tmp_path):
+    """Such as those that are made before a migration; opened for labeling, it is brought up to date."""
+    old = tmp_path / "old.backup"
+    with transfer._connected(LabelFile(old), read_only=False) as connection:
+        migrate.upgrade(connection, "0004")
+        connection.exec_driver_sql(
+            "INSERT INTO concepts (id, name, question, guideline, c, created) "
+            "VALUES (1, 'old', 'Is it?', '', 1, 0)"
+        )
+    before = old.read_bytes()
+    said = run("restore", old, elsewhere, "--force")
+    assert said.exit_code == 0, said.output
+    with open_workspace(elsewhere.parent) as workspace:
+        assert [its.name for its in workspace.project(elsewhere.name).concepts()] == ["old"]
+    assert old.read_bytes() == before
+    assert not list(elsewhere.glob(".restoring-*"))
+    with closing(sqlite3.connect(old)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '0000'")
+    assert "of no known version" in refused("restore", old, elsewhere, "--force")
 
 
 def test_uploads_move_with_labels_to_a_server_and_back(server, searched, elsewhere, copy, tmp_path):
