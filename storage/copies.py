@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from storage import files, migrate, sqlite, transfer
+from storage import carried, files, migrate, sqlite, transfer
+from storage.carried import Upload
 from storage.errors import StorageError
 from storage.place import LabelFile, Server, Where, place_of
 
 
-def backup(where: Where, file: str | Path, *, overwrite: bool = False) -> Path:
+def backup(
+    where: Where, file: str | Path, *, overwrite: bool = False, uploads: Iterable[Upload] = ()
+) -> Path:
     """Copy the database at `where`, even while a server writes to it, to `file`: one instant of it, checked.
 
     The copy is a file of SQLite's wherever the labels are, and appears under its name only when it is
@@ -26,6 +30,9 @@ def backup(where: Where, file: str | Path, *, overwrite: bool = False) -> Path:
         The copy to be made.
     overwrite : bool
         Replace an existing `file` instead of refusing.
+    uploads : iterable of Upload
+        Images that the log may refer to, to be carried in the copy (see `storage.carried`); asked for after
+        the labels are copied, so that none that they refer to is missing.
 
     Raises
     ------
@@ -44,6 +51,7 @@ def backup(where: Where, file: str | Path, *, overwrite: bool = False) -> Path:
             _copy(place.path, partial)
         else:
             transfer.to_file(place, LabelFile(partial))
+        carried.write(partial, uploads)
         _check_sound(partial, place)
         files.publish(partial, file, overwrite)
     finally:
@@ -56,7 +64,8 @@ def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> Label
     """Put the backup `file` in place as the database at `where`, after checking that it is one.
 
     No server may have it open. With `overwrite` an existing database is not deleted but set aside, a file
-    together with its journal, under the name that is returned. `file` itself is not touched.
+    together with its journal, under the name that is returned. `file` itself is not touched. Uploads that it
+    carries are no part of a database: `storage.carried.read` gives them.
 
     Raises
     ------
@@ -81,10 +90,12 @@ def _restore_file(file: Path, path: Path, *, overwrite: bool) -> LabelFile | Ser
         _copy(file, partial)
         _check_sound(partial, file)
         _checked_version(partial, file)
+        carried.remove(partial)
         aside = _set_aside(path)
         files.publish(partial, path, overwrite=False)
     finally:
-        partial.unlink(missing_ok=True)
+        for left in (partial, *sqlite.companions(partial)):
+            left.unlink(missing_ok=True)
     return LabelFile(aside) if aside else None
 
 

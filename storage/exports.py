@@ -11,8 +11,9 @@ from storage.database import Database
 from storage.errors import StorageError
 from storage.label_studio import DataOf, Vote, write_tasks
 from storage.log import LabelLog
+from storage.predictions import Predictions
 from storage.records import LogRow
-from storage.tabular import BATCH_ROWS, Column, Row, batched, write_table
+from storage.tabular import BATCH_ROWS, Column, Row, TableFormat, batched, write_table
 
 Format = Literal["csv", "jsonl", "parquet", "label-studio"]
 NamesOf = Callable[[Sequence[int]], list[str]]
@@ -73,6 +74,9 @@ LOG = (
 )
 """The columns of the log, one row an answer."""
 
+PREDICTED = (Column("item", "whole"), Column("score", "number"), Column("predicted"))
+"""The columns of another model's predictions, one row an item."""
+
 
 def export(
     database: Database,
@@ -117,6 +121,40 @@ def export(
         return write_tasks(_votes(database, concept_id), out, data_of)
     columns: tuple[Column, ...] = LOG if log else LABELS
     rows = _log_rows(database, concept_id) if log else label_rows(database, concept_id)
+    if names_of is not None:
+        columns, rows = with_names(columns, rows, names_of)
+    return write_table(columns, rows, out, format)
+
+
+def export_predictions(
+    database: Database,
+    set_id: int,
+    out: IO[Any],
+    *,
+    format: TableFormat = "csv",  # noqa: A002 (the command line's word)
+    names_of: NamesOf | None = None,
+) -> int:
+    """Write another model's predictions, as `Predictions.all` lists them, so that they can be imported again.
+
+    Parameters
+    ----------
+    database, out, format, names_of
+        As for `export`; tables alone.
+    set_id : int
+        The id of the model's record.
+
+    Returns
+    -------
+    int
+        How many there are.
+
+    Raises
+    ------
+    StorageError
+        `invalid` for an unknown format; what `Database.read` raises.
+    """
+    columns: tuple[Column, ...] = PREDICTED
+    rows: Iterator[Row] = Predictions(database).of(set_id)
     if names_of is not None:
         columns, rows = with_names(columns, rows, names_of)
     return write_table(columns, rows, out, format)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
+from storage.errors import StorageError
+
 # The newest migration's number. Numbers only grow: a higher one was written by a newer program.
 SCHEMA_VERSION = "0005"
 SCRIPTS = Path(__file__).parent / "migrations"
@@ -29,12 +31,23 @@ def version_of(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection, version: str = "head") -> None:
-    """Bring the database to the newest schema, or to `version`, inside the connection's open transaction."""
+    """Bring the database to the newest schema, or to `version`, inside the connection's open transaction.
+
+    Raises
+    ------
+    StorageError
+        `corrupt`, if it says that it has a version that there never was.
+    """
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")
-    with _alembic:
-        command.upgrade(config, version)
+    try:
+        with _alembic:
+            command.upgrade(config, version)
+    except CommandError as error:
+        found = " ".join(str(error).split())[:200]
+        raise StorageError(f"the schema of the labels is of no known version: {found}", "corrupt") from None

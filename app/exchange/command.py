@@ -25,6 +25,7 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [defa
 )
 @click.option("--concept", help="Only this concept, by name.  [default: all]")
 @click.option("--log", is_flag=True, help="The whole log, answer by answer, instead of the current labels.")
+@click.option("--predictions", "model", help="What an imported model of this name says, instead of labels.")
 @click.option("--out", type=click.Path(path_type=Path), help="File, or new folder.  [default: stdout]")
 @click.option(
     "--image-url",
@@ -34,12 +35,21 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [defa
 )
 @sentences
 def export_command(
-    project: Path, form: str, concept: str | None, log: bool, out: Path | None, image_url: str
+    project: Path,
+    form: str,
+    concept: str | None,
+    log: bool,
+    model: str | None,
+    out: Path | None,
+    image_url: str,
 ) -> None:
-    """Write the labels of PROJECT."""
-    from app.exchange.exporting import export_labels
+    """Write the labels of PROJECT, or another model's predictions that were imported."""
+    from app.exchange.exporting import export_labels, export_model_predictions
 
-    export_labels(project, form=form, concept=concept, log=log, out=out, image_url=image_url)
+    if model is None:
+        export_labels(project, form=form, concept=concept, log=log, out=out, image_url=image_url)
+    else:
+        export_model_predictions(project, form=form, concept=concept, model=model, log=log, out=out)
 
 
 @click.command("import")
@@ -122,7 +132,7 @@ def predict_command(project: Path, concept: str | None, form: str | None, out: P
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @sentences
 def backup(project: Path, file: Path, force: bool) -> None:
-    """Copy the label database of PROJECT to FILE, also while it is being served."""
+    """Copy the labels of PROJECT, and its uploads, to FILE, also while it is being served."""
     from app.exchange.copies import backup_labels
 
     backup_labels(project, file, overwrite=force)
@@ -139,7 +149,7 @@ def backup(project: Path, file: Path, force: bool) -> None:
 )
 @sentences
 def restore(file: Path, project: Path, force: bool, database: str | None) -> None:
-    """Put the labels of a backup FILE into PROJECT."""
+    """Put the labels and uploads of a backup FILE into PROJECT."""
     from app.exchange.copies import restore_labels
 
     restore_labels(file, project, overwrite=force, database=database)

@@ -1,4 +1,4 @@
-"""Copies of a project's label database: backup and restore."""
+"""Copies of a project's labels, and of the uploads that they refer to: backup and restore."""
 
 from __future__ import annotations
 
@@ -6,30 +6,48 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 import numpy as np
 
 from app.project_file import ProjectFile, checked_database, lock_project
+from app.similar.uploads import Uploads
 from core.errors import InputError
 from core.pool import Pool
-from storage import Concepts, Database, LabelLog, StorageError, backup, restore
+from storage import Concepts, Database, LabelLog, StorageError, backup, carried, restore
 from storage.address import with_schema
+from storage.carried import Upload
 
 IN_FOLDER = "sqlite"
 """Stands in the place of an address for a file in the project's folder."""
 
 
 def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
-    """Copy the label database of a project to `file`; the project may be in use."""
+    """Copy the label database of a project, and its uploads, to `file`; the project may be in use."""
     labels = ProjectFile.read(project).labels(project)
+    whole, damaged = 0, []
+
+    def uploads() -> Iterator[Upload]:
+        nonlocal whole
+        for digest, upload in Uploads(project).all():
+            if upload is None:
+                damaged.append(digest)
+            else:
+                whole += 1
+                yield upload
+
     with _force_is_offered():
-        backup(labels, file, overwrite=overwrite)
+        backup(labels, file, overwrite=overwrite, uploads=uploads())
     click.echo(f"The labels of {project} are in {file}")
+    if whole:
+        click.echo(f"Uploaded images that go with them: {whole:,}")
+    for digest in damaged:
+        click.echo(f"Warning: the upload {digest} is left out, since it is damaged", err=True)
 
 
 def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str | None = None) -> None:
-    """Put a backup's labels into a project that nobody serves.
+    """Put a backup's labels and uploads into a project that nobody serves, all or nothing.
 
     Parameters
     ----------
@@ -45,8 +63,8 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
 
     Raises
     ------
-    InputError
-        If the labels are about images that the project does not have.
+    InputError, StorageError
+        If the labels are about images that the project does not have, or the backup is damaged.
     """
     if database != IN_FOLDER:
         database = checked_database(database)
@@ -57,7 +75,8 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
         after = replace(before, database=address)
     with lock_project(project):
         _require_same_images(file, project, before.pool_path(project))
-        with _force_is_offered():
+        # The log may not refer to what is not here yet, so the uploads come before the labels.
+        with _force_is_offered(), Uploads(project).taken_in(carried.read(file), file) as number:
             aside = restore(file, after.labels(project), overwrite=overwrite)
         if after != before:
             after.write(project)
@@ -65,12 +84,14 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
             click.echo(f"Those it had stay in {before.labels(project)}")
     said = f"; those it had are in {aside}" if aside else ""
     click.echo(f"{project} has the labels of {file}{said}")
+    if number:
+        click.echo(f"Uploaded images that came with them: {number:,}")
 
 
 def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
     """Refuse labels whose items or classes the project's pool does not have."""
     pool = Pool.open(pool_path)
-    with Database.open(file, read_only=True) as database:
+    with _up_to_date(file, project) as database:
         log = LabelLog(database)
         for concept in Concepts(database).all():
             if concept.positive_class is not None and concept.positive_class not in pool.classes:
@@ -84,6 +105,23 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
                 raise InputError(
                     f"{file} holds the labels of other items: {project} has no item {absent[0]} to label"
                 )
+
+
+@contextmanager
+def _up_to_date(file: Path, project: Path) -> Iterator[Database]:
+    """The backup's labels for reading; those of an older version in a copy that today's can read."""
+    try:
+        database = Database.open(file, read_only=True)
+    except StorageError as error:
+        if error.kind != "older":
+            raise
+        with TemporaryDirectory(dir=project, prefix=".restoring-") as scratch:
+            restore(file, Path(scratch) / file.name)
+            with Database.open(Path(scratch) / file.name, backup_before_migration=False) as newer:
+                yield newer
+        return
+    with database:
+        yield database
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""Labels out of a project: tables, Label Studio's tasks, and a folder of files by class."""
+"""Labels out of a project: tables, Label Studio's tasks, and a folder of files by class; and predictions."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import click
@@ -17,7 +17,10 @@ from core.errors import InputError
 from core.pool import Pool
 from core.sources.texts import Texts
 from storage import Concepts, Database, export
+from storage.exports import NamesOf, export_predictions
 from storage.label_studio import labeling_config
+from storage.predictions import ModelRecord, Predictions
+from storage.tabular import TableFormat, shown
 
 FOLDER = "folder"
 
@@ -43,7 +46,7 @@ def export_labels(
             "format": form,
             "concept_id": its.id if its else None,
             "log": log,
-            "names_of": None if pool is None else lambda items: names_of(pool, items),
+            "names_of": _names(pool),
             "data_of": None if pool is None else _shows(pool, image_url),
         }
         if out is None:
@@ -56,6 +59,55 @@ def export_labels(
             click.echo(
                 f"Label Studio's labeling interface for it is in {_write_config(database, its, pool, out)}"
             )
+
+
+def export_model_predictions(
+    project: Path, *, form: str, concept: str | None, model: str, log: bool, out: Path | None
+) -> None:
+    """Write what another model says of items to `out`, in one step, or to stdout; `import` reads it again.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, or it speaks of several concepts and none is named.
+    """
+    if log or form not in get_args(TableFormat):
+        said = "--log" if log else f"--format {form}"
+        raise InputError(f"{said} holds labels, no predictions: use csv, jsonl or parquet")
+    if out is None and form == "parquet":
+        raise InputError("--format parquet needs --out: it can't be written to the terminal")
+    with open_labels(project) as database:
+        its = _model(database, concept, model)
+        names = _names(_pool(ProjectFile.read(project).pool_path(project)))
+        table: Any = {"format": form, "names_of": names}
+        if out is None:
+            export_predictions(database, its.id, sys.stdout, **table)
+            return
+        with written_whole(out, binary=form == "parquet") as stream:
+            number = export_predictions(database, its.id, stream, **table)
+    click.echo(f"{number:,} predictions of {its.model} for {its.concept!r} in {out}")
+
+
+def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
+    """The one set of predictions that is meant."""
+    only = concept_named(database, concept)
+    there = [its for its in Predictions(database).all() if only is None or its.concept_id == only.id]
+    found = [its for its in there if its.model == model.strip()]
+    if not found:
+        about = f" for {only.name!r}" if only else ""
+        names = ", ".join(dict.fromkeys(shown(its.model) for its in there)) or "none"
+        raise InputError(f"There are no predictions of {shown(model)}{about} in this project; it has {names}")
+    if len(found) > 1:
+        concepts = ", ".join(repr(its.concept) for its in found)
+        raise InputError(
+            f"{shown(model)} speaks of {len(found)} concepts: name one by --concept ({concepts})"
+        )
+    return found[0]
+
+
+def _names(pool: Pool | None) -> NamesOf | None:
+    """What gives items their names."""
+    return None if pool is None else lambda items: names_of(pool, items)
 
 
 def _counts(copied: dict[str, int]) -> str:
@@ -77,13 +129,13 @@ def _shows(pool: Pool, image_url: str) -> Callable[[Sequence[int]], list[dict[st
     """What Label Studio's tasks show of items."""
     source = pool.source
 
-    def shown(items: Sequence[int]) -> list[dict[str, Any]]:
+    def shows(items: Sequence[int]) -> list[dict[str, Any]]:
         names = names_of(pool, items)
         if isinstance(source, Texts):
             return [{"text": source.text(i), "name": name} for i, name in zip(items, names, strict=True)]
         return [{"image": image_url + quote(name), "name": name} for name in names]
 
-    return shown
+    return shows
 
 
 def _write_config(database: Database, concept: Any, pool: Pool | None, out: Path) -> Path:

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from app.exchange.matching import Items, require_matches
 from app.exchange.meaning import Meaning
 from app.exchange.opened import concept_named, one_concept, open_labels, open_pool
+from app.exchange.said import Said, Saying
 from app.project_file import lock_project
 from core.errors import InputError
 from core.pool import Pool
 from core.sources.listing import as_text
-from storage import AnswerRecord, Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
+from storage import (
+    AnswerRecord,
+    Archive,
+    ConceptRecord,
+    Concepts,
+    Database,
+    LabelLog,
+    SessionRecord,
+    StorageError,
+)
 from storage.imports import (
     IMPORT,
     Claim,
@@ -92,102 +102,101 @@ def take_in(
     offered = Archive(database).offered()
     meaning = Meaning(Concepts(database).all(), offered, concept, pool.classes)
     imported = Imported(Items(pool))
-    said = _said(read_labels(file, form), meaning, file, annotator, digest, imported)
+    said = _said(read_labels(file, form), meaning, file, annotator, imported)
     require_matches(imported.items, len(said), file)
     if not imported.lines:
         raise InputError(f"{file} holds no labels")
-    _store(database, _news(database, said, imported), file, digest, imported)
+    _store(database, said, file, digest, imported)
     return imported
 
 
-class _Subject(NamedTuple):
-    """What a file can say one thing of: an item, by an annotator; or what is decided about it, by anybody."""
-
-    concept: int
-    item: int
-    annotator: str | None
-
-
-def _said(
-    claims: Iterable[Claim],
-    meaning: Meaning,
-    file: Path,
-    annotator: str,
-    digest: str,
-    imported: Imported,
-) -> dict[_Subject, AnswerRecord]:
-    """What the file says of each subject, once."""
-    said: dict[_Subject, AnswerRecord] = {}
-    places: dict[_Subject, str] = {}
-    now = now_ms()
-    for claim in claims:
-        imported.lines += 1
-        meant = meaning.of(claim, file)
-        item = imported.items.find(claim)
-        if item is None:
-            continue
-        by = claim.annotator or (annotator if claim.number == 1 else f"{annotator} {claim.number}")
-        by = checked_annotator(by, f"{file}, {claim.place}")
-        for concept, word in meant:
-            key = _Subject(concept.id, item, None if claim.purpose == "decision" else by)
-            answer = AnswerRecord(
-                id="",
-                concept_id=concept.id,
-                session_id=session_id(digest, concept.id, by),
-                annotator=by,
-                item=item,
-                answer=word,
-                browser_time=now,
-                purpose=claim.purpose,
-            )
-            before = said.get(key)
-            if before is not None and before.answer != word and not claim.replaces:
-                raise InputError(
-                    f"{file}, {claim.place}: it says {word} of item {item}, where {places[key]} says "
-                    f"{before.answer}: {shown(by)} can say one thing of an item"
-                )
-            said[key], places[key] = answer, claim.place
+def _said(claims: Iterable[Claim], meaning: Meaning, file: Path, annotator: str, imported: Imported) -> Said:
+    """What the file says of items that can be labeled."""
+    said = Said()
+    try:
+        for claim in claims:
+            imported.lines += 1
+            meant = meaning.of(claim, file)
+            item = imported.items.find(claim)
+            if item is None:
+                continue
+            by = claim.annotator or (annotator if claim.number == 1 else f"{annotator} {claim.number}")
+            by = checked_annotator(by, f"{file}, {claim.place}")
+            for concept, word in meant:
+                saying = Saying(concept.id, item, by, word, claim.purpose)
+                said.add(saying, claim.place, replaces=claim.replaces)
+    except (InputError, StorageError):
+        _require_one_mind(said, file)  # which stands further up, then
+        raise
+    _require_one_mind(said, file)
     return said
 
 
-def _news(database: Database, said: dict[_Subject, AnswerRecord], imported: Imported) -> list[AnswerRecord]:
-    """Those that are not what their annotator says already; of audited items none may train."""
-    log, news = LabelLog(database), []
-    states = {concept_id: log.state(concept_id) for concept_id in {key.concept for key in said}}
-    for answer in said.values():
-        state = states[answer.concept_id]
-        if answer.purpose == "decision":
-            if state.decision(answer.item) == answer.answer:
-                imported.same += 1
-            else:
-                news.append(answer)
-            continue
-        votes = state.votes(answer.item)
-        if votes.get(answer.annotator) == answer.answer:
-            imported.same += 1
-            continue
-        others = {word for name, word in votes.items() if name != answer.annotator}
-        imported.contested += answer.answer in ("yes", "no") and bool(
-            others & ({"yes", "no"} - {answer.answer})
-        )
-        news.append(replace(answer, purpose="audit") if state.is_audited(answer.item) else answer)
-    return news
+def _require_one_mind(said: Said, file: Path) -> None:
+    """Refuse a file that contradicts itself."""
+    both = said.contradiction()
+    if both is not None:
+        before, its = said.at(np.array(both))
+        first, place = map(said.place, both)
+        raise InputError(
+            f"{file}, {place}: it says {its.word} of item {its.item}, where {first} says {before.word}: "
+            f"{shown(its.annotator)} can say one thing of an item"
+        ) from None
 
 
-def _store(database: Database, news: list[AnswerRecord], file: Path, digest: str, imported: Imported) -> None:
-    sessions = {
-        answer.session_id: SessionRecord(
-            id=answer.session_id,
-            concept_id=answer.concept_id,
-            annotator=answer.annotator,
+def _news(database: Database, said: Said, imported: Imported) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Which sayings are not what their annotators say already, and which of them are about audited items."""
+    log, settled = LabelLog(database), said.settled()
+    states = {concept_id: log.state(concept_id) for concept_id in said.concepts()}
+    is_new, is_audited = np.ones((2, len(settled)), dtype=np.bool_)
+    for number, its in enumerate(said.at(settled)):
+        state = states[its.concept]
+        is_audited[number] = its.purpose != "decision" and state.is_audited(its.item)
+        if its.purpose == "decision":
+            is_new[number] = state.decision(its.item) != its.word
+            continue
+        votes = state.votes(its.item)
+        if votes.get(its.annotator) == its.word:
+            is_new[number] = False
+            continue
+        others = {word for name, word in votes.items() if name != its.annotator}
+        imported.contested += its.word in ("yes", "no") and bool(others & ({"yes", "no"} - {its.word}))
+    imported.same = len(settled) - int(np.count_nonzero(is_new))
+    return settled[is_new], is_audited[is_new]
+
+
+def _store(database: Database, said: Said, file: Path, digest: str, imported: Imported) -> None:
+    """Those that are news become answers; of audited items none may train."""
+    news, is_audited = _news(database, said, imported)
+    speakers = dict.fromkeys((its.concept, its.annotator) for its in said.at(news))
+    ids = {(concept, by): session_id(digest, concept, by) for concept, by in speakers}
+    sessions = (
+        SessionRecord(
+            id=ids[concept, by],
+            concept_id=concept,
+            annotator=by,
             seed=0,
             strategy=IMPORT,
             parameters={IMPORT: {"file": as_text(file.name), "digest": digest}},
         )
-        for answer in news
-    }
-    named = (replace(answer, id=answer_id(digest, answer)) for answer in news)
-    imported.new, imported.known = store(database, sessions.values(), named, now_ms())
+        for concept, by in speakers
+    )
+    now = now_ms()
+    answers = (
+        AnswerRecord(
+            id="",
+            concept_id=its.concept,
+            session_id=ids[its.concept, its.annotator],
+            annotator=its.annotator,
+            item=its.item,
+            answer=its.word,
+            browser_time=now,
+            purpose="audit" if audited else its.purpose,
+        )
+        for its, audited in zip(said.at(news), is_audited, strict=True)
+    )
+    named = (replace(answer, id=answer_id(digest, answer)) for answer in answers)
+    imported.new, imported.known = store(database, sessions, named, now)
 
 
 def _tell(imported: Imported, file: Path) -> None:

@@ -6,14 +6,16 @@ target's name are all that a case needs.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import shutil
+import sqlite3
 import struct
 import time
 import uuid
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from datetime import UTC
 from functools import cache
@@ -167,14 +169,9 @@ def answers(folder: Path) -> Target:
 
 def backups(folder: Path) -> Target:
     """A file that is to be restored as a label database."""
-    from storage import Database, backup, restore
-    from tests.storage_kit import make_concept, sit_down
+    from storage import Database, restore
 
-    with Database.open(folder / "whole.db", create=True) as database:
-        ada = sit_down(database, make_concept(database))
-        for item in range(40):
-            ada.says("yes", item)
-    whole = backup(folder / "whole.db", folder / "copy").read_bytes()
+    whole = _backup(folder).read_bytes()
 
     def attempt(rng: np.random.Generator) -> None:
         file, place = folder / "given", folder / "restored.db"
@@ -186,6 +183,71 @@ def backups(folder: Path) -> Target:
             opened.count_rows()
 
     return attempt
+
+
+def carried_uploads(folder: Path) -> Target:
+    """The same, with uploads in it, which become files."""
+    from app.similar.uploads import Uploads
+    from storage import Database, carried, restore
+
+    feature = np.linspace(-1, 1, 384, dtype="<f4").tobytes()
+    shown = [png for png in _pictures() if png.startswith(b"\x89PNG")]
+    uploads = [carried.Upload(carried.digest_of(png), png, feature) for png in shown]
+    plain = _backup(folder).read_bytes()
+    whole = _backup(folder, uploads).read_bytes()
+
+    def attempt(rng: np.random.Generator) -> None:
+        file, place = folder / "given", folder / "restored.db"
+        for left in (*folder.glob("restored.db*"), *(folder / "uploads").glob("*")):
+            left.unlink()
+        if rng.random() < 0.6:
+            file.write_bytes(plain)
+            _carry(file, rng)
+        else:
+            file.write_bytes(damaged(whole, rng))
+        try:
+            with Uploads(folder).taken_in(carried.read(file), "the backup") as number:
+                restore(file, place)
+        except OURS:
+            assert not place.exists()
+            assert not list((folder / "uploads").glob("*"))
+            raise
+        assert len(list((folder / "uploads").glob("*.png"))) == number
+        with Database.open(place) as opened:
+            opened.count_rows()
+
+    return attempt
+
+
+def _backup(folder: Path, uploads: Iterable[Any] = ()) -> Path:
+    from storage import Database, backup
+    from tests.storage_kit import make_concept, sit_down
+
+    with Database.open(folder / f"whole{len(list(folder.iterdir()))}.db", create=True) as database:
+        ada = sit_down(database, make_concept(database))
+        for item in range(40):
+            ada.says("yes", item)
+    return backup(database.place, folder / "copy", overwrite=True, uploads=uploads)
+
+
+def _carry(file: Path, rng: np.random.Generator) -> None:
+    """Uploads in a backup that nobody uploaded, under digests that are right or wrong."""
+    from storage.carried import _MADE_BY, digest_of
+
+    made_by = _MADE_BY if rng.random() < 0.9 else damaged(_MADE_BY.encode(), rng).decode("latin-1")
+    with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(made_by)
+        for _ in range(int(rng.integers(1, 4))):
+            image = malformed_image(rng) if rng.random() < 0.5 else _pictures()[int(rng.integers(3))]
+            feature = rng.integers(0, 256, int(rng.integers(0, 99)), np.uint8).tobytes()
+            if rng.random() < 0.5:
+                feature = np.ones(384, dtype="<f4").tobytes()
+            row: list[Any] = [digest_of(image), image, feature, digest_of(feature)]
+            if rng.random() < 0.3:
+                row[int(rng.integers(4))] = ["../../../../tmp/marginalia-fuzz", 7, b"", 2**62][
+                    int(rng.integers(4))
+                ]
+            connection.execute("INSERT INTO carried_uploads VALUES (?, ?, ?, ?)", row)
 
 
 def projects(folder: Path) -> Target:
@@ -224,6 +286,7 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
     "import": imports,
     "answers": answers,
     "backup": backups,
+    "carried": carried_uploads,
     "project": projects,
 }
 

@@ -266,6 +266,63 @@ def test_predictions_replace_those_of_their_model_or_nothing(project_folder, tmp
         ]
 
 
+def stored(folder, model) -> list[tuple]:
+    """What the project has of a model."""
+    with Database.open(folder / "labels.db", read_only=True) as database:
+        (found,) = (its for its in Predictions(database).all() if its.model == model)
+        return [tuple(its) for its in Predictions(database).of(found.id)]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_another_model_s_predictions_go_out_again(project_folder, empty_folder, tmp_path, form):
+    """Scores to the last bit, words, or both, with names; imported elsewhere they are the same."""
+    with open_workspace(project_folder.parent) as workspace:
+        pool = workspace.project(project_folder.name).pool
+        items = np.sort(pool.ids)[:5].tolist()
+        names = pool.source.names(np.array(items))
+    scores = [0.1 + 0.2, -1e-300, None, -0.0, 1e17 / 3]
+    words = ["yes", None, "no", "no", "yes"]
+    file, out = tmp_path / "given.jsonl", tmp_path / f"out.{form}"
+    lines = [{"item": i, "score": s, "predicted": w} for i, s, w in zip(items, scores, words, strict=True)]
+    file.write_text("\n".join(map(json.dumps, lines[::-1])))
+    assert run("import", project_folder, file, "--predictions", "net").exit_code == 0
+    said = run("export", project_folder, "--predictions", " net", "--format", form, "--out", out)
+    assert said.output == f"5 predictions of net for 'Is this a 7' in {out}\n"
+    before = labels(empty_folder)
+    assert run("import", empty_folder, out, "--predictions", "theirs").exit_code == 0
+    expected = list(zip(items, scores, words, strict=True))
+    assert stored(project_folder, "net") == stored(empty_folder, "theirs") == expected
+    assert labels(empty_folder) == before
+    if form != "parquet":
+        printed = run("export", project_folder, "--predictions", "net", "--format", form)
+        assert printed.stdout_bytes == out.read_bytes()
+        assert all(name in printed.output for name in names)
+
+
+def test_predictions_that_cannot_go_out(project_folder, tmp_path):
+    """Of an unknown model, of several concepts, or in a form that holds labels."""
+    file = tmp_path / "scores.csv"
+    with open_workspace(project_folder.parent) as workspace:
+        project = workspace.project(project_folder.name)
+        item = int(project.pool.ids[0])
+        names = [project.concepts()[0].name, project.add_concept("Is this a 3?").name]
+    file.write_text(f"item,score\n{item},1\n")
+    words = ["export", project_folder, "--predictions"]
+    assert refused(*words, "net").endswith("it has none")
+    for name in names:
+        assert run("import", project_folder, file, "--predictions", "net", "--concept", name).exit_code == 0
+    assert refused(*words, "nut").endswith("no predictions of 'nut' in this project; it has 'net'")
+    assert "net' speaks of 2 concepts: name one by --concept" in refused(*words, "net")
+    assert run(*words, "net", "--concept", names[1]).exit_code == 0
+    assert "zebra" in refused(*words, "net", "--concept", "zebra")
+    assert "--log" in refused(*words, "net", "--log")
+    for form in ("folder", "label-studio"):
+        out = ["--out", tmp_path / "out"]
+        assert f"--format {form} holds labels" in refused(*words, "net", "--format", form, *out)
+    assert "--out" in refused(*words, "net", "--format", "parquet")
+    assert not (tmp_path / "out").exists()
+
+
 def test_label_studio_s_predictions(project_folder, tmp_path):
     """Choices with a score, as its machine learning backends give them."""
     with open_workspace(project_folder.parent) as workspace:

@@ -12,7 +12,15 @@ from core.sources.images import MAX_PIXELS, read_image
 from tests.fuzz.__main__ import KEPT, generator, run
 from tests.fuzz.targets import OURS, TARGETS, bomb
 
-SHARE = {"image": 200, "upload": 100, "import": 150, "answers": 30, "backup": 80, "project": 200}
+SHARE = {
+    "image": 200,
+    "upload": 100,
+    "import": 150,
+    "answers": 30,
+    "backup": 80,
+    "carried": 80,
+    "project": 200,
+}
 """Cases of each kind; a seed of their own, apart from those of the long run."""
 
 FIRST = 1_000_000

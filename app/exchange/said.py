@@ -1,0 +1,109 @@
+"""What a file says of each subject, once: in columns of numbers, forty bytes a line instead of objects."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
+
+_BLOCK = 10_000
+_DECIDED = -1  # in place of an annotator, for a decision is everybody's
+
+
+class Saying(NamedTuple):
+    """That an annotator says something of an item, or decides it."""
+
+    concept: int
+    item: int
+    annotator: str
+    word: AnswerWord
+    purpose: Purpose
+
+
+class Said:
+    """Sayings in the order of a file.
+
+    A subject is what a file can say one thing of: an item of a concept by an annotator, or what is decided
+    about it, by anybody.
+    """
+
+    def __init__(self) -> None:
+        self._concepts, self._items, self._annotators = array("q"), array("q"), array("q")
+        self._words, self._purposes, self._replaces = array("b"), array("b"), array("b")
+        self._places, self._ends = bytearray(), array("q", [0])
+        self._numbers: dict[str, int] = {}
+        self._names: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, saying: Saying, place: str, *, replaces: bool) -> None:
+        """One more; with `replaces` it counts in place of an earlier one of the same subject."""
+        number = self._numbers.setdefault(saying.annotator, len(self._names))
+        if number == len(self._names):
+            self._names.append(saying.annotator)
+        self._concepts.append(saying.concept)
+        self._items.append(saying.item)
+        self._annotators.append(number)
+        self._words.append(ANSWERS.index(saying.word))
+        self._purposes.append(PURPOSES.index(saying.purpose))
+        self._replaces.append(replaces)
+        self._places += place.encode()
+        self._ends.append(len(self._places))
+
+    def place(self, index: int) -> str:
+        """Where the file says so."""
+        return self._places[self._ends[index] : self._ends[index + 1]].decode()
+
+    def contradiction(self) -> tuple[int, int] | None:
+        """The first saying that is not as the one before of its subject, behind that one; None if none."""
+        order, is_first = self._by_subject()
+        words, replaces = _column(self._words)[order], _column(self._replaces)[order]
+        wrong = np.flatnonzero(~is_first[1:] & (words[1:] != words[:-1]) & (replaces[1:] == 0))
+        if not len(wrong):
+            return None
+        at = wrong[np.argmin(order[wrong + 1])]
+        return int(order[at]), int(order[at + 1])
+
+    def settled(self) -> NDArray[np.int64]:
+        """The last saying of each subject, of shape (n_subjects,), in the order of their first ones."""
+        order, is_first = self._by_subject()
+        is_last = np.roll(is_first, -1)
+        return order[is_last][np.argsort(order[is_first])]
+
+    def at(self, indices: NDArray[np.int64]) -> Iterator[Saying]:
+        """Some of the sayings, a block at a time."""
+        columns = [_column(each) for each in (self._concepts, self._items, self._annotators)]
+        columns += [_column(each) for each in (self._words, self._purposes)]
+        for first in range(0, len(indices), _BLOCK):
+            block = indices[first : first + _BLOCK]
+            cells = (column[block].tolist() for column in columns)
+            for concept, item, annotator, word, purpose in zip(*cells, strict=True):
+                yield Saying(concept, item, self._names[annotator], ANSWERS[word], PURPOSES[purpose])
+
+    def concepts(self) -> list[int]:
+        """The ids of the concepts that are spoken of, ascending."""
+        return np.unique(_column(self._concepts)).tolist()
+
+    def _by_subject(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The sayings by subject, then in the file's order; and which are the first of theirs."""
+        is_decision = _column(self._purposes) == PURPOSES.index("decision")
+        who = np.where(is_decision, _DECIDED, _column(self._annotators))
+        keys = (who, _column(self._items), _column(self._concepts))
+        order = np.lexsort(keys)
+        is_first = np.ones(len(order), dtype=np.bool_)
+        is_first[1:] = False
+        for key in keys:
+            ordered = key[order]
+            is_first[1:] |= ordered[1:] != ordered[:-1]
+        return order, is_first
+
+
+def _column(cells: array[int]) -> NDArray[np.integer]:
+    """The cells as they lie in memory; as long as it is there, none can be added."""
+    return np.frombuffer(cells, dtype=f"i{cells.itemsize}")

@@ -1,0 +1,131 @@
+"""Images that somebody uploaded, as a backup carries them: in a table that no label database has."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from storage import sqlite
+from storage.errors import StorageError
+
+MAX_BYTES = 32 * 1024 * 1024
+"""Of an image, and of its features, that are carried: more than an upload may have."""
+
+DIGEST = re.compile("[0-9a-f]{32}")
+"""The name of an upload; nothing else becomes a part of a path."""
+
+_TABLE = "carried_uploads"
+_MADE_BY = (
+    f"CREATE TABLE {_TABLE} "
+    "(digest TEXT PRIMARY KEY, image BLOB NOT NULL, feature BLOB NOT NULL, feature_digest TEXT NOT NULL)"
+)
+
+
+class Upload(NamedTuple):
+    """An image under its digest, and its features: float32, the lowest byte first."""
+
+    digest: str
+    image: bytes
+    feature: bytes
+
+
+def digest_of(content: bytes) -> str:
+    """Names a content: 32 hexadecimal digits."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def write(file: Path, uploads: Iterable[Upload]) -> None:
+    """Put uploads into the backup `file`, one after another, in place of those that it has.
+
+    Raises
+    ------
+    StorageError
+        `invalid` for one that is larger than `MAX_BYTES`, or not what its digest says; `full`, ...
+    """
+    try:
+        with closing(sqlite.connect(file, read_only=False)) as connection:
+            connection.execute("BEGIN")
+            connection.execute(f"DROP TABLE IF EXISTS {_TABLE}")
+            is_made = False
+            for upload in uploads:
+                if not is_made:
+                    connection.execute(_MADE_BY)
+                    is_made = True
+                feature_digest = digest_of(upload.feature)
+                row = (upload.digest, upload.image, upload.feature, feature_digest)
+                _checked(file, *row)
+                connection.execute(f"INSERT INTO {_TABLE} VALUES (?, ?, ?, ?)", row)
+            connection.execute("COMMIT")
+    except sqlite.BROKEN as error:
+        raise sqlite.explain(error, file) from error
+
+
+def read(file: Path) -> Iterator[Upload]:
+    """The uploads that a backup carries, one after another, by their digests; none of an older backup.
+
+    Raises
+    ------
+    StorageError
+        `corrupt` for one that is too large, of another type, or not what its digest says: whoever made the
+        file is not believed.
+    """
+    part = "CASE WHEN typeof({0}) = 'blob' AND length({0}) <= {1} THEN {0} END"
+    name = "CASE WHEN typeof({0}) = 'text' AND length({0}) = 32 THEN {0} END"
+    columns = (
+        name.format("digest"),
+        part.format("image", MAX_BYTES),
+        part.format("feature", MAX_BYTES),
+        name.format("feature_digest"),
+    )
+    try:
+        with closing(sqlite.connect(file, read_only=True)) as connection:
+            if not _is_there(connection, file):
+                return
+            before = ""
+            for row in connection.execute(f"SELECT {', '.join(columns)} FROM {_TABLE} ORDER BY digest"):
+                upload = _checked(file, *row)
+                if upload.digest <= before:  # pages that lead in a circle
+                    raise _damaged(file, upload.digest, "it comes twice")
+                before = upload.digest
+                yield upload
+    except sqlite.BROKEN as error:
+        raise sqlite.explain(error, file) from error
+
+
+def remove(file: Path) -> None:
+    """Take out what a backup carries, and give back its room: what is left is a label database."""
+    try:
+        with closing(sqlite.connect(file, read_only=False)) as connection:
+            if _is_there(connection, file):
+                connection.execute(f"DROP TABLE {_TABLE}")
+                connection.execute("VACUUM")
+    except sqlite.BROKEN as error:
+        raise sqlite.explain(error, file) from error
+
+
+def _is_there(connection: sqlite3.Connection, file: Path) -> bool:
+    """Whether there is the table, as it is made here; anything else of that name is refused unread."""
+    found = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (_TABLE,)).fetchall()
+    if found and found != [("table", _MADE_BY)]:
+        raise StorageError(f"{file} carries uploads in a form that this version does not know", "corrupt")
+    return bool(found)
+
+
+def _checked(file: Path, digest: Any, image: Any, feature: Any, feature_digest: Any) -> Upload:
+    if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
+        raise StorageError(f"{file} carries an upload without a digest of 32 hexadecimal digits", "corrupt")
+    for what, content, wanted in (("image", image, digest), ("features", feature, feature_digest)):
+        if not isinstance(content, bytes) or len(content) > MAX_BYTES:
+            raise _damaged(file, digest, f"its {what} must be at most {MAX_BYTES:,} bytes")
+        if digest_of(content) != wanted:
+            raise _damaged(file, digest, f"the digest of its {what} is another")
+    return Upload(digest, image, feature)
+
+
+def _damaged(file: Path, digest: str, reason: str) -> StorageError:
+    return StorageError(f"{file} carries a damaged upload, {digest}: {reason}", "corrupt")
