@@ -13,10 +13,11 @@ import click
 import numpy as np
 
 from app.bench.draws import Row, heading, row_of
+from app.compare.similar.names import LABELS
 from core.blas import one_thread
 from core.errors import InputError
 from core.experiment.kernelized import held_out_queries
-from core.hashing import RandomHyperplaneLSH
+from core.hashing import FAMILIES
 from core.hashing.pool import fit_rows
 from core.pool import Pool
 from core.rows import Rows
@@ -47,8 +48,7 @@ WARM_UP = 3
 
 LEGEND = (
     "Milliseconds in the median over {queries:,} held-out queries, one thread, all ways and the exact scan "
-    "by turns; × is the exact scan's time over it. Codes by random hyperplanes; of each structure the likest "
-    "rows are ranked by their exact angles."
+    "by turns; × is the exact scan's time over it. Of each structure the likest rows are ranked exactly."
 )
 
 
@@ -58,8 +58,10 @@ class Plan:
 
     Parameters
     ----------
+    family : str
+        Name in `core.hashing.FAMILIES` of one that needs no labels.
     draws : int
-        Seeds 0 … draws − 1 of the random hyperplanes.
+        Seeds 0 … draws − 1 of whatever is random.
     n_queries : int
         Held-out items to search for.
     n_functions : int
@@ -68,6 +70,7 @@ class Plan:
         The first so many items of the pool; all where there is none.
     """
 
+    family: str
     draws: int
     n_queries: int
     n_functions: int
@@ -99,8 +102,10 @@ def measure_speed(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
     Raises
     ------
     InputError
-        If the pool has fewer items than asked for, or too few are held out.
+        If the pool has fewer items than asked for, too few are held out, or the family does not apply.
     """
+    if FAMILIES[plan.family].needs_labels:
+        raise InputError(f"speed is measured of families that need no labels, {plan.family} needs some")
     sizes = sorted(set(plan.sizes)) or [len(pool)]
     if not N_NEAREST <= sizes[0] <= sizes[-1] <= len(pool):
         raise InputError(
@@ -112,7 +117,7 @@ def measure_speed(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
     with one_thread():
         for size in sizes:
             part = pool.prefix(size)
-            words = row_of(pool, "speed", queries=plan.n_queries) | {"items": size}
+            words = row_of(pool, "speed", family=plan.family, queries=plan.n_queries) | {"items": size}
             for seed in range(plan.draws):
                 ways = _built(part, plan, seed)
                 for row in _timed(part, ways, X[warm_up], X[places]):
@@ -125,7 +130,7 @@ def _built(pool: Pool, plan: Plan, seed: int) -> list[_Way]:
     for name in STRUCTURES:
         bits = COMPACT_BITS if name == "ball" else plan.n_functions
         started = time.perf_counter()
-        family = RandomHyperplaneLSH(n_functions=bits, random_state=seed).fit(rows)
+        family = FAMILIES[plan.family](n_functions=bits, random_state=seed).fit(rows)
         search = HashedSimilarity.built(pool, family, structure=name, n_compared=MOST, random_state=seed)
         ways.append(_Way(name, search, time.perf_counter() - started))
     return ways
@@ -179,7 +184,8 @@ def show_speed(rows: Sequence[Row], plan: Plan) -> None:
     for size in dict.fromkeys(row["items"] for row in rows):
         of_size = [row for row in rows if row["items"] == size]
         exact = np.mean([row["exact_ms"] for row in of_size])
-        click.echo(heading(of_size[0], f"the exact scan takes {exact:.2f} ms.\n"))
+        label = LABELS.get(plan.family, plan.family)
+        click.echo(heading(of_size[0], f"codes of {label}; the exact scan takes {exact:.2f} ms.\n"))
         click.echo(
             f"{'structure':<12}{'bits':>5}{'compared':>10}{'candidates':>12}{'recall@10':>11}{'ms':>9}{'×':>7}"
         )

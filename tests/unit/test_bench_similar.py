@@ -158,9 +158,14 @@ def test_structures_are_timed_beside_the_exact_scan(pool, tmp_path):
         recalls = {row["candidates"]: row["recall"] for row in rows if row["structure"] == name}
         assert recalls[100] <= recalls[1000]
     assert result.output.count("the exact scan takes") == 2
-    wrong = run("--what", "speed", "--pool", pool.path, "--queries", 8, "--items", 5000)
-    assert wrong.exit_code == 2
-    assert "from 10 to the 1,500" in wrong.output
+    for words, message in [
+        (("--items", 5000), "from 10 to the 1,500"),
+        (("--family", "ksh"), "families that need no labels, ksh needs some"),
+        (("--family", "lsh", "--family", "rbm"), "one family is measured for speed, got lsh, rbm"),
+    ]:
+        wrong = run("--what", "speed", "--pool", pool.path, "--queries", 8, *words)
+        assert wrong.exit_code == 2
+        assert message in wrong.output
 
 
 def test_texts_get_rows_of_overlaps(tmp_path):

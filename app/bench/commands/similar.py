@@ -98,7 +98,7 @@ BITS = (8, 12, 16, 24, 32, 48)
     "--family",
     "families",
     multiple=True,
-    help="Of survey and precision: only these hash families.  [default: all]",
+    help="Of survey and precision: only these hash families; of speed the one.  [default: all; lsh]",
 )
 @click.option(
     "--wanted",
@@ -194,6 +194,8 @@ def bench_similar(
             f"one number of bits is measured for {what}, got {', '.join(map(str, bits))}: "
             f"several are for --what precision"
         )
+    if what == "speed" and len(families) > 1:
+        raise InputError(f"one family is measured for speed, got {', '.join(families)}")
     families = families_named(families)
     length = bits[0] if bits else 256
     pool = Pool.open(folder)
@@ -210,7 +212,7 @@ def bench_similar(
         neighbours.measure_neighbours(pool, plan, done)
         neighbours.show_neighbours(rows, plan)
     elif what == "speed":
-        of_structures = speed.Plan(draws, queries, length, sizes)
+        of_structures = speed.Plan(families[0], draws, queries, length, sizes)
         speed.measure_speed(pool, of_structures, done)
         speed.show_speed(rows, of_structures)
     else:
