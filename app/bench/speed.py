@@ -18,11 +18,11 @@ from core.blas import one_thread
 from core.errors import InputError
 from core.experiment.kernelized import held_out_queries
 from core.hashing import FAMILIES
-from core.hashing.pool import fit_rows
+from core.hashing.pool import fit_rows, hash_rows
 from core.pool import Pool
 from core.rows import Rows
+from core.search import SIMILARITY_STRUCTURES
 from core.similar import ExactSearch, HashedSimilarity, nearness_of
-from core.similar.index import StructureName
 
 N_NEAREST = 10
 
@@ -32,13 +32,14 @@ ENOUGH = 0.8
 COMPACT_BITS = 30
 """Of the codes that a Hamming ball looks up."""
 
-STRUCTURES: tuple[StructureName, ...] = ("scan", "tables", "orders", "ball")
-
 CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 """So many rows, the likest by their codes, are ranked by their angles."""
 
 COMPARED = (5, 20)
 """Of tables and orders, which choose whose codes are compared: so many for each candidate."""
+
+N_BYTES = 200_000_000
+"""Of memory for tables and orders, beside the codes."""
 
 MOST = 100_000
 """Codes that are compared at most, of those that choose."""
@@ -79,11 +80,12 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """A structure over codes, and how long it took to build."""
+    """A structure over codes, how long these took, and how long it took to build."""
 
-    name: StructureName
+    name: str
     search: HashedSimilarity
-    seconds: float
+    hashing: float
+    building: float
 
     def efforts(self, n_rows: int) -> list[tuple[int, int]]:
         """How many candidates are ranked, and how many codes compared; of a scan all are, a ball looks up."""
@@ -96,8 +98,8 @@ def measure_speed(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
     """Time and recall@10 of search structures, beside the exact scan.
 
     `done` is given a row for each size, draw, structure and effort: `ms` in all, of which `lookup_ms`
-    until the candidates are known, `exact_ms` of the scan beside it, `recall`, and of the structure
-    `build_seconds` and `bytes` an item.
+    until the candidates are known, `exact_ms` of the scan beside it, `recall`, of the family `hash_seconds`,
+    and of the structure `build_seconds` and `bytes` an item.
 
     Raises
     ------
@@ -125,14 +127,19 @@ def measure_speed(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
 
 
 def _built(pool: Pool, plan: Plan, seed: int) -> list[_Way]:
-    rows = pool.rows(fit_rows(len(pool)))
-    ways = []
-    for name in STRUCTURES:
-        bits = COMPACT_BITS if name == "ball" else plan.n_functions
+    rows, ways = pool.rows(fit_rows(len(pool))), []
+    for bits, names in ((plan.n_functions, ("scan", "tables", "orders")), (COMPACT_BITS, ("ball",))):
         started = time.perf_counter()
         family = FAMILIES[plan.family](n_functions=bits, random_state=seed).fit(rows)
-        search = HashedSimilarity.built(pool, family, structure=name, n_compared=MOST, random_state=seed)
-        ways.append(_Way(name, search, time.perf_counter() - started))
+        codes = hash_rows(family, pool.blocks(), len(pool), lambda done: None)  # noqa: ARG005
+        hashing, nearness = time.perf_counter() - started, nearness_of(pool, family)
+        for name in names:
+            started = time.perf_counter()
+            structure = SIMILARITY_STRUCTURES[name].build(
+                codes, None, n_compared=MOST, n_bytes=N_BYTES, seed=seed
+            )
+            search = HashedSimilarity(family, structure, nearness)
+            ways.append(_Way(name, search, hashing, time.perf_counter() - started))
     return ways
 
 
@@ -172,7 +179,8 @@ def _timed(pool: Pool, ways: Sequence[_Way], warm_up: Rows, queries: Rows) -> li
                 "p90_ms": 1000 * float(np.quantile(seconds, 0.9)),
                 "lookup_ms": 1000 * float(np.median(lookups)),
                 "exact_ms": exact_ms,
-                "build_seconds": way.seconds,
+                "hash_seconds": way.hashing,
+                "build_seconds": way.building,
                 "bytes": way.search.bytes_an_item,
             }
         )
