@@ -216,15 +216,23 @@ class LabelLog:
         return rows.selection(found[0]) if found else None
 
     def in_hand(self, since: int) -> list[SelectionRecord]:
-        """What sessions that began a round since then had in view, unanswered, and ahead of that."""
-        last: Any = (
-            select(Selection.session_id, func.max(Selection.round))
-            .where(Selection.created >= since)
-            .group_by(Selection.session_id)
-        )
+        """What sessions that were heard of since then had in view, unanswered, and ahead of that.
+
+        A session was heard of when it began a round, or when something was foreseen for it: a slow server may
+        do that long after the round began.
+        """
+        began = select(Selection.session_id).where(Selection.created >= since).distinct()
+        heard = {session for (session,) in self._all(began)}
+        last = select(func.max(Foreseen.seq)).group_by(Foreseen.session_id)
+        for (values,) in self._all(select(Foreseen.selection).where(Foreseen.seq.in_(last))):
+            record = rows.foreseen(values)
+            if record.created >= since:
+                heard.add(record.session_id)
         found: list[SelectionRecord] = []
-        for session, number in self._all(last):
-            own = _selections().where(Selection.session_id == session, Selection.round == number)
+        for session in sorted(heard):
+            of_session = Selection.session_id == session
+            number = select(func.max(Selection.round)).where(of_session).scalar_subquery()
+            own = _selections().where(of_session, Selection.round == number)
             shown = [rows.selection(row) for row in self._all(own)]
             names = {record.id for record in shown}
             ahead = select(Foreseen.selection).where(Foreseen.session_id == session)

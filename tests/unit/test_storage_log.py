@@ -174,6 +174,23 @@ def test_a_clock_set_back_loses_no_answer(database: Database, ada: Annotator) ->
     assert log.state(ada.session.concept_id).status(5) == "no"
 
 
+def test_who_was_sent_something_ahead_lately_still_has_it_in_hand(database: Database, ada: Annotator) -> None:
+    """However long ago the round began: a slow server looks ahead late."""
+    now = iter([1_000, 90_000])
+    log = LabelLog(database, clock=lambda: next(now))
+    shown = log.record_selection(_selection(ada, 5, round=1))
+    ahead = _selection(ada, 6, round=2, parameters={"supposed": {"selection": shown.id}})
+    log.foresee([ahead])
+    assert [record.id for record in log.in_hand(60_000)] == [shown.id, ahead.id]
+    assert log.in_hand(90_001) == []
+
+
+def _selection(ada: Annotator, item: int, **values: Any) -> SelectionRecord:
+    own = {"session_id": ada.session.id, "concept_id": ada.session.concept_id, "item": item}
+    numbers = {"why": "strategy", "strategy": "random", "seed": 0, "pool_version": 1, "items_total": 100}
+    return SelectionRecord(**own, **numbers, **values)
+
+
 def test_a_selection_comes_back_as_it_was_recorded(ada: Annotator) -> None:
     """Nothing of what a replay needs is lost on the way through the database."""
     record = SelectionRecord(
