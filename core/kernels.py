@@ -76,3 +76,13 @@ def prefetch(context: Any, array: types.Array, row: types.Integer, column: types
         return target.get_dummy_value()
 
     return types.void(array, row, column), generate
+
+
+@cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
+def ones(context: Any, word: types.Integer) -> Any:  # noqa: ARG001
+    """In a kernel, ``ones(word)``: how many bits of a whole number are set, by the processor's own count."""
+
+    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ARG001
+        return builder.ctpop(values[0])
+
+    return word(word), generate

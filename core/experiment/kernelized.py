@@ -31,7 +31,7 @@ from core.blocks import even_blocks
 from core.errors import InputError
 from core.hashing.base import BLOCK_ROWS, Codes
 from core.hashing.klsh import KernelHasher, KernelizedLSH, KernelPCALSH, NystromLSH, hash_together
-from core.kernels import kernel
+from core.kernels import kernel, ones
 from core.mercer.kernel import Kernel, Transformed, kernel_from
 from core.pool import Pool
 from core.rows import Rows
@@ -381,19 +381,10 @@ def compare_forms(
 
 
 @kernel
-def _ones(word: np.uint64) -> np.uint64:
-    """How many bits of a word are set."""
-    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
-
-
-@kernel
 def _distance(a: Words, b: Words) -> np.uint64:
     total = np.uint64(0)
     for i in range(a.shape[0]):
-        total += _ones(a[i] ^ b[i])
+        total += ones(a[i] ^ b[i])
     return total
 
 

@@ -16,7 +16,7 @@ from scipy.special import digamma
 
 from core.errors import InputError
 from core.hashing.base import Codes
-from core.kernels import kernel
+from core.kernels import kernel, ones
 
 Counts = NDArray[np.int64]
 Floats64 = NDArray[np.float64]
@@ -139,15 +139,6 @@ def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
 
 
 @kernel
-def _ones(word: np.uint64) -> np.uint64:
-    """How many bits of a word are set."""
-    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
-
-
-@kernel
 def _distance(a: Words, b: Words, bits: int, first_bits: Words) -> np.uint64:
     """In how many functions two codes differ: in any bit of theirs, gathered in the first one."""
     total = np.uint64(0)
@@ -157,7 +148,7 @@ def _distance(a: Words, b: Words, bits: int, first_bits: Words) -> np.uint64:
         while shift < bits:
             differing |= differing >> np.uint64(shift)
             shift *= 2
-        total += _ones(differing & first_bits[i])
+        total += ones(differing & first_bits[i])
     return total
 
 

@@ -7,9 +7,10 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from core.kernels import kernel
+from core.kernels import kernel, ones
 
 _LEVELS = 1024
+_MOST_BITS = 64
 
 
 @kernel
@@ -249,64 +250,73 @@ def _place(entries: NDArray[np.uint64], starts: NDArray[np.uint32], top: int, ke
 
 
 @kernel
-def from_ball(
-    entries: NDArray[np.uint64],
-    starts: NDArray[np.uint32],
-    top: int,
-    key: np.uint64,
-    flips: NDArray[np.uint64],
-    wanted: int,
-    most_probes: int,
+def ball_around(
+    words: NDArray[np.uint64], offsets: NDArray[np.uint32], address: np.uint64, code: np.uint64, wanted: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Up to `wanted` rows by ascending Hamming distance of their key, and how many keys were looked up.
+    """Positions of the smallest Hamming ball around a code that has `wanted`, and how many were compared.
+
+    The nearest come first. Addresses are read by ascending distance from the query's own, and a code is no
+    nearer than its address: the ball is known once the addresses of its radius have been read.
 
     Parameters
     ----------
-    entries : shape (n,)
-        Sorted; a key in the upper 32 bits (aligned to the top) and a row below.
-    starts : shape (2 ** top + 1,)
-        Where entries with each address begin.
-    top : int
-        The number of bits of an address, see `fill_starts`.
-    key :
-        The query's, placed likewise, the lower half zero.
-    flips : shape (n_bits,)
-        One bit of the key each; of the keys at one distance those come first that differ in early bits.
-    wanted, most_probes :
-        When it ends.
+    words : shape (n,)
+        The codes, those with equal addresses one after the other.
+    offsets : shape (2 ** width + 1,)
+        Where those with each address begin, which is made of bits of the code.
+    address, code :
+        The query's.
+    wanted :
+        More than there are: all.
     """
-    n_bits = flips.shape[0]
-    found = np.empty(min(wanted, entries.shape[0]), dtype=np.int64)
-    chosen = np.empty(n_bits, dtype=np.int64)
-    n_found, probes = 0, 0
-    for radius in range(n_bits + 1):
-        for i in range(radius):
-            chosen[i] = i
-        while True:
-            if probes == most_probes:
-                return found[:n_found], probes
-            probes += 1
-            near = key
-            for i in range(radius):
-                near ^= flips[chosen[i]]
-            place = _place(entries, starts, top, near)
-            while place < entries.shape[0] and (entries[place] ^ near) >> np.uint64(32) == 0:
-                found[n_found] = np.int64(entries[place] & np.uint64(0xFFFFFFFF))
-                n_found += 1
-                place += 1
-                if n_found == found.shape[0]:
-                    return found, probes
+    n = words.shape[0]
+    wanted = min(wanted, n)
+    n_addresses = np.uint64(offsets.shape[0] - 1)
+    places, far = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint8)
+    held = np.zeros(_MOST_BITS + 1, dtype=np.int64)
+    n_read, n_kept, n_within, radius, limit = 0, 0, 0, 0, _MOST_BITS
+    while True:
+        flips = np.uint64((1 << radius) - 1)
+        while flips < n_addresses:
+            bucket = address ^ flips
+            for place in range(offsets[bucket], offsets[bucket + np.uint64(1)]):
+                distance = np.int64(ones(words[place] ^ code))
+                if distance <= limit:
+                    places[n_kept], far[n_kept] = place, distance
+                    n_kept += 1
+                    held[distance] += 1
+            n_read += int(offsets[bucket + np.uint64(1)]) - int(offsets[bucket])
             if radius == 0:
                 break
-            # The next choice: the lowest bit that can move up does, and those below it start again.
-            i = 0
-            while i < radius - 1 and chosen[i] + 1 == chosen[i + 1]:
-                chosen[i] = i
-                i += 1
-            chosen[i] += 1
-            if chosen[radius - 1] == n_bits:
-                break
-    return found[:n_found], probes
+            # The next greater number of as many bits: what the lowest run carries, and its rest from below.
+            lowest = flips & (~flips + np.uint64(1))
+            carried = flips + lowest
+            flips = carried | (((flips ^ carried) // lowest) >> np.uint64(2))
+        n_within += int(held[radius])
+        if n_within >= wanted:
+            break
+        limit, reached = radius, n_within
+        while reached < wanted and limit < _MOST_BITS:
+            limit += 1
+            reached += int(held[limit])
+        radius += 1
+    return _nearest_first(places[:n_kept], far[:n_kept], held, radius, n_within), n_read
+
+
+@kernel
+def _nearest_first(
+    places: NDArray[np.int64], far: NDArray[np.uint8], held: NDArray[np.int64], radius: int, n_within: int
+) -> NDArray[np.int64]:
+    """The places no farther than `radius`, by their distances; of each there are as many as `held` says."""
+    begin = np.zeros(radius + 1, dtype=np.int64)
+    for distance in range(radius):
+        begin[distance + 1] = begin[distance] + held[distance]
+    ordered = np.empty(n_within, dtype=np.int64)
+    for i in range(places.shape[0]):
+        if far[i] <= radius:
+            ordered[begin[far[i]]] = places[i]
+            begin[far[i]] += 1
+    return ordered
 
 
 @kernel

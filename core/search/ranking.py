@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.hashing.base import Codes, QueryCode, bytes_a_row
-from core.kernels import kernel, prefetch
+from core.kernels import kernel, ones, prefetch
 
 Words = NDArray[np.uint64]
 Positions = NDArray[np.int64]
@@ -125,15 +125,6 @@ def likest(codes: Codes, starts: Positions, stops: Positions, compared: Comparis
 
 
 @kernel
-def _ones(word: np.uint64) -> np.uint64:
-    """How many bits of a word are set."""
-    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
-
-
-@kernel
 def _count(
     words: Words, first: int, pattern: Words, heavy: Words, together: int, counts: NDArray[np.uint64]
 ) -> None:
@@ -148,11 +139,11 @@ def _count(
                 while shift < together:
                     differing |= differing >> np.uint64(shift)
                     shift *= 2
-                total += _ones(differing & first_bits)
+                total += ones(differing & first_bits)
         else:
             for i in range(pattern.shape[0]):
                 differing = words[first + row, i] ^ pattern[i]
-                total += _ones(differing) + (_ones(differing & heavy[i]) << np.uint64(1))
+                total += ones(differing) + (ones(differing & heavy[i]) << np.uint64(1))
         counts[row] = total
 
 

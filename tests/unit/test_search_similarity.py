@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,7 @@ from scipy import stats
 from core.errors import InputError
 from core.hashing import Codes, QueryCode, RandomHyperplaneLSH
 from core.search import BucketTables, HammingBall
-from core.search import ball as ball_module
+from core.search.ball import ROWS_AN_ADDRESS, address_bits
 from core.search.keys import key_functions, rho
 from core.search.orders import order_rule
 from core.search.tables import table_rule
@@ -37,52 +35,63 @@ def distances(codes, query):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    n=st.integers(1, 400),
+    n=st.integers(1, 3000),
     n_functions=st.integers(1, 32),
-    wanted=st.integers(1, 500),
+    wanted=st.integers(1, 3500),
     bias=st.sampled_from([0.05, 0.5]),
     seed=st.integers(0, 20),
 )
 def test_a_ball_grows_until_it_holds_enough(n, n_functions, wanted, bias, seed):
-    """By brute force: the rows found are the nearest by Hamming distance, none twice, as far as it looks."""
+    """By brute force: all rows within the least radius that has enough, the nearest first, none twice."""
     codes, query = random_codes(n, n_functions, seed=seed, bias=bias), a_query(n_functions, seed=seed)
     ball = HammingBall.build(codes, None, n_compared=0, n_bytes=0, seed=0)
-    found, probes = ball.within(query, wanted)
+    found, n_read = ball.within(query, wanted)
     true = distances(codes, query)
-    assert len(set(found.tolist())) == len(found)
-    assert np.array_equal(true[found], np.sort(true)[: len(found)])
-    most = 1 + n // ball_module.ROWS_AN_ADDRESS
-    assert probes <= most
-    if probes < most:
-        assert len(found) == min(n, wanted)
-    if len(found) == min(n, wanted):
-        assert probes <= sum(comb(n_functions, r) for r in range(int(true[found].max()) + 1))
+    radius = np.sort(true)[min(n, wanted) - 1]
+    assert sorted(found.tolist()) == np.flatnonzero(true <= radius).tolist()
+    assert (np.diff(true[found]) >= 0).all()
+    assert n_read == np.count_nonzero(address_distances(codes, query) <= radius)
     whole = ball.found(query, wanted, n_compared=0, measure="disagreements").rows
     assert np.array_equal(true[whole], np.sort(true)[:wanted])
 
 
-def test_where_nothing_is_near_all_codes_are_compared():
-    """After as many addresses as are worth it, however far the rows are."""
+def address_distances(codes, query):
+    width = address_bits(len(codes) // ROWS_AN_ADDRESS, codes.n_functions)
+    return (codes.unpacked() != query.code.unpacked())[:, :width].sum(axis=1)
+
+
+def test_where_nothing_is_near_each_code_is_compared_once():
+    """However far the rows are."""
     codes = Codes.from_bits(np.ones((5000, 30), dtype=bool))
     zeros = Codes.from_bits(np.zeros((1, 30), dtype=bool))
     query = QueryCode(30, 1, np.ones(30, dtype=np.float32), 0.0, False, lambda: zeros)
     ball = HammingBall.build(codes, None, n_compared=0, n_bytes=0, seed=0)
-    nothing, probes = ball.within(query, 5)
-    assert (len(nothing), probes) == (0, 1 + 5000 // ball_module.ROWS_AN_ADDRESS)
     found = ball.found(query, 5, n_compared=5, measure="disagreements")
     assert (len(found.rows), found.compared) == (5, 5000)
 
 
-def test_at_one_distance_a_ball_looks_first_where_the_query_is_unsure():
-    """Of rows that differ in one bit, those come first whose bit weighs least."""
+def test_in_a_larger_pool_a_ball_compares_a_smaller_share():
+    """Of rows as near as any others."""
+    shares = []
+    for n in (2000, 20_000, 200_000):
+        codes, query = random_codes(n, 30, seed=3), a_query(30, seed=3)
+        ball = HammingBall.build(codes, None, n_compared=0, n_bytes=0, seed=0)
+        shares.append(ball.found(query, 10, n_compared=10, measure="weights").compared / n)
+    assert shares[0] > shares[1] > shares[2]
+    assert shares[2] < 0.5
+
+
+def test_of_a_whole_ball_those_come_first_that_are_likest_by_weight():
+    """Of rows that differ in one bit, those whose bit weighs least, wherever they are."""
     n_functions = 16
     far = np.ones((1000, n_functions), dtype=bool)
     codes = Codes.from_bits(np.concatenate([np.eye(n_functions, dtype=bool), far]))
     zeros = Codes.from_bits(np.zeros((1, n_functions), dtype=bool))
-    weights = np.random.default_rng(0).permutation(n_functions).astype(np.float32) + 1
+    weights = np.where(np.arange(n_functions) % 4, 1, 9).astype(np.float32)
     query = QueryCode(n_functions, 1, weights, 0.0, False, lambda: zeros)
     ball = HammingBall.build(codes, None, n_compared=0, n_bytes=0, seed=0)
-    assert ball.within(query, n_functions)[0].tolist() == np.argsort(weights).tolist()
+    found = ball.found(query, 12, n_compared=12, measure="weights").rows
+    assert sorted(found.tolist()) == np.flatnonzero(weights == 1).tolist()
 
 
 def test_long_codes_have_no_ball():
