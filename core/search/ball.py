@@ -104,7 +104,7 @@ class HammingBall(SearchStructure):
         """The positions of the smallest ball that has n."""
         table, code = self.table_, query.code
         address = keys_of_rows(code.packed, table.functions_, 1)[0]
-        places, n_read = ball_around(self.codes_.words[:, 0], table.offsets_, address, code.words[0, 0], n)
+        places, n_read = ball_around(self.codes_.words, table.offsets_, address, code.words[0, 0], n)
         return places, int(n_read)
 
 

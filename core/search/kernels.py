@@ -7,10 +7,12 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from core.kernels import kernel, ones
+from core.kernels import kernel, ones, prefetch
 
 _LEVELS = 1024
 _MOST_BITS = 64
+_WORDS_A_LINE = 8
+_BUCKETS_AHEAD = 32
 
 
 @kernel
@@ -260,7 +262,7 @@ def ball_around(
 
     Parameters
     ----------
-    words : shape (n,)
+    words : shape (n, 1)
         The codes, those with equal addresses one after the other.
     offsets : shape (2 ** width + 1,)
         Where those with each address begin, which is made of bits of the code.
@@ -274,24 +276,28 @@ def ball_around(
     n_addresses = np.uint64(offsets.shape[0] - 1)
     places, far = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint8)
     held = np.zeros(_MOST_BITS + 1, dtype=np.int64)
+    starts, stops = np.empty(_BUCKETS_AHEAD, dtype=np.int64), np.empty(_BUCKETS_AHEAD, dtype=np.int64)
     n_read, n_kept, n_within, radius, limit = 0, 0, 0, 0, _MOST_BITS
     while True:
         flips = np.uint64((1 << radius) - 1)
         while flips < n_addresses:
-            bucket = address ^ flips
-            for place in range(offsets[bucket], offsets[bucket + np.uint64(1)]):
-                distance = np.int64(ones(words[place] ^ code))
-                if distance <= limit:
-                    places[n_kept], far[n_kept] = place, distance
-                    n_kept += 1
-                    held[distance] += 1
-            n_read += int(offsets[bucket + np.uint64(1)]) - int(offsets[bucket])
-            if radius == 0:
-                break
-            # The next greater number of as many bits: what the lowest run carries, and its rest from below.
-            lowest = flips & (~flips + np.uint64(1))
-            carried = flips + lowest
-            flips = carried | (((flips ^ carried) // lowest) >> np.uint64(2))
+            n_buckets = 0
+            while n_buckets < _BUCKETS_AHEAD and flips < n_addresses:
+                bucket = address ^ flips
+                start, stop = np.int64(offsets[bucket]), np.int64(offsets[bucket + np.uint64(1)])
+                for place in range(start, stop, _WORDS_A_LINE):
+                    prefetch(words, place, 0)
+                starts[n_buckets], stops[n_buckets] = start, stop
+                n_buckets += 1
+                flips = _as_many_bits(flips, n_addresses)
+            for i in range(n_buckets):
+                n_read += int(stops[i]) - int(starts[i])
+                for place in range(starts[i], stops[i]):
+                    distance = np.int64(ones(words[place, 0] ^ code))
+                    if distance <= limit:
+                        places[n_kept], far[n_kept] = place, distance
+                        n_kept += 1
+                        held[distance] += 1
         n_within += int(held[radius])
         if n_within >= wanted:
             break
@@ -301,6 +307,16 @@ def ball_around(
             reached += int(held[limit])
         radius += 1
     return _nearest_first(places[:n_kept], far[:n_kept], held, radius, n_within), n_read
+
+
+@kernel
+def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
+    """The next greater number with as many bits set; of 0 `last`, a power of two greater than all of them."""
+    if number == 0:
+        return last
+    lowest = number & (~number + np.uint64(1))
+    carried = number + lowest
+    return carried | (((number ^ carried) // lowest) >> np.uint64(2))
 
 
 @kernel
