@@ -21,7 +21,7 @@ from core.hashing import FAMILIES
 from core.hashing.pool import fit_rows, hash_rows
 from core.pool import Pool
 from core.rows import Rows
-from core.search import SIMILARITY_STRUCTURES
+from core.search import built_for_points
 from core.similar import ExactSearch, HashedSimilarity, nearness_of
 
 N_NEAREST = 10
@@ -35,13 +35,14 @@ COMPACT_BITS = 30
 CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 """So many rows, the likest by their codes, are ranked by their angles."""
 
-COMPARED = (5, 20)
-"""Of tables and orders, which choose whose codes are compared: so many for each candidate."""
+COMPARED = {"table": (20, 80), "tables": (5, 20), "orders": (5, 20)}
+"""Of structures that choose whose codes are compared: so many for each candidate. One large table keeps those
+that it compares side by side, so that they cost less."""
 
 N_BYTES = 200_000_000
-"""Of memory for tables and orders, beside the codes."""
+"""Of memory for several tables and orders, beside the codes."""
 
-MOST = 100_000
+MOST = 200_000
 """Codes that are compared at most, of those that choose."""
 
 WARM_UP = 3
@@ -89,7 +90,7 @@ class _Way:
 
     def efforts(self, n_rows: int) -> list[tuple[int, int]]:
         """How many candidates are ranked, and how many codes compared; of a scan all are, a ball looks up."""
-        factors = COMPARED if self.name in ("tables", "orders") else COMPARED[:1]
+        factors = COMPARED.get(self.name, (1,))
         candidates = [n for n in CANDIDATES if n <= n_rows] or [n_rows]
         return [(n, factor * n) for factor in factors for n in candidates if factor * n <= max(MOST, n)]
 
@@ -128,16 +129,14 @@ def measure_speed(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
 
 def _built(pool: Pool, plan: Plan, seed: int) -> list[_Way]:
     rows, ways = pool.rows(fit_rows(len(pool))), []
-    for bits, names in ((plan.n_functions, ("scan", "tables", "orders")), (COMPACT_BITS, ("ball",))):
+    for bits, names in ((plan.n_functions, ("scan", "table", "tables", "orders")), (COMPACT_BITS, ("ball",))):
         started = time.perf_counter()
         family = FAMILIES[plan.family](n_functions=bits, random_state=seed).fit(rows)
         codes = hash_rows(family, pool.blocks(), len(pool), lambda done: None)  # noqa: ARG005
         hashing, nearness = time.perf_counter() - started, nearness_of(pool, family)
         for name in names:
             started = time.perf_counter()
-            structure = SIMILARITY_STRUCTURES[name].build(
-                codes, None, n_compared=MOST, n_bytes=N_BYTES, seed=seed
-            )
+            structure = built_for_points(name, codes, n_compared=MOST, n_bytes=N_BYTES, seed=seed)
             search = HashedSimilarity(family, structure, nearness)
             ways.append(_Way(name, search, hashing, time.perf_counter() - started))
     return ways
@@ -206,7 +205,7 @@ def show_speed(rows: Sequence[Row], plan: Plan) -> None:
             best = min(enough, key=lambda mean: mean["ms"], default=None)
             for mean in means:
                 mark = f"  the cheapest from {ENOUGH:g} on" if mean is best else ""
-                compared = f"{mean['compared']:,.0f}" if name in ("tables", "orders") else ""
+                compared = f"{mean['compared']:,.0f}" if name in COMPARED else ""
                 click.echo(
                     f"{name:<12}{mean['bits']:>5.0f}{compared:>10}{mean['candidates']:>12,.0f}{mean['recall']:>11.2f}"
                     f"{mean['ms']:>9.2f}{mean['exact_ms'] / mean['ms']:>7.0f}{mark}"

@@ -1,8 +1,8 @@
 """Retrieval by hashing: codes of one family, and the structures that find likely neighbours by them.
 
 One code a row, 256 bits (`core.hashing`), and one of the search structures (`core.search`): the Hamming scan
-compares all codes, bucket tables and permuted orders only `SHARE` of them, the likeliest. `CANDIDATES` of the
-compared are ranked exactly. Of several queries each has its part of both.
+compares all codes, one large table, bucket tables and permuted orders only a share of them, the likeliest
+(`share_of`). `CANDIDATES` of the compared are ranked exactly. Of several queries each has its part of both.
 
 Whatever a family estimates, the candidates are ranked by the angle. Under a learned metric the codes are of
 random hyperplanes in the space that it makes; other families know nothing of metrics.
@@ -23,7 +23,7 @@ from core.hashing.pool import fit_rows, hash_on
 from core.metric import Metric
 from core.pool import Pool
 from core.rows import Rows, joined
-from core.search import SIMILARITY_STRUCTURES
+from core.search import HashTable, built_for_points
 from core.search.base import SearchStructure
 from core.similar.answers import LEAST
 from core.similar.finder import Finder, Floats64, Ids, Probe
@@ -45,6 +45,9 @@ N_TAUGHT = 64
 
 SHARE = 0.02
 """Of the rows, the codes of so many are compared by a structure that can choose which."""
+
+SHARE_OF_TABLE = 0.1
+"""The same of one large table, where those that are compared lie side by side."""
 
 LEAST_COMPARED = 2_000
 """Small pools are searched for the most part: a share of a few hundred rows tells nothing."""
@@ -91,12 +94,12 @@ class HashedSearch(Finder):
     def params(self) -> dict[str, Any]:
         """All numbers that a search depends on."""
         family = USUAL if isinstance(self._hasher, MetricLSH) else self._hasher.name
-        return parameters(family) | taught_by(self.labels)
+        return parameters(family, self.name) | taught_by(self.labels)
 
     def _retrieved(self, probe: Probe, weights: Floats64, n: int) -> tuple[Ids, int]:  # noqa: ARG002
         queries = self._hasher.queries(probe.X)
         wanted = max(CANDIDATES // len(queries), LEAST_CANDIDATES)
-        each = n_compared(self.n_items)
+        each = n_compared(self.n_items, self.name)
         found = [
             self._structure.found(query, wanted, n_compared=each, measure="weights") for query in queries
         ]
@@ -104,22 +107,32 @@ class HashedSearch(Finder):
         return np.unique(np.concatenate([one.rows for one in found])), compared
 
 
-def n_compared(n_items: int) -> int:
+def share_of(structure: str) -> float:
+    """Of the rows, the codes of so many are compared by a structure, if it can choose which."""
+    return SHARE_OF_TABLE if structure == HashTable.name else SHARE
+
+
+def n_compared(n_items: int, structure: str) -> int:
     """How many codes a query compares, of structures that can choose which."""
-    return min(max(round(SHARE * n_items), LEAST_COMPARED), n_items)
+    return min(max(round(share_of(structure) * n_items), LEAST_COMPARED), n_items)
 
 
-def parameters(family: str = USUAL) -> dict[str, Any]:
-    """All that hashed searches by a family's codes depend on today."""
+def parameters(family: str, structure: str) -> dict[str, Any]:
+    """All that hashed searches by a family's codes and a structure depend on today."""
     return {
         "family": family,
-        "functions": N_TAUGHT if FAMILIES[family].needs_labels else N_FUNCTIONS,
-        "share": SHARE,
+        "functions": n_functions(family),
+        "share": share_of(structure),
         "least_compared": LEAST_COMPARED,
         "candidates": CANDIDATES,
         "landmarks": LANDMARKS,
         "seed": SEED,
     }
+
+
+def n_functions(family: str) -> int:
+    """How many functions its codes have."""
+    return N_TAUGHT if FAMILIES[family].needs_labels else N_FUNCTIONS
 
 
 def taught_by(labels: Labels | None) -> dict[str, Any]:
@@ -129,7 +142,7 @@ def taught_by(labels: Labels | None) -> dict[str, Any]:
 
 def unfitted(family: str, metric: Metric | None, n_rows: int) -> SimilarityHasher:
     """The family, not fitted yet, that makes the codes of so many rows; `family` as of `coded`."""
-    how: dict[str, Any] = {"n_functions": parameters(family)["functions"], "random_state": SEED}
+    how: dict[str, Any] = {"n_functions": n_functions(family), "random_state": SEED}
     if metric is not None:
         return MetricLSH(metric=metric, **how)
     kind = FAMILIES[family]
@@ -196,16 +209,16 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
     return joined([pool.rows_of(labels.items), rows]), y
 
 
-def building(n_rows: int) -> dict[str, int]:
-    """What structures over the codes of so many rows are built with."""
-    return {"n_compared": n_compared(n_rows), "n_bytes": BYTES_A_ROW * n_rows, "seed": SEED}
+def building(structure: str, n_rows: int) -> dict[str, int]:
+    """What a structure over the codes of so many rows is built with."""
+    return {"n_compared": n_compared(n_rows, structure), "n_bytes": BYTES_A_ROW * n_rows, "seed": SEED}
 
 
 def built(
     name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes, labels: Labels | None = None
 ) -> HashedSearch:
     """The structure `name` over these codes; `labels` as of `coded`."""
-    structure = SIMILARITY_STRUCTURES[name].build(codes, None, **building(len(codes)))
+    structure = built_for_points(name, codes, **building(name, len(codes)))
     return rehearsed(HashedSearch(pool, hasher, structure, labels))
 
 

@@ -36,7 +36,7 @@ from app.similar.hashed import (
     unfitted,
 )
 from core.errors import InputError
-from core.search import SIMILARITY_STRUCTURES, SearchStructure
+from core.search import SIMILARITY_STRUCTURES, SearchStructure, built_for_points
 from core.selection.files import remove_leftovers
 from core.similar.files import (
     SavedCodes,
@@ -188,13 +188,14 @@ class Kept:
 
     def _structure(self, name: str, word: str, over: Coded) -> SearchStructure:
         started = time.perf_counter()
-        kind, folder, how = SIMILARITY_STRUCTURES[name], self._folder / word / name, building(len(over.codes))
+        folder, how = self._folder / word / name, building(name, len(over.codes))
+        kind = SIMILARITY_STRUCTURES[name]
         if over.is_kept and folder.is_dir():
             try:
                 return load_structure(folder, kind, over.codes, how)
             except InputError as error:
                 _tell_anew(f"{word}/{name}", error)
-        built = kind.build(over.codes, None, **how)
+        built = built_for_points(name, over.codes, **how)
         if not (over.is_kept and is_worth_saving(time.perf_counter() - started, over.pool)):
             return built
         try:

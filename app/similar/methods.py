@@ -43,6 +43,7 @@ METHODS: Mapping[str, str] = MappingProxyType(
     {
         "exact": "Exact scan",
         "scan": "Hashing, Hamming scan",
+        "table": "Hashing, one large table",
         "tables": "Hashing, bucket tables",
         "orders": "Hashing, permuted orders",
     }

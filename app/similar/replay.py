@@ -100,7 +100,8 @@ class _Made:
         family, labels = said.get("family"), None
         if "through" in said:
             labels = self._log.labels(self._concept.id, said["through"])
-        if family not in hashed.OFFERED or said != hashed.parameters(family) | hashed.taught_by(labels):
+        known = family in hashed.OFFERED
+        if not known or said != hashed.parameters(family, how.method) | hashed.taught_by(labels):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._finder is None or self._finder[0] != key:

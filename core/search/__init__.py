@@ -6,17 +6,13 @@
 from core.search.ball import HammingBall
 from core.search.base import Found, SearchStructure
 from core.search.orders import PermutedOrders
+from core.search.points import SIMILARITY_STRUCTURES, built_for_points
 from core.search.scan import HammingScan
 from core.search.table import HashTable
 from core.search.tables import BucketTables
 
 STRUCTURES: dict[str, type[SearchStructure]] = {
     cls.name: cls for cls in (HashTable, PermutedOrders, HammingScan)
-}
-SIMILARITY_STRUCTURES: dict[str, type[SearchStructure]] = {
-    **STRUCTURES,
-    BucketTables.name: BucketTables,
-    HammingBall.name: HammingBall,
 }
 
 __all__ = [
@@ -29,4 +25,5 @@ __all__ = [
     "HashTable",
     "PermutedOrders",
     "SearchStructure",
+    "built_for_points",
 ]

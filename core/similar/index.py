@@ -23,11 +23,15 @@ from core.hashing.base import named, part_of
 from core.hashing.pool import hash_rows
 from core.hashing.similarity import Estimate, checked_rows
 from core.rows import Rows, is_sparse
-from core.search import SIMILARITY_STRUCTURES, BucketTables, HashTable, PermutedOrders, SearchStructure
-from core.search.keys import key_functions
+from core.search import (
+    SIMILARITY_STRUCTURES,
+    BucketTables,
+    PermutedOrders,
+    SearchStructure,
+    built_for_points,
+)
 from core.search.orders import order_rule
 from core.search.ranking import Measure
-from core.search.table import width_rule
 from core.selection.base import Progress, sorted_ids
 from core.selection.exclusion import rows_among
 from core.selection.files import covered_rows, header_of, read_index, write_index
@@ -220,7 +224,7 @@ class HashedSimilarity(SimilaritySearch):
         family : SimilarityHasher
             Fitted, to some rows of the pool.
         structure : "table", "orders", "scan", "tables" or "ball"
-            See the rooms of `core.search`. A table's key is chosen by `core.search.keys`.
+            See the rooms of `core.search`; made by `core.search.points`.
         megabytes : int
             How much memory tables and orders may take beside the codes.
         radius, epsilon : float, optional
@@ -247,12 +251,10 @@ class HashedSimilarity(SimilaritySearch):
         elif structure == "orders" and epsilon is not None:
             n_orders = order_rule(len(codes), n_bytes, epsilon)
             made = PermutedOrders.of_orders(codes, n_orders, random_state)
-        elif structure == "table":
-            width = width_rule(len(codes), codes.bits, params.get("n_compared", COMPARED), codes.n_functions)
-            made = HashTable.of_functions(codes, key_functions(codes, width, random_state))
         else:
-            made = SIMILARITY_STRUCTURES[structure].build(
-                codes, None, n_compared=params.get("n_compared", COMPARED), n_bytes=n_bytes, seed=random_state
+            n_compared = params.get("n_compared", COMPARED)
+            made = built_for_points(
+                structure, codes, n_compared=n_compared, n_bytes=n_bytes, seed=random_state
             )
         return cls(family, made, nearness_of(pool, family), **params)
 

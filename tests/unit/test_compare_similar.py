@@ -83,7 +83,7 @@ def test_every_family_has_its_rows(folder, finished):
         row["value"] for row in rows if row["measure"] in ("nearest", "neighbours", "recall", "searched")
     ]
     assert 0 <= min(shares) <= max(shares) <= 1
-    assert {row["structure"] for row in rows} == {None, "scan", "tables", "orders"}
+    assert {row["structure"] for row in rows} == {None, "scan", "table", "tables", "orders"}
     assert {row["bits"] for row in rows if row["structure"]} == {32}
 
 
@@ -144,7 +144,15 @@ def test_figures_and_report_are_there(finished):
         assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     page = (finished / "report.html").read_text("utf-8")
     assert re.findall(r'(?:src|href|url)=?["(](?!data:|#)[^")]*', page) == []
-    for label in ("LSH", "Metric LSH", "KLSH, low rank, transformed", "KPCA+LSH", "Nyström", "bucket tables"):
+    for label in (
+        "LSH",
+        "Metric LSH",
+        "KLSH, low rank, transformed",
+        "KPCA+LSH",
+        "Nyström",
+        "one table",
+        "bucket tables",
+    ):
         assert label in page
     ids = re.findall(r' id="([^"]*)"', page)
     assert len(ids) == len(set(ids))

@@ -325,7 +325,7 @@ def test_what_a_browser_asks_for_is_checked(similar, wrong):
     assert similar.problem is not None
 
 
-@pytest.mark.parametrize("name", ["scan", "tables", "orders"])
+@pytest.mark.parametrize("name", ["scan", "table", "tables", "orders"])
 def test_hashed_searches_rank_exactly_what_they_retrieve(project, name):
     """Angles are exact, ascending, and those of the items; with all rows compared nothing near is lost."""
     pool = project.pool
@@ -349,7 +349,9 @@ def test_an_index_is_built_beside_the_page(similar):
     told = card["similar"]["search"]
     assert (told["method"], told["awaited"], told["recall"]) == ("Hashing, bucket tables", None, 1.0)
     assert log_of(similar)[-1].parameters["similar"]["method"] == "tables"
-    with pytest.raises(InputError, match="method must be one of exact, scan, tables, orders, got 'tree'"):
+    with pytest.raises(
+        InputError, match="method must be one of exact, scan, table, tables, orders, got 'tree'"
+    ):
         similar.set_method("tree")
 
 

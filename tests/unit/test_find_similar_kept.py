@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import app.similar.kept
 import core.hashing.pool
 from app import indexes
 from app.cli import main
@@ -23,7 +24,6 @@ from app.similar.query import Like
 from core.build import build
 from core.hashing.similarity import SimilarityHasher
 from core.pool import Pool
-from core.search import SIMILARITY_STRUCTURES
 from core.similar.finder import Probe
 from storage import Labels
 from tests.fakes import FakeSource
@@ -65,15 +65,13 @@ class Work:
 
         monkeypatch.setattr(core.hashing.pool, "hash_rows", hashing)
         monkeypatch.setattr(SimilarityHasher, "fit", fitting)
-        for name, kind in SIMILARITY_STRUCTURES.items():
-            monkeypatch.setattr(kind, "build", self._building(name, kind.build))
+        build = app.similar.kept.built_for_points
 
-    def _building(self, name, build):
-        def building(*args, **how):
+        def building(name, codes, **how):
             self.built.append(name)
-            return build(*args, **how)
+            return build(name, codes, **how)
 
-        return building
+        monkeypatch.setattr(app.similar.kept, "built_for_points", building)
 
     def taken(self):
         """Since the last time it was asked."""

@@ -28,7 +28,12 @@ YARDSTICKS = {
     "weighted overlap": "the weighted overlap",
 }
 
-STRUCTURES = {"scan": "Hamming scan", "tables": "bucket tables", "orders": "permuted orders"}
+STRUCTURES = {
+    "scan": "Hamming scan",
+    "table": "one table",
+    "tables": "bucket tables",
+    "orders": "permuted orders",
+}
 
 
 def lane_label(lane: Lane) -> str:

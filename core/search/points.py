@@ -1,0 +1,27 @@
+"""Structures for queries by points: all of them, where a table's key is chosen among the functions."""
+
+from __future__ import annotations
+
+from core.hashing.base import Codes
+from core.search.ball import HammingBall
+from core.search.base import SearchStructure
+from core.search.keys import key_functions
+from core.search.orders import PermutedOrders
+from core.search.scan import HammingScan
+from core.search.table import HashTable, width_rule
+from core.search.tables import BucketTables
+
+SIMILARITY_STRUCTURES: dict[str, type[SearchStructure]] = {
+    cls.name: cls for cls in (HashTable, PermutedOrders, HammingScan, BucketTables, HammingBall)
+}
+
+
+def built_for_points(name: str, codes: Codes, *, n_compared: int, n_bytes: int, seed: int) -> SearchStructure:
+    """The structure `name` of `SIMILARITY_STRUCTURES` over codes; otherwise as `SearchStructure.build`.
+
+    A table is keyed by the functions that tell near points from far ones best, see `core.search.keys`.
+    """
+    if name == HashTable.name:
+        width = width_rule(len(codes), codes.bits, n_compared, codes.n_functions)
+        return HashTable.of_functions(codes, key_functions(codes, width, seed))
+    return SIMILARITY_STRUCTURES[name].build(codes, None, n_compared=n_compared, n_bytes=n_bytes, seed=seed)
