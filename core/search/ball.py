@@ -29,7 +29,7 @@ from core.search.orders import PREFIX_BITS
 from core.search.ranking import Measure, comparison, likest
 from core.search.table import HashTable
 
-ROWS_AN_ADDRESS = 32
+ROWS_AN_ADDRESS = 16
 
 
 class HammingBall(SearchStructure):
