@@ -16,6 +16,7 @@ import numpy as np
 from core.build import build
 from core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
 from core.learner import Labels, accuracy, is_positive, learn
+from core.mercer import ChiSquared, Intersection
 from core.metric import ITML, Constraints, KernelLearning
 from core.metric.itml import Form
 from core.pool import Pool
@@ -66,6 +67,9 @@ def _of_texts(folder: Path) -> None:
 def _similar(pool: Pool, labels: Labels, folder: Path) -> None:
     """Look for similar items by every structure, under the original metric and a learned one."""
     X = pool.rows(np.arange(ITEMS // 2))
+    if not pool.is_sparse:
+        for kernel in (ChiSquared(), Intersection()):
+            kernel.matrix(X[:2], X[:3])
     constraints = Constraints.from_labels(labels.X, labels.y.astype(np.int64))
     KernelLearning(max_passes=1).fit(np.eye(labels.X.shape[0]), constraints)
     forms: tuple[Form, ...] = ("implicit",) if pool.is_sparse else get_args(Form)

@@ -26,6 +26,7 @@ LEGEND = (
 
 SEARCHES = {
     "scan": "linear scan",
+    "table": "hashing, one table",
     "tables": "hashing, tables",
     "orders": "hashing, orders",
     "hamming": "hashing, Hamming scan",

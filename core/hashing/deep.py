@@ -39,6 +39,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import ClassVar, Self
 
 import numpy as np
@@ -172,8 +173,10 @@ class DeepCodes(ByNeighbours):
 
     def _check(self) -> None:
         super()._check()
-        if any(n_units < 1 for n_units in self.layers):
-            raise InputError(f"layers must each have at least 1 unit, got {list(self.layers)}")
+        if any(not isinstance(n_units, Integral) or n_units < 1 for n_units in self.layers):
+            raise InputError(
+                f"layers must each have a whole number of units from 1 on, got {list(self.layers)}"
+            )
 
 
 def levelled(below: Floats32, weights: Floats32) -> Layer:

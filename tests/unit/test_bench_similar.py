@@ -174,16 +174,17 @@ def test_texts_get_rows_of_overlaps(tmp_path):
     file = tmp_path / "neighbours.json"
     result = run(
         *("--what", "neighbours", "--pool", made.path, "--json", file, "--draws", 1, "--queries", 20),
-        *("--labels", 30, "--nearest", 3, "--searched", 0.2, "--structure", "scan", "--structure", "tables"),
+        *("--labels", 30, "--nearest", 3, "--searched", 0.2),
+        *("--structure", "scan", "--structure", "table", "--structure", "tables"),
     )
     assert result.exit_code == 0, result.output
     rows = json.loads(file.read_text())
     assert [(row["metric"], row["search"]) for row in rows] == [
         (metric, search)
         for metric in ("original", "learned", "overlap", "weighted overlap")
-        for search in ("scan", "hamming", "tables")
+        for search in ("scan", "hamming", "table", "tables")
     ]
-    row = rows[7]
+    row = rows[9]
     line = next(line for line in result.output.splitlines() if line.split()[:2] == ["overlap", "hashing,"])
     assert f"{100 * row['recall']:.1f}" in line
     assert f"{100 * row['accuracy']:.1f}" in line

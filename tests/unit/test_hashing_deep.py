@@ -245,7 +245,8 @@ def test_odd_rows_do_no_harm():
     ("words", "message"),
     [
         ({"neighbours": "colour"}, "neighbours are by distance or by class, got 'colour'"),
-        ({"layers": (5, 0)}, r"layers must each have at least 1 unit, got \[5, 0\]"),
+        ({"layers": (5, 0)}, r"layers must each have a whole number of units from 1 on, got \[5, 0\]"),
+        ({"layers": (4.5,)}, r"layers must each have a whole number of units from 1 on, got \[4.5\]"),
         ({"n_near": 0}, "n_near must be at least 1, got 0"),
         ({"n_steps": -1}, "n_steps must be at least 0, got -1"),
         ({"n_tuning": -1}, "n_tuning must be at least 0, got -1"),

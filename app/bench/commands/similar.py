@@ -88,7 +88,7 @@ BITS = (8, 12, 16, 24, 32, 48)
 @click.option(
     "--structure",
     "structures",
-    type=click.Choice(["tables", "orders", "scan"]),
+    type=click.Choice(["table", "tables", "orders", "scan"]),
     multiple=True,
     default=("tables",),
     show_default=True,
