@@ -99,7 +99,7 @@ class HashedSearch(Finder):
     def _retrieved(self, probe: Probe, weights: Floats64, n: int) -> tuple[Ids, int]:  # noqa: ARG002
         queries = self._hasher.queries(probe.X)
         wanted = max(CANDIDATES // len(queries), LEAST_CANDIDATES)
-        each = n_compared(self.n_items, self.name)
+        each = n_compared(self.n_items, self.name, len(queries))
         found = [
             self._structure.found(query, wanted, n_compared=each, measure="weights") for query in queries
         ]
@@ -112,9 +112,13 @@ def share_of(structure: str) -> float:
     return SHARE_OF_TABLE if structure == HashTable.name else SHARE
 
 
-def n_compared(n_items: int, structure: str) -> int:
-    """How many codes a query compares, of structures that can choose which."""
-    return min(max(round(share_of(structure) * n_items), LEAST_COMPARED), n_items)
+def n_compared(n_items: int, structure: str, n_queries: int = 1) -> int:
+    """How many codes each of so many queries compares, of structures that can choose which.
+
+    They divide what is more than `SHARE` among them.
+    """
+    share = max(share_of(structure) / n_queries, SHARE)
+    return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 
 def parameters(family: str, structure: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from app.cli import main
 from app.project import Project
-from app.similar.hashed import built, coded
+from app.similar.hashed import built, coded, n_compared
 from app.similar.methods import KEPT_CODES
 from app.similar.metric import learn, parameters, what_is_missing
 from app.similar.query import Like, queries_of
@@ -336,6 +336,21 @@ def test_hashed_searches_rank_exactly_what_they_retrieve(project, name):
     assert found.ids.tolist() == exact.ids.tolist()
     assert found.angles.tolist() == exact.angles.tolist()
     assert (found.compared, found.items) == (len(pool), len(pool))
+
+
+@pytest.mark.parametrize(
+    ("structure", "n_queries", "expected"),
+    [
+        ("table", 1, 100_000),
+        ("table", 2, 50_000),
+        ("table", 30, 20_000),
+        ("tables", 1, 20_000),
+        ("orders", 7, 20_000),
+    ],
+)
+def test_many_examples_divide_what_a_table_compares(structure, n_queries, expected):
+    """A tenth of a million items, but each at least what others compare."""
+    assert n_compared(10**6, structure, n_queries) == expected
 
 
 def test_an_index_is_built_beside_the_page(similar):
