@@ -8,11 +8,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from app.bench.draws import Row, heading, row_of
+from app.bench.peers import KNOBS, PEERS, FaissIndex, loaded
 from app.compare.similar.names import LABELS
 from core.blas import one_thread
 from core.errors import InputError
@@ -22,7 +26,7 @@ from core.hashing.pool import fit_rows, hash_rows
 from core.pool import Pool
 from core.rows import Rows
 from core.search import built_for_points
-from core.similar import ExactSearch, HashedSimilarity, nearness_of
+from core.similar import ExactSearch, HashedSimilarity, Nearness, nearness_of
 
 N_NEAREST = 10
 
@@ -70,6 +74,8 @@ class Plan:
         Bits of a code, but of a Hamming ball's.
     sizes : sequence of int
         The first so many items of the pool; all where there is none.
+    peers : sequence of str
+        Of `app.bench.peers.PEERS`.
     """
 
     family: str
@@ -77,22 +83,21 @@ class Plan:
     n_queries: int
     n_functions: int
     sizes: Sequence[int]
+    peers: Sequence[str] = ()
+
+
+class _Answer(NamedTuple):
+    ids: NDArray[np.int64]
+    seconds: float
+    until_candidates: float
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
-    """A structure over codes, how long these took, and how long it took to build."""
+class _Contender:
+    """A structure that looks just so far, what its row says of it, and how it is asked."""
 
-    name: str
-    search: HashedSimilarity
-    hashing: float
-    building: float
-
-    def efforts(self, n_rows: int) -> list[tuple[int, int]]:
-        """How many candidates are ranked, and how many codes compared; of a scan all are, a ball looks up."""
-        factors = COMPARED.get(self.name, (1,))
-        candidates = [n for n in CANDIDATES if n <= n_rows] or [n_rows]
-        return [(n, factor * n) for factor in factors for n in candidates if factor * n <= max(MOST, n)]
+    words: Row
+    ask: Callable[[Rows], _Answer]
 
 
 def measure_speed(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
@@ -100,13 +105,17 @@ def measure_speed(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
 
     `done` is given a row for each size, draw, structure and effort: `ms` in all, of which `lookup_ms`
     until the candidates are known, `exact_ms` of the scan beside it, `recall`, of the family `hash_seconds`,
-    and of the structure `build_seconds` and `bytes` an item.
+    and of the structure `build_seconds` and `bytes` an item. A peer has neither codes nor candidates, but a
+    number of its own that tells how far it looks, `effort`.
 
     Raises
     ------
     InputError
-        If the pool has fewer items than asked for, too few are held out, or the family does not apply.
+        If the pool has fewer items than asked for, too few are held out, the family does not apply, or a peer
+        can't be had or is no peer of it.
     """
+    for peer in plan.peers:
+        loaded(peer)
     if FAMILIES[plan.family].needs_labels:
         raise InputError(f"speed is measured of families that need no labels, {plan.family} needs some")
     sizes = sorted(set(plan.sizes)) or [len(pool)]
@@ -121,15 +130,18 @@ def measure_speed(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> None:
         for size in sizes:
             part = pool.prefix(size)
             words = row_of(pool, "speed", family=plan.family, queries=plan.n_queries) | {"items": size}
+            peers = _peers(part, plan)
             for seed in range(plan.draws):
-                ways = _built(part, plan, seed)
-                for row in _timed(part, ways, X[warm_up], X[places]):
+                nearness, own = _own(part, plan, seed)
+                for row in _timed(ExactSearch(nearness), own + peers, X[warm_up], X[places]):
                     done({**words, "draw": seed, **row})
 
 
-def _built(pool: Pool, plan: Plan, seed: int) -> list[_Way]:
-    rows, ways = pool.rows(fit_rows(len(pool))), []
-    for bits, names in ((plan.n_functions, ("scan", "table", "tables", "orders")), (COMPACT_BITS, ("ball",))):
+def _own(pool: Pool, plan: Plan, seed: int) -> tuple[Nearness, list[_Contender]]:
+    """What is looked for, and our structures."""
+    rows, contenders = pool.rows(fit_rows(len(pool))), []
+    own = ("scan", "table", "tables", "orders")
+    for bits, names in ((plan.n_functions, own), (COMPACT_BITS, ("ball",))):
         started = time.perf_counter()
         family = FAMILIES[plan.family](n_functions=bits, random_state=seed).fit(rows)
         codes = hash_rows(family, pool.blocks(), len(pool), lambda done: None)  # noqa: ARG005
@@ -137,52 +149,82 @@ def _built(pool: Pool, plan: Plan, seed: int) -> list[_Way]:
         for name in names:
             started = time.perf_counter()
             structure = built_for_points(name, codes, n_compared=MOST, n_bytes=N_BYTES, seed=seed)
-            search = HashedSimilarity(family, structure, nearness)
-            ways.append(_Way(name, search, hashing, time.perf_counter() - started))
-    return ways
+            built = time.perf_counter() - started
+            for n, compared in _efforts(name, len(pool)):
+                search = HashedSimilarity(family, structure, nearness, n_compared=compared, n_candidates=n)
+                words = {
+                    "structure": name,
+                    "bits": bits,
+                    "candidates": n,
+                    "compared": compared,
+                    "hash_seconds": hashing,
+                    "build_seconds": built,
+                    "bytes": search.bytes_an_item,
+                }
+                contenders.append(_Contender(words, partial(_by_codes, search)))
+    return nearness, contenders
 
 
-def _timed(pool: Pool, ways: Sequence[_Way], warm_up: Rows, queries: Rows) -> list[Row]:
-    exact = ExactSearch(nearness_of(pool, ways[0].search.family))
-    contenders = [(way, *effort) for way in ways for effort in way.efforts(len(pool))]
-    took = {contender: list[tuple[float, float, float]]() for contender in contenders}
+def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
+    """How many candidates are ranked, and how many codes compared; of a scan all are, a ball looks up."""
+    candidates = [n for n in CANDIDATES if n <= n_rows] or [n_rows]
+    factors = COMPARED.get(name, (1,))
+    return [(n, factor * n) for factor in factors for n in candidates if factor * n <= max(MOST, n)]
+
+
+def _by_codes(search: HashedSimilarity, query: Rows) -> _Answer:
+    """Candidates are looked up once more, for the time that it takes."""
+    started = time.perf_counter()
+    code = search.family.queries(query)[0]
+    search.structure.found(code, search.n_candidates, n_compared=search.n_compared, measure=search.measure)
+    lookup = time.perf_counter() - started
+    found = search.neighbours(query, N_NEAREST)
+    return _Answer(found.ids, found.seconds, lookup)
+
+
+def _peers(pool: Pool, plan: Plan) -> list[_Contender]:
+    contenders = []
+    for name in plan.peers:
+        index = FaissIndex(name, pool)
+        words = {"structure": name, "build_seconds": index.build_seconds, "bytes": index.n_bytes / len(pool)}
+        for effort in index.efforts:
+            contenders.append(_Contender({**words, "effort": effort}, partial(_by_peer, index, effort)))
+    return contenders
+
+
+def _by_peer(index: FaissIndex, effort: int, query: Rows) -> _Answer:
+    started = time.perf_counter()
+    ids = index.find(query, N_NEAREST, effort)
+    seconds = time.perf_counter() - started
+    return _Answer(ids, seconds, seconds)
+
+
+def _timed(exact: ExactSearch, contenders: Sequence[_Contender], warm_up: Rows, queries: Rows) -> list[Row]:
+    took = [list[tuple[float, float, float]]() for _ in contenders]
     scans = []
-    for number, X in enumerate((warm_up, queries)):
+    for X, counts in ((warm_up, False), (queries, True)):
         for place in range(X.shape[0]):
             query = X[place : place + 1]
             nearest = exact.neighbours(query, N_NEAREST)
-            scans.append((number, nearest.seconds))
-            for way, n, compared in contenders:
-                search = way.search
-                search.n_candidates, search.n_compared = n, compared
-                started = time.perf_counter()
-                code = search.family.queries(query)[0]
-                search.structure.found(code, n, n_compared=compared, measure=search.measure)
-                lookup = time.perf_counter() - started
-                found = search.neighbours(query, N_NEAREST)
-                recall = float(np.isin(nearest.ids, found.ids).mean())
-                if number:
-                    took[way, n, compared].append((found.seconds, lookup, recall))
-    exact_ms = 1000 * float(np.median([seconds for number, seconds in scans if number]))
+            answers = [contender.ask(query) for contender in contenders]
+            if not counts:
+                continue
+            scans.append(nearest.seconds)
+            for own, answer in zip(took, answers, strict=True):
+                recall = float(np.isin(nearest.ids, answer.ids).mean())
+                own.append((answer.seconds, answer.until_candidates, recall))
+    exact_ms = 1000 * float(np.median(scans))
     rows = []
-    for (way, n, compared), values in took.items():
+    for contender, values in zip(contenders, took, strict=True):
         seconds, lookups, recalls = np.array(values).T
-        rows.append(
-            {
-                "structure": way.name,
-                "bits": way.search.family.n_functions,
-                "candidates": n,
-                "compared": compared,
-                "recall": float(recalls.mean()),
-                "ms": 1000 * float(np.median(seconds)),
-                "p90_ms": 1000 * float(np.quantile(seconds, 0.9)),
-                "lookup_ms": 1000 * float(np.median(lookups)),
-                "exact_ms": exact_ms,
-                "hash_seconds": way.hashing,
-                "build_seconds": way.building,
-                "bytes": way.search.bytes_an_item,
-            }
-        )
+        times = {
+            "recall": float(recalls.mean()),
+            "ms": 1000 * float(np.median(seconds)),
+            "p90_ms": 1000 * float(np.quantile(seconds, 0.9)),
+            "lookup_ms": 1000 * float(np.median(lookups)),
+            "exact_ms": exact_ms,
+        }
+        rows.append({**contender.words, **times})
     return rows
 
 
@@ -205,19 +247,26 @@ def show_speed(rows: Sequence[Row], plan: Plan) -> None:
             best = min(enough, key=lambda mean: mean["ms"], default=None)
             for mean in means:
                 mark = f"  the cheapest from {ENOUGH:g} on" if mean is best else ""
-                compared = f"{mean['compared']:,.0f}" if name in COMPARED else ""
                 click.echo(
-                    f"{name:<12}{mean['bits']:>5.0f}{compared:>10}{mean['candidates']:>12,.0f}{mean['recall']:>11.2f}"
-                    f"{mean['ms']:>9.2f}{mean['exact_ms'] / mean['ms']:>7.0f}{mark}"
+                    f"{name:<12}{_looked(name, mean):>27}{mean['recall']:>11.2f}{mean['ms']:>9.2f}"
+                    f"{mean['exact_ms'] / mean['ms']:>7.0f}{mark}"
                 )
     click.echo(f"\n{LEGEND.format(queries=plan.n_queries)}")
 
 
-def _effort(row: Row) -> tuple[str, int, int]:
-    return row["structure"], row["candidates"], row["compared"]
+def _looked(name: str, mean: Row) -> str:
+    """How far it looked: bits, codes compared and candidates, or a peer's own number."""
+    if name in PEERS:
+        return f"{KNOBS[name]} {mean['effort']:.0f}" if KNOBS[name] else ""
+    compared = f"{mean['compared']:,.0f}" if name in COMPARED else ""
+    return f"{mean['bits']:.0f}{compared:>10}{mean['candidates']:>12,.0f}"
 
 
-def _mean(rows: Sequence[Row]) -> dict[str, float]:
+def _effort(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in ("structure", "candidates", "compared", "effort"))
+
+
+def _mean(rows: Sequence[Row]) -> Row:
     """Over draws."""
-    names = ("bits", "compared", "candidates", "recall", "ms", "exact_ms")
-    return {name: float(np.mean([row[name] for row in rows])) for name in names}
+    names = ("bits", "compared", "candidates", "effort", "recall", "ms", "exact_ms")
+    return {name: float(np.mean([row[name] for row in rows])) for name in names if name in rows[0]}

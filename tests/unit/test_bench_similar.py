@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -166,6 +167,48 @@ def test_structures_are_timed_beside_the_exact_scan(pool, tmp_path):
         wrong = run("--what", "speed", "--pool", pool.path, "--queries", 8, *words)
         assert wrong.exit_code == 2
         assert message in wrong.output
+
+
+def test_faiss_is_timed_beside_our_structures(pool, tmp_path):
+    """By its own number of how far to look; its scan finds all, as the others do that look far."""
+    file = tmp_path / "speed.json"
+    peers = ("faiss-flat", "faiss-ivf", "faiss-hnsw")
+    result = run(
+        *("--what", "speed", "--pool", pool.path, "--json", file, "--draws", 2, "--queries", 8, "--bits", 32),
+        *(word for peer in peers for word in ("--peer", peer)),
+    )
+    assert result.exit_code == 0, result.output
+    rows = [row for row in json.loads(file.read_text()) if row["structure"] in peers]
+    assert {(row["structure"], row["draw"]) for row in rows} == {
+        (name, draw) for name in peers for draw in (0, 1)
+    }
+    for name in peers:
+        recalls = [row["recall"] for row in rows if row["structure"] == name and row["draw"] == 0]
+        assert recalls[-1] == 1
+        assert recalls[0] <= recalls[-1]
+    assert {row["effort"] for row in rows if row["structure"] == "faiss-flat"} == {0}
+    for row in rows:
+        assert min(row["ms"], row["build_seconds"]) > 0
+        assert row["bytes"] >= 4 * pool.n_features
+    assert "nprobe 128" in result.output
+    assert "efSearch 1000" in result.output
+
+
+def test_peers_that_cannot_be_had_are_refused_in_a_sentence(pool, tmp_path, monkeypatch):
+    """An unknown one, one for other rows, and a library that isn't installed."""
+    speed = ("--what", "speed", "--queries", 8)
+    texts = build(FakeTexts(400, held_out=range(0, 400, 5)), tmp_path / "texts", threads=1)
+    for words, message in [
+        (("--pool", pool.path, "--peer", "annoy"), "one of faiss-flat, faiss-ivf, faiss-hnsw, got 'annoy'"),
+        (("--pool", texts.path, "--peer", "faiss-ivf"), "faiss-ivf needs dense rows"),
+    ]:
+        wrong = run(*speed, *words)
+        assert wrong.exit_code == 2
+        assert message in wrong.output
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    wrong = run(*speed, "--pool", pool.path, "--peer", "faiss-flat")
+    assert wrong.exit_code == 2
+    assert "install marginalia with the extra peers" in wrong.output
 
 
 def test_texts_get_rows_of_overlaps(tmp_path):

@@ -136,6 +136,12 @@ BITS = (8, 12, 16, 24, 32, 48)
     type=click.IntRange(1),
     help="Of speed: the first so many items of the pool.  [default: all]",
 )
+@click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    help="Of speed: an index of faiss beside ours, faiss-flat, faiss-ivf or faiss-hnsw (the extra peers).",
+)
 @json_option
 @sentences
 def bench_similar(
@@ -156,6 +162,7 @@ def bench_similar(
     sample: int,
     bits: tuple[int, ...],
     sizes: tuple[int, ...],
+    peers: tuple[str, ...],
     json_file: Path | None,
 ) -> None:
     """Measure how well binary codes find what is similar: the papers' figures on this pool.
@@ -175,7 +182,7 @@ def bench_similar(
     of code, where few classes are known to learn from: as in "Supervised Hashing with Kernels".
 
     speed: how long the nearest ten take by a scan of the codes, tables, permuted orders and semantic hashing,
-    against the exact scan, and how many of the ten are found.
+    against the exact scan, and how many of the ten are found; with --peer by faiss, too.
     """
     from app.bench import neighbours, precision, similar, speed, survey
     from app.bench.report import write_json
@@ -212,7 +219,7 @@ def bench_similar(
         neighbours.measure_neighbours(pool, plan, done)
         neighbours.show_neighbours(rows, plan)
     elif what == "speed":
-        of_structures = speed.Plan(families[0], draws, queries, length, sizes)
+        of_structures = speed.Plan(families[0], draws, queries, length, sizes, peers)
         speed.measure_speed(pool, of_structures, done)
         speed.show_speed(rows, of_structures)
     else:
