@@ -115,9 +115,9 @@ def share_of(structure: str) -> float:
 def n_compared(n_items: int, structure: str, n_queries: int = 1) -> int:
     """How many codes each of so many queries compares, of structures that can choose which.
 
-    They divide what is more than `SHARE` among them.
+    Together no more than there are, as long as each compares `SHARE`.
     """
-    share = max(share_of(structure) / n_queries, SHARE)
+    share = max(min(share_of(structure), 1 / n_queries), SHARE)
     return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 
