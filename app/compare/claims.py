@@ -230,6 +230,11 @@ def figure(number: float) -> str:
     return f"{number:.2f}" if 0.5 <= abs(number) < 1.995 else f"{number:#.2g}"
 
 
+def percent(number: str) -> str:
+    """A figure with its sign, which no line's end parts from it: "53 %"."""
+    return f"{number}\N{NO-BREAK SPACE}%"
+
+
 def _ends(measured: Interval, said: Callable[[float], str]) -> str:
     if measured.low is None or measured.high is None:
         return ""

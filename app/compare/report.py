@@ -18,6 +18,7 @@ from app.compare.claims import (
     claims,
     figure,
     lane_label,
+    percent,
     signed,
 )
 from app.compare.figures import FIRST_CHOSEN
@@ -34,7 +35,7 @@ CAPTIONS = {
     "learning": "Improvement in AUROC on the held-out items with each label chosen, the mean over classes "
     "and runs (figures 1a and 2a of the paper). The table above and the next figure say how sure it is.",
     "above-random": "How much more each strategy gains than random labels, the mean over all rounds, race by "
-    "race; bars are 95 % intervals.",
+    "race; bars are 95\N{NO-BREAK SPACE}% intervals.",
     "times": "Selection times, the dotted line being the full scan’s median, and |wᵀx| of what was selected "
     "(figures 1b, 1c, 2b, 2c and 4): quartiles, median, and whiskers from the 5th to the 95th percentile of "
     "all rounds and races.",
@@ -79,7 +80,7 @@ def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Pat
         pair_names=[lane_label(name) for name in measures.whole[:-1]],
         n_units=len(results.units),
         first=plan.first,
-        noise=f", and is wrong for {100 * plan.noise:g} % of the items" if plan.noise else "",
+        noise=f", and is wrong for {percent(f'{100 * plan.noise:g}')} of the items" if plan.noise else "",
         details=_details(measures),
     )
 
@@ -184,7 +185,7 @@ def _row(measures: Measures, name: str) -> dict[str, Any]:
         (figure(measures.mean(measures.log_margin, name).exp().mean), ""),
         (f"{np.median(results.of(results.scored, name)):,.0f}", ""),
         (figure(float(train)), ""),
-        (f"{100 * answers:.0f} %", ""),
+        (percent(f"{100 * answers:.0f}"), ""),
     ]
     return row
 

@@ -193,6 +193,8 @@ def test_figures_and_report_are_there(finished):
     assert re.findall(r'(?:src|href|url)=?["(](?!data:|#)[^")]*', page) == []
     for label in ("Random", "Exhaustive", "H-Hash, n_functions=60"):
         assert label in page
+    assert "95&nbsp;%" in page
+    assert not re.search("[0-9] %", page)
     ids = re.findall(r' id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)

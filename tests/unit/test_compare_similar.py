@@ -154,6 +154,8 @@ def test_figures_and_report_are_there(finished):
         "bucket tables",
     ):
         assert label in page
+    assert re.search("for [0-9]+\N{NO-BREAK SPACE}% of the queries", page)
+    assert not re.search("[0-9] %", page)
     ids = re.findall(r' id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from app.compare.claims import figure
+from app.compare.claims import figure, percent
 from app.compare.page import REPORT, drawing, write_page
 from app.compare.results import machine, versions
 from app.compare.similar.looks import look_of, outline
@@ -74,7 +74,7 @@ def headline(results: Results) -> str:
     among = "first" if R == 1 else f"among the first {R:,}"
     return (
         f"{lane_label(best)}{',' if best.form else ''} finds the nearest of {len(results.pool):,} items most "
-        f"often: {among} for {100 * known[best]:.0f} % of the queries{others}."
+        f"often: {among} for {percent(f'{100 * known[best]:.0f}')} of the queries{others}."
     )
 
 
@@ -86,19 +86,19 @@ def _chance(results: Results, recall: float) -> float:
 
 def _captions(results: Results) -> dict[str, str]:
     """What each figure shows."""
-    R, share = results.first, 100 * results.plan.share
+    R, share = results.first, percent(f"{100 * results.plan.share:g}")
     own = "Each family is held to the neighbours that it looks for"
     return {
         "bits": f"Against the length of the code: how often the nearest item is among the {R:,} whose codes "
-        f"differ least ({share:g} % of the pool), and how many of the {results.plan.neighbours} nearest are "
+        f"differ least ({share} of the pool), and how many of the {results.plan.neighbours} nearest are "
         f"among {results.told:,} (the survey’s figure 11 b). {own}.",
         "retrieved": f"How many of the {results.plan.neighbours} true neighbours are among the items whose "
         f"codes differ least, against how many these are (the survey’s figure 11 a). {own}.",
         "angle": "The same with one yardstick for all: the nearest by the angle between the features.",
         "precision": "How many of the items whose codes differ least are of the query’s class.",
         "structures": f"Recall@{WANTED} of the exact neighbours against the share of the pool whose features "
-        f"were read, from {100 * SEARCHED[0]:g} % to {100 * SEARCHED[-1]:g} %, by the structure that proposes"
-        " them.",
+        f"were read, from {percent(f'{100 * SEARCHED[0]:g}')} to {percent(f'{100 * SEARCHED[-1]:g}')}, by "
+        "the structure that proposes them.",
         "times": "The same recall against the time of a whole query, over that of the exact scan by the same "
         "yardstick.",
     }
@@ -181,10 +181,10 @@ def _enough(results: Results, lane: Lane, structure: str) -> tuple[str, str]:
     recall, searched, ratio = curve("recall"), curve("searched"), curve("scan ratio")
     enough = np.flatnonzero(recall >= GOOD)
     if not len(enough):
-        return "–", f"at most {100 * recall.max():.0f} % found"
+        return "–", f"at most {percent(f'{100 * recall.max():.0f}')} found"
     place = enough[0]
     time = f"1/{figure(1 / ratio[place])}" if ratio[place] < 0.5 else figure(ratio[place])
-    return f"{100 * searched[place]:.1f} %", f"{time} of a scan’s time"
+    return percent(f"{100 * searched[place]:.1f}"), f"{time} of a scan’s time"
 
 
 def _details(results: Results) -> list[tuple[str, str]]:
@@ -196,7 +196,7 @@ def _details(results: Results) -> list[tuple[str, str]]:
         ("bits", ", ".join(map(str, plan.bits))),
         (
             "structures",
-            f"{names}; searched {', '.join(f'{100 * share:g}' for share in SEARCHED)} % of the pool",
+            f"{names}; searched {percent(', '.join(f'{100 * share:g}' for share in SEARCHED))} of the pool",
         ),
         ("seeds", ", ".join(str(plan.seed + draw) for draw in range(plan.draws))),
         ("machine", f"{here['processor']}, {here['cores']} cores, {here['system']}; one thread"),
