@@ -63,7 +63,9 @@ def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArra
     if not raw:
         raise InputError(f"{what} can't be used: the file is empty")
     if len(raw) > LARGEST_UPLOAD:
-        raise InputError(f"{what} may have {LARGEST_UPLOAD:,} bytes, this one has {len(raw):,}")
+        raise InputError(
+            f"{what} can't be used: it has {len(raw):,} bytes, and at most {LARGEST_UPLOAD:,} are taken"
+        )
     try:
         image = read_image(io.BytesIO(raw), KEPT_SIZE)
     except InputError as error:

@@ -170,10 +170,14 @@ class BatchSession(ABC):
         cells = [item_of(self.session, record) for record in batch]
         for cell in cells:
             answer = given.get(cell["id"])
-            cell["src"] = self.picture(cell["id"])
+            cell |= self.looks(cell["id"])
             cell["answer"] = answer.answer if answer else None
             cell["answer_id"] = answer.id if answer else None
         return cells
+
+    def looks(self, item: int) -> dict[str, Any]:
+        """What a cell shows of its item."""
+        return {"src": self.picture(item)}
 
     def picture(self, item: int) -> str:
         """The item's image as a data URL, as a tile; "" where it can't be shown."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from app.typesetting import Part, typeset
+from app.typesetting import Opening, Part, opening, typeset
 from core.sources.texts import Texts
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Pictures:
         self._source = source
         self.card = lru_cache(maxsize=CARDS)(self._card)
         self.text = lru_cache(maxsize=CARDS)(self._text)
+        self.opening = lru_cache(maxsize=CARDS)(self._opening)
         self.tile = lru_cache(maxsize=512)(self._tile)
         self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
 
@@ -72,6 +73,10 @@ class Pictures:
 
     def _text(self, item: int) -> list[Part] | None:
         return typeset(self._source.text(item)) if isinstance(self._source, Texts) else None
+
+    def _opening(self, item: int) -> Opening | None:
+        text = self.text(item)
+        return opening(text) if text is not None else None
 
     def _tile(self, item: int) -> str:
         return data_url(self._source.image(item, TILE_SIZE))

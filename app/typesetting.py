@@ -15,11 +15,16 @@ from typing import TypedDict
 LONGEST_SHOWN = 20_000
 """Letters of a text that are shown: some ten minutes' reading."""
 
-_HEAD = re.compile(r"[A-Z][A-Za-z-]*: ?\S?")
+_HEAD = re.compile(r"[A-Z][A-Za-z.-]*: ?\S?")
+_SUBJECT = re.compile(r"^Subject: ?(.*)$", re.MULTILINE)
 _QUOTE = re.compile(r"(?:\s{0,3}\w{0,4}[>|]\s?)+")
 _COLUMNS = re.compile(r"\S(?: {3,}|\t)\S|^(?: {4,}|\t+)\S")
 _DRAWN = re.compile(r"[^\w\s]{6,}")
 _FULL_LINE = 50
+
+
+OPENING = 400
+"""Letters of an opening: as many lines as a tile of the largest size shows."""
 
 
 class Part(TypedDict):
@@ -42,6 +47,33 @@ def typeset(text: str) -> list[Part]:
         else:
             parts += _paragraphs(lines)
     return parts or [{"kind": "plain", "text": ""}]
+
+
+class Opening(TypedDict):
+    """What stands for a text in little room: its title, "" where it has none, and how it begins."""
+
+    title: str
+    text: str
+
+
+def opening(parts: list[Part]) -> Opening:
+    """The subject that a text's head names, and the beginning of what is its own.
+
+    Quotations are left out, and the lines that announce them, unless there is nothing else.
+    """
+    heads = [part["text"] for part in parts if part["kind"] == "head"]
+    subject = _SUBJECT.search(heads[0]) if heads else None
+    title = subject[1] if subject else heads[0].partition("\n")[0] if heads else ""
+    body = [part for part in parts if part["kind"] != "head"]
+    quoted = [part["kind"].startswith("quote") for part in body]
+    own = [
+        part["text"]
+        for part, is_quoted, is_before in zip(body, quoted, [*quoted[1:], False], strict=True)
+        if not is_quoted and not (is_before and part["text"].rstrip().endswith(":"))
+    ]
+    text = " ".join("\n".join(own or [part["text"] for part in body]).split())
+    shown = text if len(text) <= OPENING else f"{text[:OPENING].rstrip()} …"
+    return {"title": " ".join(title.split()), "text": shown}
 
 
 def _paragraphs(lines: list[str]) -> Iterator[Part]:

@@ -26,7 +26,7 @@ SHOWN_QUERIES = 9
 
 def about(similar: SimilarSession, search: Search | None, total: int) -> dict[str, Any]:
     """All that is told of the search."""
-    learning = similar.learning
+    learning, pool = similar.learning, similar.session.project.pool
     told: dict[str, Any] = {
         "like": _like(similar, search),
         "on_label": similar.on_label,
@@ -35,13 +35,14 @@ def about(similar: SimilarSession, search: Search | None, total: int) -> dict[st
         "total": total,
         "view": similar.view,
         "problem": similar.problem,
+        "kind": "text" if pool is not None and pool.is_sparse else "image",
         "why_no_upload": similar.session.project.similar.why_no_upload(),
         "metric": {**learning.said(), "newer": False},
         "undo": _undoable(similar),
         "found": 0,
         "search": None,
         "among": None,
-        "pending": learning.is_under_way or similar.session.project.pool is None,
+        "pending": learning.is_under_way or pool is None,
     }
     if search is None:
         return told
@@ -79,7 +80,7 @@ def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | No
     if similar.like is None:
         return None
     project, like = similar.session.project, similar.like
-    said: dict[str, Any] = {"word": like.word, "name": "", "pictures": [], "n": 0, "of": 0}
+    said: dict[str, Any] = {"word": like.word, "name": "", "pictures": [], "openings": [], "n": 0, "of": 0}
     try:
         if like.digest is not None:
             image = Image.open(io.BytesIO(project.similar.uploads.image(like.digest)))
@@ -88,13 +89,17 @@ def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | No
             if project.pool is None:
                 return said | {"name": like.word}
             name = project.pool.source.name(like.item)
+            if (opens := project.pictures.opening(like.item)) is not None:
+                return said | {"name": name, "openings": [opens]}
             return said | {"name": name, "pictures": [project.pictures.tile(like.item)]}
     except InputError:
         return said | {"name": like.word}
     items = search.queries.items if search else np.empty(0, dtype=np.int64)
-    pictures = [similar.picture(int(item)) for item in items[:SHOWN_QUERIES]]
+    looks = [similar.looks(int(item)) for item in items[:SHOWN_QUERIES]]
+    openings = [look["opening"] for look in looks if "opening" in look]
+    pictures = [] if openings else [look["src"] for look in looks]
     n = search.queries.X.shape[0] if search else 0
-    return said | {"pictures": pictures, "n": n, "of": len(items)}
+    return said | {"pictures": pictures, "openings": openings, "n": n, "of": len(items)}
 
 
 def _among(similar: SimilarSession, search: Search) -> dict[str, Any] | None:

@@ -97,7 +97,7 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
     yes = labels.items[labels.yes]
     if not len(yes):
         raise InputError(
-            "Nothing was answered yes so far: answer an item yes, or pick an image to begin with"
+            "Nothing was answered yes so far: answer an item yes, or pick something else to begin with"
         )
     return Queries(pool.rows_of(looked_for(yes)), yes, len(yes))
 

@@ -381,6 +381,16 @@ class SimilarSession(BatchSession):
         ]
         return card | shown | {"cells": cells, "similar": about(self, search, len(pool))}
 
+    def looks(self, item: int) -> dict[str, Any]:
+        """A picture; of a text how it opens, and all that is read of it."""
+        pictures = self.session.project.pictures
+        try:
+            opens = pictures.opening(item)
+            text = pictures.text(item) if opens is not None else None
+        except InputError:
+            return {"src": ""}
+        return {"src": self.picture(item)} if opens is None else {"src": "", "opening": opens, "text": text}
+
     def _taken(self, pool: Pool, items: set[int]) -> dict[int, dict[str, Any]]:
         """How those stand that can't be answered here; those that are free by now wait for the next round."""
         leased = set(self.session.project.leases.held(but_for={self.session.id}))
@@ -393,7 +403,7 @@ class SimilarSession(BatchSession):
                 "id": item,
                 "selection": None,
                 "alt": pool.source.name(item),
-                "src": self.picture(item),
+                **self.looks(item),
                 "answer": None,
                 "answer_id": None,
                 "stands": stands[item],

@@ -135,6 +135,8 @@ def test_too_few_labels_are_told_in_a_sentence(server: Server, context: BrowserC
     view.wait()
     view.pick("metric", "Learned")
     expect(view.page.locator(".aside-note")).to_contain_text("5 yes and 5 no answers on")
+    expect(view.page.locator(".how")).to_contain_text("No metric is learned yet: these are by the original")
+    view.wait()
     assert len(view.items) == PAGE
 
 
@@ -143,8 +145,15 @@ def test_an_upload_is_searched_for_labeled_and_searched_again_by_a_learned_metri
 ) -> None:
     """Upload, search, label 20, learn the metric, search again: the whole way by mouse."""
     view = alike(server, context.new_page(), "")
-    expect(view.page.locator(".placeholder")).to_contain_text("Pick what to look for")
+    page = view.page
+    expect(page.locator(".placeholder")).to_contain_text("Pick what to look for: upload an image,")
+    under, told = page.locator(".title").bounding_box(), page.locator(".placeholder").bounding_box()
+    assert under
+    assert told
+    assert told["y"] - under["y"] - under["height"] < 40
+    expect(page.locator(".sending")).to_be_hidden()  # there is nothing to answer
     view.upload(seven)
+    counts = page.locator(".counts").bounding_box()
     expect(view.title).to_have_text(f"The {PAGE} nearest of 2,000")
     assert len(view.items) == PAGE
     assert view.angles == sorted(view.angles)
@@ -162,7 +171,8 @@ def test_an_upload_is_searched_for_labeled_and_searched_again_by_a_learned_metri
     given += label_truly(server, view, 6)
     view.look_for("yes")
     expect(view.page.locator(".like .name")).to_contain_text("yes answers")
-    expect(view.page.locator(".metrics")).to_contain_text("Learned")
+    expect(view.page.locator(".metrics li:visible")).to_have_count(2)
+    assert page.locator(".counts").bounding_box() == counts
     view.pick("metric", "Learned")
     expect(view.page.locator(".cells")).to_have_attribute("aria-label", "Learned metric, nearest first")
     view.wait()
@@ -197,7 +207,7 @@ def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext,
         (b"", "can't be used: the file is empty"),
         (b"This is a letter, and no image.", "it is no image of a kind that can be read"),
         ("corrupt", "the image is damaged or incomplete"),
-        ("huge", "may have 20,000,000 bytes, this one has 20,000,001"),
+        ("huge", "can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
     ],
 )
 def test_what_is_no_image_is_told_in_a_sentence(
@@ -220,6 +230,41 @@ def test_what_is_no_image_is_told_in_a_sentence(
     assert view.items == items
 
 
+def test_what_was_refused_is_forgotten_with_the_next_file(
+    server: Server, context: BrowserContext, tmp_path: Path, seven: Path
+) -> None:
+    """Whether the browser or the server refused it."""
+    view = alike(server, context.new_page(), f"&like={first_of(server, '8')}")
+    view.wait()
+    huge, empty = tmp_path / "huge.png", tmp_path / "empty.png"
+    huge.write_bytes(bytes(20_000_001))
+    empty.write_bytes(b"")
+    for file in (huge, empty, huge):
+        view.send(file)
+        expect(view.trouble).to_contain_text(f"“{file.name}” can't be used", timeout=30_000)
+    view.upload(seven)
+    expect(view.trouble).to_have_text("")
+
+
+@pytest.mark.parametrize("width", [1000, 1200, 1319, 1440])
+def test_nothing_in_the_margin_is_cut_or_runs_over(server: Server, browser: Browser, width: int) -> None:
+    """Whatever the width; and each count has the colour of its answer."""
+    made = browser.new_context(viewport={"width": width, "height": 900})
+    page = made.new_page()
+    alike(server, page, f"&like={first_of(server, '5')}").wait()
+    right = page.evaluate("innerWidth") - 32
+    for part in page.locator(".notes dt > span, .notes .heading, .way > span").all():
+        box = part.bounding_box()
+        assert box
+        assert box["x"] + box["width"] <= right + 0.5
+    assert len({box["height"] for way in page.locator(".way").all() if (box := way.bounding_box())}) == 1
+    colours = page.locator(".counts :is(.no, .yes, .skip) .glyph").evaluate_all(
+        "glyphs => glyphs.map((glyph) => getComputedStyle(glyph).color)"
+    )
+    assert len(set(colours)) == 3
+    made.close()
+
+
 def test_label_leads_here(server: Server, context: BrowserContext) -> None:
     """With the item that is in view there."""
     labeling = Labeling(context.new_page(), f"{server.url}/?project=digits&session=new")
@@ -238,6 +283,9 @@ def test_a_phone_shows_all_of_it(server: Server, phone: Page) -> None:
     assert phone.evaluate("document.documentElement.scrollWidth") == 390
     boxes = [box for tile in phone.locator(".tile").all() if (box := tile.bounding_box())]
     assert len({box["x"] for box in boxes}) == 4
+    title = view.title.bounding_box()
+    assert title
+    assert title["height"] < 40  # one line
     assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
     yes = phone.locator("[data-answer=yes]").bounding_box()
     assert yes

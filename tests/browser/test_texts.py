@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, expect
 from app.workspace import NewProject, Workspace
 from core.build import build
 from core.sources import source_from
+from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port
 from tests.browser.test_accessibility import SCREENS, grave_findings
@@ -140,3 +142,145 @@ def test_axe_has_nothing_serious_against_a_text(server: Server, browser: Browser
     labeling.press("y")
     assert grave_findings(labeling.page) == []
     context.close()
+
+
+@pytest.fixture
+def alike(server: Server, context: BrowserContext) -> Alike:
+    """What is like a text."""
+    view = Alike(context.new_page(), f"{server.url}/similar?project=texts&session=new&like=7")
+    view.wait()
+    return view
+
+
+def is_like(server: Server, view: Alike, item: int) -> None:
+    view.page.goto(f"{server.url}/similar?project=texts&session={view.session}&like={item}")
+    view.wait()
+
+
+def answer(view: Alike, word: str, n: int) -> None:
+    for place in [place for place, mark in enumerate(view.marks) if not mark][:n]:
+        view.tile(place).click()
+    view.page.locator(f"[data-answer={word}]").click()
+    view.wait()
+
+
+def side_by_side(server: Server, view: Alike) -> None:
+    """Label some of both, unless another test did, and see both metrics."""
+    by_metric = view.page.locator(".metrics li:visible")
+    for item, word in ((7, "yes"), (8, "no")) if by_metric.count() < 2 else ():
+        is_like(server, view, item)
+        answer(view, word, 6)
+    expect(by_metric).to_have_count(2, timeout=60_000)
+    view.pick("metric", "Side by side")
+    expect(view.page.locator(".list h2:visible")).to_have_text(["Original", "Learned"], timeout=60_000)
+    view.wait()
+
+
+def can_be_read(view: Alike) -> None:
+    """Letters, in a size for reading; nothing is cut at the sides, and no line in half."""
+    tiles = view.page.locator(".tile .opening")
+    assert tiles.count() == len(view.items)
+    for tile in (tiles.first, tiles.last):
+        expect(tile.locator("b")).to_have_text(re.compile("^(ant|bee)$"))
+        expect(tile).to_contain_text("<b>not bold</b> & so on")
+        assert tile.evaluate("tile => parseFloat(getComputedStyle(tile).fontSize)") >= 13
+        lines = tile.locator(".lines")
+        height, line = lines.evaluate("l => [l.clientHeight, parseFloat(getComputedStyle(l).lineHeight)]")
+        assert height >= 4 * line
+        assert height % line == 0
+        assert tile.evaluate("t => t.clientHeight >= t.querySelector('.lines').clientHeight + 16")
+        assert tile.evaluate("t => t.scrollWidth <= t.clientWidth")
+
+
+def test_what_is_like_a_text_can_be_read(server: Server, alike: Alike) -> None:
+    """In one list and in two side by side; what is looked for, too; and no image is spoken of."""
+    can_be_read(alike)
+    expect(alike.page.locator(".what .opening b")).to_have_text("bee")
+    expect(alike.page.locator("[data-way=upload]")).to_be_hidden()
+    expect(alike.page.locator(".ways")).not_to_contain_text("image", use_inner_text=True)
+    side_by_side(server, alike)
+    can_be_read(alike)
+    alike.look_for("yes")
+    expect(alike.page.locator(".what .opening").first).to_have_text(re.compile("^(ant|bee)$"))
+
+
+def test_a_whole_text_is_read_where_the_mouse_rests(alike: Alike) -> None:
+    """Beside the nearest: it covers no tile, nothing moves, and it is gone with the mouse."""
+    page, reader = alike.page, alike.page.locator(".reader")
+    expect(reader).to_be_hidden()
+    parts = page.locator(".title, .tile, .read, .sending .answer, .value")
+    stood = [part.bounding_box() for part in parts.all()]
+    alike.tile(4).hover()
+    expect(reader).to_be_visible()
+    expect(reader).to_contain_text(f"and {name_of(alike, 4).split('/')[1].split('.')[0]}.")
+    assert [part.bounding_box() for part in parts.all()] == stood
+    over, stage = reader.bounding_box(), page.locator(".stage").bounding_box()
+    assert over
+    assert stage
+    assert over["x"] >= stage["x"] + stage["width"]
+    reader.locator(".text").hover()
+    page.mouse.wheel(0, 300)
+    page.wait_for_timeout(500)  # the mouse is on the text: it stays, and scrolls
+    assert reader.locator(".text").evaluate("text => text.scrollTop") > 0
+    page.locator(".title").hover()
+    expect(reader).to_be_hidden()
+
+
+def test_a_whole_text_is_read_by_keys(alike: Alike) -> None:
+    """Z opens what the cursor is on, which the text follows; page keys scroll it; Escape closes it."""
+    reader = alike.page.locator(".reader")
+    alike.press("ArrowRight", "z")
+    for step in ("ArrowRight", "ArrowDown"):
+        alike.press(step)
+        place = alike.page.locator(".tile").evaluate_all("ts => ts.findIndex((t) => t.matches('.cursor'))")
+        expect(reader.locator(".name")).to_have_text(name_of(alike, place))
+    alike.press("PageDown")
+    assert reader.locator(".text").evaluate("text => text.scrollTop") > 100
+    expect(alike.title).to_contain_text("The 24 nearest")
+    alike.press("Escape")
+    expect(reader).to_be_hidden()
+    assert "picked" not in alike.marks
+    alike.press("PageDown")
+    expect(alike.title).to_contain_text("25 to 48")
+
+
+def test_a_whole_text_is_read_on_a_phone(server: Server, browser: Browser) -> None:
+    """By the button below its tile; the text leaves the answers free, and is closed by its own."""
+    made = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    view = Alike(made.new_page(), f"{server.url}/similar?project=texts&session=new&like=7")
+    view.wait()
+    can_be_read(view)
+    view.page.locator(".read").nth(1).tap()
+    reader = view.page.locator(".reader")
+    expect(reader.locator(".name")).to_have_text(name_of(view, 1))
+    over, yes = reader.bounding_box(), view.page.locator("[data-answer=yes]").bounding_box()
+    assert over
+    assert yes
+    assert 0 <= over["x"] < over["x"] + over["width"] <= 390
+    assert over["y"] + over["height"] <= yes["y"]
+    assert "picked" not in view.marks
+    reader.get_by_role("button", name="Close").tap()
+    expect(reader).to_be_hidden()
+    assert view.page.evaluate("document.documentElement.scrollWidth") == 390
+    made.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_axe_has_nothing_serious_against_texts_side_by_side(
+    server: Server, browser: Browser, screen: str
+) -> None:
+    """Nor against one that is read."""
+    context = browser.new_context(**SCREENS[screen])
+    view = Alike(context.new_page(), f"{server.url}/similar?project=texts&session=new&like=7")
+    view.wait()
+    side_by_side(server, view)
+    assert grave_findings(view.page) == []
+    view.page.locator(".read").first.click()
+    expect(view.page.locator(".reader")).to_be_visible()
+    view.page.wait_for_timeout(300)
+    assert grave_findings(view.page) == []
+    context.close()
+
+
+def name_of(view: Alike, place: int) -> str:
+    return (view.tile(place).get_attribute("aria-label") or "").split(",")[0]

@@ -285,7 +285,7 @@ def test_an_upload_is_kept_and_looked_for(project, similar):
     [
         (b"", "“it.png” can't be used: the file is empty"),
         (b"Dear Sir or Madam", "“it.png” can't be used: it is no image of a kind that can be read"),
-        ("long", "“it.png” may have 20,000,000 bytes, this one has 20,000,001"),
+        ("long", "“it.png” can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
         ("corrupt", "“it.png” can't be used: the image is damaged or incomplete"),
         ("wide", "“it.png” can't be used: it has more than 100,000,000 pixels"),
     ],

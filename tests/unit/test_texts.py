@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from app.cli import main
 from app.project import Project
 from app.review import Asked, Review
+from app.similar.query import Like
+from app.typesetting import opening, typeset
 from app.workspace import NewProject
 from core.build import build
 from core.errors import InputError
@@ -112,3 +114,42 @@ def test_example_images_are_refused_in_one_sentence(project):
     """A text is no image."""
     with pytest.raises(InputError, match="this pool holds texts"):
         project.session().add_examples([b"x"])
+
+
+def test_texts_are_found_with_how_they_open_and_all_that_is_read(project):
+    """In place of pictures, also of what is looked for: one text, and all that were answered yes."""
+    similar = project.similar_to(project.session())
+    item = int(project.pool.ids[3])
+    similar.look_for(Like(item=item))
+    card = similar.card()
+    assert card["similar"]["kind"] == "text"
+    assert card["similar"]["like"]["openings"] == [opening(typeset(project.pool.source.text(item)))]
+    for cell in card["cells"]:
+        parts = typeset(project.pool.source.text(cell["id"]))
+        assert (cell["src"], cell["text"], cell["opening"]) == ("", parts, opening(parts))
+        assert cell["opening"]["title"].isdecimal()  # the subject
+    given = [
+        answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, "yes")
+        for cell in card["cells"][:3]
+    ]
+    similar.submit(given)
+    similar.look_for(Like())
+    like = similar.card()["similar"]["like"]
+    assert like["pictures"] == []
+    assert sorted(one["title"] for one in like["openings"]) == sorted(
+        cell["opening"]["title"] for cell in card["cells"][:3]
+    )
+
+
+def test_a_text_that_is_gone_cannot_be_shown(project, tmp_path):
+    """Its place stays, and it may still be answered."""
+    similar = project.similar_to(project.session())
+    similar.look_for(Like(item=int(project.pool.ids[3])))
+    name = similar.card()["cells"][0]["alt"]
+    project.pictures.text.cache_clear()
+    project.pictures.opening.cache_clear()
+    (tmp_path / "texts" / name).unlink()
+    cell = similar.card()["cells"][0]
+    assert (cell["alt"], cell["src"]) == (name, "")
+    assert "opening" not in cell
+    assert cell["selection"]

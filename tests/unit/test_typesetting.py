@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from app.typesetting import LONGEST_SHOWN, typeset
+from app.typesetting import LONGEST_SHOWN, OPENING, opening, typeset
 
 LINE = "This line of a mail is as long as such lines are, and goes on"
 MAIL = f"""From: ann@example.org (Ann)
 Subject: Re: bees
 Organization: A Hive,
   in a tree
+Article-I.D.: hive.12
 
 Bob wrote:
 > {LINE}
@@ -34,7 +35,8 @@ def test_a_mail_is_set_in_its_parts():
     assert typeset(MAIL) == [
         {
             "kind": "head",
-            "text": "From: ann@example.org (Ann)\nSubject: Re: bees\nOrganization: A Hive,\n  in a tree",
+            "text": "From: ann@example.org (Ann)\nSubject: Re: bees\nOrganization: A Hive,\n  in a tree\n"
+            "Article-I.D.: hive.12",
         },
         {"kind": "plain", "text": "Bob wrote:"},
         {"kind": "quote", "text": f"{LINE} in the next."},
@@ -55,3 +57,34 @@ def test_a_very_long_text_is_cut_and_says_so():
     parts = typeset("word " * LONGEST_SHOWN)
     assert parts[-1]["text"] == "…"
     assert sum(len(part["text"]) for part in parts) < LONGEST_SHOWN + 2
+
+
+def test_a_mail_opens_with_its_subject_and_its_own_words():
+    """Other heads, quotations and who is quoted are left out."""
+    said = opening(typeset(MAIL))
+    assert said["title"] == "Re: bees"
+    assert said["text"].startswith(f"{LINE} in the next line. Short lines stay.")
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "begins"),
+    [
+        ("From: ann\nTo: bob\n\nIt rains.", "From: ann", "It rains."),
+        ("It rains.\n\nAll day: yes.", "", "It rains. All day: yes."),
+        ("Bob wrote:\n> It rains.", "", "Bob wrote: It rains."),
+        ("Note:\n\nit rains.", "", "Note: it rains."),
+        ("", "", ""),
+    ],
+    ids=["no subject", "no head", "nothing but a quotation", "no quotation follows", "empty"],
+)
+def test_whatever_a_text_is_it_opens_with_something(text, title, begins):
+    """As long as there is any."""
+    assert opening(typeset(text)) == {"title": title, "text": begins}
+
+
+def test_an_opening_is_short():
+    """Also of a text that has no spaces."""
+    for text in ("word " * 1000, "語" * 5000):
+        said = opening(typeset(text))["text"]
+        assert OPENING < len(said) + 2 <= OPENING + 4
+        assert said.endswith(" …")

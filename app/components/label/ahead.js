@@ -1,16 +1,15 @@
 // What follows each answer to the image in view: decoded before it is needed, so that the next frame shows it.
 
 import { element } from "../shared/dom.js";
+import { sheet } from "../shared/text.js";
 
 /** An item's image, or its text, as the frame shows it. */
 export function picture({ alt, src, text }) {
-  return text ? sheet(alt, text) : element("img", { alt, src, className: "item", draggable: false });
+  return text ? inFrame(sheet(alt, text)) : element("img", { alt, src, className: "item", draggable: false });
 }
 
-/** A text in its parts, on a sheet that scrolls within the frame. */
-function sheet(alt, text) {
-  const parts = text.map(({ kind, text: letters }) => element("p", { className: kind }, letters));
-  const made = element("article", { className: "item text", tabIndex: 0, "aria-label": alt }, ...parts);
+function inFrame(made) {
+  made.classList.add("item");
   made.decode = async () => {};
   return made;
 }

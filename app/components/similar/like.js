@@ -2,6 +2,7 @@
 
 import { element, newId, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
+import { openingOf } from "../shared/text.js";
 
 const LARGEST = 20_000_000; // bytes; the server takes no more
 
@@ -31,19 +32,24 @@ export class Like {
     });
   }
 
-  show({ like, problem, why_no_upload: whyNoUpload, several }, canLookForSelected) {
+  show({ like, kind, problem, why_no_upload: whyNoUpload, several }, canLookForSelected) {
     this.#whyNoUpload = whyNoUpload;
+    const openings = like?.openings ?? [];
     const pictures = like?.pictures ?? [];
-    const written = pictures.map((src) => src.length).join(" ") + like?.word;
+    const written = [...pictures, ...openings.map(({ title, text }) => title + text)].map((one) => one.length).join(" ") + like?.word;
     if (written !== this.#picture) {
       this.#picture = written;
       const what = this.#card.querySelector(".what");
-      what.dataset.n = String(Math.min(9, pictures.length));
-      what.replaceChildren(...pictures.map((src) => element("img", { src, alt: "", draggable: false })));
+      what.dataset.n = String(Math.min(9, pictures.length + openings.length));
+      what.dataset.kind = openings.length ? "text" : "image";
+      what.replaceChildren(...pictures.map((src) => element("img", { src, alt: "", draggable: false })), ...openings.map((opening) => openingOf(openings.length === 1 ? opening : lineOf(opening))));
     }
     say(this.#card.querySelector(".name"), queryName(like));
     say(this.#card.querySelector(".trouble"), this.#refusal || problem || "");
     say(this.#card.querySelector("[data-way=yes] span"), several ? "All yes answers" : "All my yes answers");
+    this.#card.querySelector("[data-way=upload]").hidden = kind !== "image";
+    say(this.#card.querySelector("[data-way=label] span"), `The ${kind} on Label`);
+    say(this.#card.querySelector("[data-way=selected] span"), `The selected ${kind}`);
     const usable = { upload: !whyNoUpload, selected: canLookForSelected };
     for (const [way, is] of Object.entries(usable)) {
       this.#card.querySelector(`[data-way=${way}]`).setAttribute("aria-disabled", String(!is));
@@ -69,8 +75,9 @@ export class Like {
     const [file] = this.#file.files;
     this.#file.value = "";
     if (!file) return;
+    this.#refusal = "";
     if (file.size > LARGEST) {
-      this.#refuse(`“${file.name}” may have ${whole(LARGEST)} bytes, this one has ${whole(file.size)}`);
+      this.#refuse(`“${file.name}” can't be used: it has ${whole(file.size)} bytes, and at most ${whole(LARGEST)} are taken`);
       return;
     }
     try {
@@ -79,6 +86,11 @@ export class Like {
       this.#refuse(`“${file.name}” can't be read by this browser`);
     }
   }
+}
+
+/** One of several: a line is all that it gets. */
+function lineOf({ title, text }) {
+  return { title: "", text: title || text };
 }
 
 function queryName(like) {

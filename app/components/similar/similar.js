@@ -8,6 +8,7 @@ import { Outbox } from "../shared/outbox.js";
 import { Like } from "./like.js";
 import { Margin } from "./margin.js";
 import { Picks } from "./picks.js";
+import { Reader } from "./reader.js";
 import { standing, Tiles } from "./tiles.js";
 
 const STEPS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
@@ -27,6 +28,7 @@ class Similar {
     this.spoken = root.querySelector(".spoken");
     this.tiles = new Tiles(root.querySelector(".lists"));
     this.margin = new Margin(this.card);
+    this.reader = new Reader(root.querySelector(".reader"));
     this.like = new Like(this.card, {
       ask: (word) => this.ask(word),
       upload: (image) => this.component.setTriggerValue("upload", image),
@@ -45,6 +47,9 @@ class Similar {
       document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
     }
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
+    for (const kind of ["pointerover", "pointerleave"]) {
+      this.card.addEventListener(kind, (event) => event.pointerType === "mouse" && this.pointed(event), { signal });
+    }
     window.addEventListener("online", () => this.outbox?.send(), { signal });
     this.tellTimer = setInterval(() => this.tell(), TELL_EVERY);
     releaseFocus();
@@ -54,6 +59,7 @@ class Similar {
     this.abort.abort();
     this.outbox?.close();
     clearInterval(this.tellTimer);
+    this.reader.close();
     for (const timer of ["dim", "ask"]) clearTimeout(this[`${timer}Timer`]);
   }
 
@@ -89,6 +95,7 @@ class Similar {
     this.picks = new Picks(cells, this.picks);
     this.paintedAt = null;
     const lists = [...new Set(cells.map((cell) => cell.list))];
+    this.reader.close();
     this.tiles.paint(cells, lists);
     const mine = this.current;
     await Promise.allSettled([...this.root.querySelectorAll(".tile img")].map((image) => image.decode()));
@@ -105,8 +112,8 @@ class Similar {
     const { first, page, found, total, like, search } = similar;
     const shown = Math.min(page, Math.max(0, found - first));
     say(this.root.querySelector(".title"), titleOf(first, shown, total, like));
-    say(this.root.querySelector(".how"), howOf(search, like));
-    const nothing = like ? (similar.problem ? "" : "The nearest are being looked for…") : "Pick what to look for: upload an image, take all your yes answers, or the image on Label.";
+    say(this.root.querySelector(".how"), howOf(similar));
+    const nothing = like ? (similar.problem ? "" : "The nearest are being looked for…") : `Pick what to look for: ${similar.kind === "image" ? "upload an image, " : ""}take all your yes answers, or the ${similar.kind} on Label.`;
     say(this.root.querySelector(".placeholder"), cells.length ? "" : nothing);
     this.like.show(similar, this.oneSelected() !== null);
     this.tell();
@@ -114,6 +121,7 @@ class Similar {
     const n = this.picks.chosen.length;
     this.root.querySelector(".selected").replaceChildren(element("b", {}, String(n)), " selected");
     this.root.querySelector(".pager").hidden = found <= page;
+    this.root.querySelector(".sending").hidden = !cells.length && !similar.undo.length;
     say(this.root.querySelector(".place"), `${whole(first + 1)}–${whole(first + shown)}`);
     this.card.dataset.state = cells.length ? "shown" : "empty";
     this.card.dataset.answerable = String(this.canAnswer);
@@ -199,7 +207,7 @@ class Similar {
       this.picks.clear();
       this.ask(String(one.id));
     } else {
-      this.hint = "Select one image to look for what is like it.";
+      this.hint = `Select one ${this.data.similar.kind} to look for what is like it.`;
       this.tell();
     }
   }
@@ -234,6 +242,7 @@ class Similar {
     this.hint = cell.selection ? "" : `${cell.alt} is ${standing(cell)}${cell.stands === "held" ? "" : "; Review can change that"}.`;
     if (extend) this.picks.extend(place);
     else this.picks.toggle(place);
+    this.reader.follow(cell);
     this.show();
   }
 
@@ -246,6 +255,21 @@ class Similar {
     else this.picks.move(to);
     this.show();
     this.tiles.follow(to);
+    this.reader.follow(this.picks.cells[to]);
+  }
+
+  /** Read the text under the keys' cursor, or no longer. */
+  read(place) {
+    const cell = this.picks.cells[place];
+    if (cell?.text) this.picks.cursor = place;
+    this.reader.toggle(cell);
+    this.show();
+  }
+
+  /** Where the mouse is: what it rests on is read. */
+  pointed(event) {
+    if (event.type === "pointerleave") this.reader.over(null);
+    else this.reader.over(this.picks.cells[this.tiles.placeOf(event.target)] ?? null, event.target.closest(".reader") !== null);
   }
 
   flash(selector) {
@@ -271,7 +295,9 @@ class Similar {
     if (key === "u" || key === "backspace") return () => this.undo();
     if (key === "a") return () => this.all();
     if (key === "l") return () => this.lookForSelected();
-    if (key in PAGES) return () => this.turn(PAGES[key]);
+    if (key in PAGES) return () => (this.reader.isKept ? this.reader.scroll(PAGES[key]) : this.turn(PAGES[key]));
+    if (key === "z" && this.data.similar.kind === "text") return () => this.read(this.picks.cursor);
+    if (key === "escape" && this.reader.isOpen) return () => this.reader.close();
     if (key === "escape" && this.picks.chosen.length) return () => this.clear();
     if ((key === " " || key === "enter") && onTile >= 0) {
       return () => {
@@ -294,12 +320,15 @@ class Similar {
 
   clicked(event) {
     const place = this.tiles.placeOf(event.target);
-    const button = event.target.closest("[data-answer],[data-undo],[data-turn]");
-    if (place >= 0) {
+    const toRead = this.tiles.placeToRead(event.target);
+    const button = event.target.closest("[data-answer],[data-undo],[data-turn],[data-close]");
+    if (toRead >= 0) this.read(toRead);
+    else if (place >= 0) {
       this.card.dataset.keys = "false";
       this.pick(place, event.shiftKey);
     } else if (button?.dataset.answer) this.answer(button.dataset.answer);
     else if (button?.dataset.turn) this.turn(Number(button.dataset.turn));
+    else if (button?.dataset.close !== undefined) this.reader.close();
     else if (button) this.undo();
     // Keys are about the images again, not about the button that the mouse left behind.
     if (button && event.detail > 0) button.blur();
@@ -313,12 +342,13 @@ function titleOf(first, shown, total, like) {
   return first ? `${whole(first + 1)} to ${whole(first + shown)} of the nearest ${of}` : `The ${whole(shown)} nearest ${of}`;
 }
 
-function howOf(search, like) {
+function howOf({ search, like, view, metric }) {
   if (!search) return "";
   const { method, awaited, in_full: full, compared, items } = search;
-  const near = like.word === "yes" && like.of > 1 ? "Each as near as the nearest yes answer. " : "";
+  const original = view !== "original" && metric.labels == null ? "No metric is learned yet: these are by the original one. " : "";
+  const near = original + (like.word === "yes" && like.of > 1 ? "Angles are to the nearest yes answer. " : "");
   if (awaited?.problem) return `${near}${awaited.problem}. The exact scan stands in.`;
-  if (awaited) return `${near}The exact scan stands in: ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)} %.`;
+  if (awaited) return `${near}The exact scan stands in: ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
   if (search.is_exact) return `${near}${method}: every item’s angle was computed.`;
   const codes = compared < items ? `${whole(compared)} codes` : "all codes";
   return `${near}${method}: ${codes} compared, ${whole(full)} angles computed.`;

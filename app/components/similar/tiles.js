@@ -2,6 +2,7 @@
 
 import { element, glyph, say } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
+import { openingOf } from "../shared/text.js";
 
 const LISTS = { original: "Original", learned: "Learned" };
 const STANDS = { yes: "answered yes", no: "answered no", skip: "skipped", unsure: "unsure", tied: "tied", held: "in another session's view" };
@@ -22,17 +23,27 @@ export class Tiles {
     this.#tiles = new Map(cells.map((cell) => [nameOf(cell), before.get(nameOf(cell)) ?? makeTile(cell)]));
     const focused = this.#place.getRootNode().activeElement;
     const lists = names.map((name) => {
-      const own = cells.filter((cell) => cell.list === name).map((cell) => this.#tiles.get(nameOf(cell)));
+      const own = cells.filter((cell) => cell.list === name).map((cell) => placeOf(this.#tiles.get(nameOf(cell))));
       const cellsOf = element("div", { className: "cells", role: "group", "aria-label": `${LISTS[name]} metric, nearest first` }, ...own);
       return element("div", { className: "list" }, element("h2", {}, LISTS[name]), cellsOf);
     });
     this.#place.dataset.lists = String(names.length);
+    this.#place.dataset.kind = cells.some((cell) => cell.opening) ? "text" : "image";
     this.#place.replaceChildren(...lists);
     if (focused?.isConnected) focused.focus({ preventScroll: true });
   }
 
+  /** Of the tile that an element is within; -1 where it is in none. */
   placeOf(target) {
-    const tile = target.closest?.(".tile");
+    return this.#placeOf(target.closest?.(".tile"));
+  }
+
+  /** Of the text that a button opens. */
+  placeToRead(target) {
+    return this.#placeOf(target.closest?.(".read")?.parentElement.querySelector(".tile"));
+  }
+
+  #placeOf(tile) {
     return tile ? this.#cells.findIndex((cell) => this.#tiles.get(nameOf(cell)) === tile) : -1;
   }
 
@@ -51,11 +62,14 @@ export class Tiles {
       say(tile.querySelector(".angle"), angle);
       tile.dataset.selection = cell.selection ?? "";
       const stands = cell.selection ? (isPicked ? "selected" : "open") : (STANDS[cell.stands] ?? "open soon");
-      tile.setAttribute("aria-label", `${cell.alt}, ${whole(cell.place + 1)}, ${angle}, ${stands}`);
+      const title = cell.opening?.title ? `, ${cell.opening.title}` : "";
+      tile.setAttribute("aria-label", `${cell.alt}${title}, ${whole(cell.place + 1)}, ${angle}, ${stands}`);
       tile.setAttribute("aria-pressed", String(isPicked));
       tile.setAttribute("aria-disabled", String(!cell.selection));
       tile.classList.toggle("cursor", place === picks.cursor);
       tile.tabIndex = place === picks.cursor ? 0 : -1;
+      const read = tile.parentElement.querySelector(":scope > .read");
+      if (read) read.tabIndex = tile.tabIndex;
     });
   }
 
@@ -90,12 +104,20 @@ function nameOf({ list, id }) {
   return `${list}/${id}`;
 }
 
-function makeTile({ id, alt, src }) {
-  const picture = src
-    ? element("img", { src, alt: "", draggable: false })
-    : element("span", { className: "missing" }, `${alt} can't be shown`);
-  const tile = element("button", { type: "button", className: "tile", title: alt }, picture, element("span", { className: "badge" }));
+function makeTile({ id, alt, src, opening }) {
+  const shown = opening ? openingOf(opening) : src ? element("img", { src, alt: "", draggable: false }) : null;
+  const picture = shown ?? element("span", { className: "missing" }, `${alt} can't be shown`);
+  const tile = element("button", { type: "button", className: "tile", title: opening ? "" : alt }, picture, element("span", { className: "badge" }));
   tile.append(element("span", { className: "rank" }), element("span", { className: "angle" }));
   tile.dataset.item = id;
+  if (opening) {
+    const read = element("button", { type: "button", className: "read", "aria-label": `Read ${alt}`, "aria-keyshortcuts": "Z" }, "Read");
+    element("div", { className: "place" }, tile, read);
+  }
   return tile;
+}
+
+/** What stands in the list: a tile, or a text's tile with the button below it. */
+function placeOf(tile) {
+  return tile.closest(".place") ?? tile;
 }

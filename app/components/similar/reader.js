@@ -1,0 +1,77 @@
+// A whole text beside the nearest: while the mouse rests on its tile, or kept open by a button or a key.
+
+import { say } from "../shared/dom.js";
+import { sheet } from "../shared/text.js";
+
+// Milliseconds.
+const REST = 400; // the mouse passes over many tiles
+const LEAVE = 250; // time to get into the text
+
+export class Reader {
+  #place;
+  #timer = null;
+  #cell = null;
+  #isKept = false;
+
+  constructor(place) {
+    this.#place = place;
+  }
+
+  get isOpen() {
+    return this.#cell !== null;
+  }
+
+  get isKept() {
+    return this.#isKept;
+  }
+
+  /** The mouse is over this cell now, null where it is over none; over the text itself it may stay. */
+  over(cell, isOnText = false) {
+    clearTimeout(this.#timer);
+    if (this.#isKept || isOnText) return;
+    if (cell?.text) this.#timer = setTimeout(() => this.#open(cell), REST);
+    else if (this.isOpen) this.#timer = setTimeout(() => this.close(), LEAVE);
+  }
+
+  /** Open a cell's text until it is closed. */
+  keep(cell) {
+    clearTimeout(this.#timer);
+    if (!cell?.text) return;
+    this.#isKept = true;
+    this.#open(cell);
+  }
+
+  /** Keep it open, or close it where it is. */
+  toggle(cell) {
+    if (this.#isKept && this.#cell?.id === cell?.id) this.close();
+    else this.keep(cell);
+  }
+
+  /** Go on with another cell, if a text is kept open. */
+  follow(cell) {
+    if (this.#isKept && cell?.text && cell.id !== this.#cell.id) this.keep(cell);
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+    this.#cell = null;
+    this.#isKept = false;
+    this.#place.hidden = true;
+  }
+
+  /** By so many pages. */
+  scroll(pages) {
+    const text = this.#place.querySelector(".text");
+    text.scrollBy({ top: pages * 0.9 * text.clientHeight });
+  }
+
+  #open(cell) {
+    const isOther = this.#cell?.id !== cell.id;
+    this.#cell = cell;
+    this.#place.hidden = false;
+    this.#place.dataset.item = cell.id;
+    if (!isOther) return;
+    say(this.#place.querySelector(".name"), cell.alt);
+    this.#place.querySelector(".text").replaceWith(sheet(cell.alt, cell.text));
+  }
+}
