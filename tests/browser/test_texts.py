@@ -259,7 +259,12 @@ def test_a_whole_text_is_read_on_a_phone(server: Server, browser: Browser) -> No
     assert 0 <= over["x"] < over["x"] + over["width"] <= 390
     assert over["y"] + over["height"] <= yes["y"]
     assert "picked" not in view.marks
-    reader.get_by_role("button", name="Close").tap()
+    close, name = reader.get_by_role("button", name="Close"), reader.locator(".name").bounding_box()
+    button = close.bounding_box()
+    assert name
+    assert button
+    assert button["y"] < name["y"] + name["height"] < button["y"] + button["height"]  # in one line
+    close.tap()
     expect(reader).to_be_hidden()
     assert view.page.evaluate("document.documentElement.scrollWidth") == 390
     made.close()
