@@ -179,7 +179,9 @@ class Similar:
     @property
     def codes(self) -> Mapping[str, str]:
         """The families whose codes a method may compare, by name, as the page calls them."""
-        return CODES
+        pool = self._project.pool
+        own = ("all", "sparse" if pool is not None and pool.is_sparse else "dense")
+        return {name: label for name, label in CODES.items() if FAMILIES[name].takes in own}
 
     def method(
         self, name: str, codes: str, pool: Pool, metric: LearnedMetric | None, concept: LiveConcept

@@ -18,6 +18,7 @@ class ByKernel(SimilarityHasher):
     """A family with the parameter `kernel`; `_fit` begins by setting `_kernel`."""
 
     estimates = "kernel"
+    takes = "dense"
     kernel: str | Kernel | None
 
     _kernel: Kernel

@@ -20,6 +20,7 @@ class ByNeighbours(SimilarityHasher):
 
     estimates = "distance"
     by_angle = True
+    takes = "dense"
     _least: ClassVar[dict[str, int]] = {**SimilarityHasher._least, "n_near": 1}
 
     neighbours: Neighbours

@@ -82,6 +82,7 @@ class MinHash(SimilarityHasher):
 
     name = "min-hash"
     estimates = "overlap"
+    takes = "sparse"
 
     keys_: Hashes
     _fitted = ("keys_",)

@@ -60,6 +60,8 @@ class SimilarityHasher(ABC):
     needs_labels: ClassVar[bool] = False
     by_angle: ClassVar[bool] = False
     """Whether the order of unit rows by what it estimates is that of their angles, whatever it is called."""
+    takes: ClassVar[Literal["all", "dense", "sparse"]] = "all"
+    """Which rows it is for; it refuses others."""
     bits: int = 1
 
     _fitted: ClassVar[tuple[str, ...]]

@@ -179,4 +179,6 @@ def _reason(error: Exception, file: Path | BinaryIO) -> str:
         return "the file is empty" if empty else "it is no image of a kind that can be read"
     if isinstance(error, MemoryError):
         return "there is not enough memory to decode it"
+    if "truncated" in str(error):
+        return "the image is damaged or incomplete: its file ends too early"
     return f"the image is damaged or incomplete ({str(error).strip() or type(error).__name__})"

@@ -217,6 +217,17 @@ def test_every_family_is_in_the_suite():
 
 
 @every_family
+def test_rows_that_a_family_is_not_for_are_refused(name):
+    """`takes` says which: they never make codes, and the sentence names dense or sparse rows."""
+    variant = VARIANTS[name]
+    family, own = variant.make(8, 0), "sparse" if is_sparse(variant.data(2)) else "dense"
+    assert family.takes in ("all", own)
+    if family.takes != "all":
+        with pytest.raises(InputError, match=f"{family.takes} rows"):
+            family.fit(histograms(100) if own == "sparse" else bags(100), classes(100))
+
+
+@every_family
 def test_codes_have_the_shape_that_was_asked_for(name):
     """For points and queries, and for no points at all."""
     family, X = fitted(name), VARIANTS[name].data(9)

@@ -130,7 +130,8 @@ def test_a_truncated_file_is_refused_with_a_reason(form: str) -> None:
     """Half an image is not shown as a whole one."""
     noise = Image.effect_noise((64, 64), 80).convert("RGB")
     whole = encoded(noise, form).getvalue()
-    with pytest.raises(UnreadableImageError, match=r"damaged or incomplete|no image"):
+    expected = "its file ends too early$" if form == "JPEG" else "damaged or incomplete|no image"
+    with pytest.raises(UnreadableImageError, match=expected):
         read_image(io.BytesIO(whole[: len(whole) // 2]), 64)
 
 

@@ -21,7 +21,7 @@ from core.build import build
 from core.errors import InputError
 from core.selection import STRATEGIES
 from core.sources import source_from
-from tests.projects import answer, open_workspace, truth_word, wait_for_index
+from tests.projects import answer, new_project, open_workspace, truth_word, wait_for_index
 
 N_TEXTS = 240
 
@@ -82,6 +82,18 @@ def test_a_card_of_texts_has_the_text(project):
     for view in card["next"].values():
         assert view["item"]["text"]
     assert all(entry["src"] for entry in card["strip"])
+
+
+def test_texts_are_hashed_by_codes_of_sparse_rows_only(project, tmp_path):
+    """Min-Hash is offered for texts and not for images, kernels for images alone, hyperplanes for both."""
+    with open_workspace(tmp_path / "images") as workspace:
+        of_images = new_project(workspace).similar.codes
+    assert "min-hash" in project.similar.codes
+    assert "lsh" in project.similar.codes
+    assert "klsh" not in project.similar.codes
+    assert "lsh" in of_images
+    assert "klsh" in of_images
+    assert "min-hash" not in of_images
 
 
 def test_a_grid_of_texts_is_not_too_alike(project):
