@@ -260,6 +260,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       arrays:FEATURES,IMAGES  your embeddings (.npy or .parquet) and a folder or list of images
       enlarged:N:SOURCE       any image source, N times larger
       edges:SOURCE            any image source, by edge histograms instead of GIST
+      sets:SOURCE             any image source, each image as a set of local features
     """  # noqa: D301 (click wants the backspace itself)
     from app.terminal import show_build
     from core.sources import source_from

@@ -25,7 +25,7 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
     """Why images can't be compared with a pool's items, in one sentence about `what`; None where they can."""
     if pool is None:
         return None
-    if pool.is_sparse:
+    if pool.holds_texts:
         return f"{what} can't be used here: this pool holds texts"
     try:
         has_embeddings = pool.source.n_features is not None

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from core.continuation import plain_spec, require_continuation
 from core.durable import disk_trouble
 from core.errors import InputError
-from core.features import bytes_an_item, compute, n_features
+from core.features import bytes_an_item, compute, has_sparse_rows, n_features
 from core.manifest import DENSE, MANIFEST, SPARSE, Manifest
 from core.pool import Pool
 from core.progress import Progress, Reporter, lock_for_building, read_progress
@@ -149,7 +149,7 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
         require_own_folder(pool)
         if not len(source):
             raise InputError(f"{source.title} has no items: a pool needs at least one")
-        if source.is_sparse and dtype == "float16":
+        if has_sparse_rows(source) and dtype == "float16":
             raise InputError(f"{source.title} gives sparse features, which are float32, got dtype float16")
         publisher = Publisher(pool, _manifest_for(source, dtype or "float32", n_features(source)))
         _require_room(source, pool, publisher.manifest)
@@ -189,7 +189,7 @@ def _manifest_for(source: Source, dtype: str, n_features: int) -> Manifest:
         n_held_out=len(source.held_out()),
         n_features=n_features,
         dtype=dtype,
-        layout=SPARSE if source.is_sparse else DENSE,
+        layout=SPARSE if has_sparse_rows(source) else DENSE,
     )
 
 

@@ -11,6 +11,7 @@ from core.errors import InputError
 from core.features import compute, n_features
 from core.manifest import Manifest
 from core.pool import Pool
+from core.rows import is_sparse
 from core.sources import Source
 
 SAMPLED = 64
@@ -62,7 +63,7 @@ def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
             lost = int(np.setdiff1d(some, kept)[0])
             return f"item {lost}, {source.name(lost)}, can no longer be read"
         differences = abs(X - before).max(axis=1)
-        largest = differences.toarray() if source.is_sparse else differences
+        largest = differences.toarray() if is_sparse(differences) else differences
         apart = np.flatnonzero(largest > TOLERANCE[manifest.dtype])
         if apart.size or not np.array_equal(source.truth(some), pool.truth(some)):
             other = int(some[apart[0]]) if apart.size else int(some[0])

@@ -30,6 +30,7 @@ from core.rows import Rows, cut, gathered, no_rows
 from core.scoring import score_blocks
 from core.segments import Segment, check_part, load_part
 from core.sources import Problem, Source, open_source
+from core.sources.registry import holds_texts
 
 COPIED_ROWS = 8192
 """Rows that `Pool.blocks` hands out at a time where it must copy them."""
@@ -76,7 +77,9 @@ class Pool:
     dtype : numpy dtype
         Of the features on disk, float32 or float16. All methods give float32.
     is_sparse : bool
-        Whether features are `csr_array`s instead of arrays, as those of texts are.
+        Whether features are `csr_array`s instead of arrays, as those of texts are, and of sets.
+    holds_texts : bool
+        Whether items are texts, and not images.
     complete : bool
         Whether these are all rows that the pool will have, unless its source grows.
     n_unreadable : int
@@ -95,6 +98,7 @@ class Pool:
         self.title = manifest.title
         self.dtype = np.dtype(manifest.dtype)
         self.is_sparse = manifest.layout == SPARSE
+        self.holds_texts = holds_texts(manifest.source)
         self._layout = LAYOUTS[manifest.layout]
         self.complete = manifest.complete
         self._manifest = manifest

@@ -65,7 +65,7 @@ def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_second
             with _shown(len(missing), plan.iterations) as told:
                 run_units(plan, missing, out, n_workers, told)
         if label_seconds is None:
-            label_seconds = DOCUMENT_SECONDS if pool.is_sparse else IMAGE_SECONDS
+            label_seconds = DOCUMENT_SECONDS if pool.holds_texts else IMAGE_SECONDS
         results = Results.read(plan, pool, out)
         write_results(results, out, label_seconds=label_seconds)
         measures = Measures(results, label_seconds)

@@ -40,6 +40,13 @@ PREDICTIONS = (
 )
 """The columns of predictions: wᵀx + b, its sign as a word, and what people said, where they did."""
 
+FEATURES = {
+    "gist": "GIST",
+    "edges": "edge histograms",
+    "sets": "the pyramid match embedding of the local edges",
+}
+"""What describes images, in words."""
+
 _BLOCK = 10_000
 
 
@@ -141,7 +148,7 @@ def _features(pool: Pool) -> str:
         return "tf-idf over the pool's vocabulary"
     if pool.source.n_features:
         return "the pool's own embeddings"
-    kind = {"gist": "GIST", "edges": "edge histograms"}[pool.source.extractor]
+    kind = FEATURES[pool.source.extractor]
     return f"{kind} of the 32 × 32 grey image"
 
 

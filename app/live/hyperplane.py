@@ -143,7 +143,7 @@ class HyperplaneComparison:
             }
         else:
             told = {
-                "headline": headline(rows, len(shown.pool), "text" if shown.pool.is_sparse else "image"),
+                "headline": headline(rows, len(shown.pool), "text" if shown.pool.holds_texts else "image"),
                 "about": self._about(shown, rows),
                 "rows": [asdict(row) for row in rows],
                 "n": shown.n_done,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.pool import Pool
-from core.rows import Rows
+from core.rows import Rows, as_sparse
 from core.similar.finder import looked_for
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
     """
     nothing = np.empty(0, dtype=np.int64)
     if like.digest is not None:
-        return Queries(uploads.feature(like.digest, pool)[None], nothing, 1)
+        feature = uploads.feature(like.digest, pool)[None]
+        return Queries(as_sparse(feature) if pool.is_sparse else feature, nothing, 1)
     if like.item is not None:
         items = np.array([like.item], dtype=np.int64)
         return Queries(_row_of(like.item, pool), items, 1)

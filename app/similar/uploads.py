@@ -73,7 +73,7 @@ class Uploads:
             feature = np.load(io.BytesIO(raw), allow_pickle=False)
         except ValueError as error:
             raise InputError(f"{self._features(digest)} is damaged: {error}") from error
-        if feature.shape != (pool.n_features,) or pool.is_sparse:
+        if feature.shape != (pool.n_features,) or pool.holds_texts:
             raise InputError(
                 f"The upload {digest} has {feature.size} features, the items of this pool {pool.n_features}"
             )

@@ -1,25 +1,61 @@
+"""What images are described by, and the features of any source's items."""
+
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from core.features.edges import EdgeHistogram
 from core.features.gist import Gist
+from core.features.sets import EdgeSets
 from core.geometry import unit_rows
-from core.rows import Rows
+from core.rows import Rows, is_sparse
 from core.sources.base import Extractor, Items, Problem, Source
 from core.sources.images import grey_of
 
-__all__ = ["EXTRACTORS", "EdgeHistogram", "Gist", "bytes_an_item", "compute", "n_features", "of_image"]
+__all__ = [
+    "EXTRACTORS",
+    "EdgeHistogram",
+    "EdgeSets",
+    "Gist",
+    "bytes_an_item",
+    "compute",
+    "has_sparse_rows",
+    "n_features",
+    "of_image",
+]
 
-EXTRACTORS: dict[Extractor, Gist | EdgeHistogram] = {"gist": Gist(), "edges": EdgeHistogram()}
+
+class Describer(Protocol):
+    """Makes features of grey images, each by itself; any number of threads may use one."""
+
+    @property
+    def n_features(self) -> int:
+        """The length of the rows."""
+
+    @property
+    def n_entries(self) -> int | None:
+        """How many numbers of a sparse row are not zero; None where rows are dense."""
+
+    def transform(self, grey: ArrayLike) -> Rows:
+        """Unit rows, of shape (n_images, n_features), of images of shape (n_images, 32, 32) in 0 … 1."""
+
+
+EXTRACTORS: dict[Extractor, Describer] = {"gist": Gist(), "edges": EdgeHistogram(), "sets": EdgeSets()}
 """What makes features of grey images, by name."""
 
 
 def n_features(source: Source) -> int:
     """Length of the vectors that `compute` gives for this source."""
     return source.n_features or EXTRACTORS[source.extractor].n_features
+
+
+def has_sparse_rows(source: Source) -> bool:
+    """Whether `compute` gives a `csr_array` for this source: of texts, and of sets."""
+    return source.is_sparse or (source.n_features is None and _entries(source) is not None)
 
 
 def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
@@ -29,7 +65,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
 
     Returns
     -------
-    X : array of shape (n_readable, n_features), float32, or for texts csr_array
+    X : array of shape (n_readable, n_features), float32, or csr_array (`has_sparse_rows`)
         Rows of unit norm.
     ids : array of shape (n_readable,), int64
         The item of each row, in the order given.
@@ -38,7 +74,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
     """
     items = source.check_items(items)
     own = source.features(items)
-    if own is not None and source.is_sparse:
+    if own is not None and is_sparse(own):
         empty = np.diff(own.indptr) == 0
         problems = [source.problem(item) for item in items[empty].tolist()]
         return unit_rows(own[~empty]), items[~empty], problems
@@ -51,15 +87,21 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
 
 def bytes_an_item(source: Source, dtype: str) -> float:
     """How many bytes the vector of an item takes, on average."""
-    if source.is_sparse:
-        return source.mean_entries * (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) + 8
+    if has_sparse_rows(source):
+        entries = source.mean_entries if source.is_sparse else _entries(source) or 0
+        return entries * (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) + 8
     return n_features(source) * np.dtype(dtype).itemsize
 
 
 def of_image(image: Image.Image, extractor: Extractor = "gist") -> NDArray[np.float32]:
-    """The features of one image from anywhere, of shape (n_features,).
+    """The features of one image from anywhere, of shape (n_features,), never sparse.
 
     They are comparable with those of a pool of images whose source names the same extractor.
     """
-    features: NDArray[np.float32] = EXTRACTORS[extractor].transform(grey_of(image)[None])[0]
+    row = EXTRACTORS[extractor].transform(grey_of(image)[None])
+    features: NDArray[np.float32] = (row.toarray() if is_sparse(row) else row)[0]
     return features
+
+
+def _entries(source: Source) -> int | None:
+    return EXTRACTORS[source.extractor].n_entries

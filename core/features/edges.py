@@ -46,9 +46,12 @@ class EdgeHistogram:
     ----------
     n_features : int
         150: 5·(4·row + column) + kind, kinds in the order above; then 5 for each larger part.
+    n_entries : None
+        Rows are dense.
     """
 
     n_features = KINDS * (PARTS**2 + 1 + 2 * PARTS + len(SQUARES))
+    n_entries: int | None = None
 
     def transform(self, grey: ArrayLike) -> NDArray[np.float32]:
         """Features of shape (n_images, 150), each row of unit norm.

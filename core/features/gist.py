@@ -39,9 +39,12 @@ class Gist:
     n_features : int
         384: feature (8·scale + orientation)·16 + 4·row + column, the finest scale first; orientation 0
         answers to vertical stripes, and each next one to stripes turned by 22.5° anticlockwise.
+    n_entries : None
+        Rows are dense.
     """
 
     n_features = SCALES * ORIENTATIONS * GRID**2
+    n_entries: int | None = None
 
     def transform(self, grey: ArrayLike) -> NDArray[np.float32]:
         """Features of shape (n_images, 384), each row of unit norm.

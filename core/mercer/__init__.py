@@ -1,5 +1,6 @@
 """Kernels in the sense of Mercer: how alike two items are, as an inner product in some space."""
 
+from core.mercer.box import PyramidBox
 from core.mercer.kernel import (
     ChiSquared,
     Cosine,
@@ -18,6 +19,7 @@ __all__ = [
     "Intersection",
     "Kernel",
     "Learned",
+    "PyramidBox",
     "PyramidMatch",
     "Transformed",
     "kernel_from",

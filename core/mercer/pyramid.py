@@ -154,9 +154,8 @@ class PyramidMatch:
 
     @property
     def weights(self) -> Floats64:
-        """The w_i − w_{i+1} of each level, of shape (n_levels,); they add to 1."""
-        w = 2.0 ** -np.arange(self.n_levels)
-        return np.asarray(w - np.append(w[1:], 0.0))
+        """See `weights_of_levels`."""
+        return weights_of_levels(self.n_levels)
 
     @property
     def _kind(self) -> np.dtype[Any]:
@@ -202,6 +201,12 @@ class PyramidMatch:
             raise InputError(f"n_shifts must be at least 0, got {self.n_shifts}")
         if self.random_state < 0:
             raise InputError(f"random_state must be at least 0, got {self.random_state}")
+
+
+def weights_of_levels(n_levels: int) -> Floats64:
+    """The w_i − w_{i+1} of each level, of shape (n_levels,); they add to 1."""
+    w = 2.0 ** -np.arange(n_levels)
+    return np.asarray(w - np.append(w[1:], 0.0))
 
 
 def _checked(sets: Sequence[ArrayLike], n_dimensions: int | None) -> list[Floats64]:

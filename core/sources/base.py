@@ -26,7 +26,7 @@ from core.rows import Rows
 GREY_SIZE = 32
 """Side, in pixels, of the square grey images that features are computed from."""
 
-Extractor = Literal["gist", "edges"]
+Extractor = Literal["gist", "edges", "sets"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
 """What images can be described by; `core.features` knows how."""
 
@@ -55,12 +55,13 @@ class Source(ABC):
         Names of the classes; empty where the truth is unknown.
     n_features : int or None
         Length of what `features` gives, or None where features are computed from `grey`.
-    extractor : {"gist", "edges"}
+    extractor : {"gist", "edges", "sets"}
         What computes them.
     is_sparse : bool
-        Whether `features` gives a `csr_array`, as of texts (`core.sources.texts`).
+        Whether `features` gives a `csr_array`, as of texts (`core.sources.texts`). Of what an extractor
+        gives, see `core.features.has_sparse_rows`.
     mean_entries : float
-        How many numbers a sparse row has, on average.
+        How many numbers such a row has, on average.
     """
 
     kind: ClassVar[str]

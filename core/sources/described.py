@@ -12,6 +12,7 @@ from PIL import Image
 from core.errors import InputError
 from core.sources.base import EXTRACTORS, Extractor, Items, Problem, Source
 from core.sources.registry import open_source
+from core.sources.texts import Texts
 
 
 class Described(Source):
@@ -21,7 +22,7 @@ class Described(Source):
     ----------
     source : Source
         Images: texts and a source of embeddings have features of their own.
-    extractor : {"gist", "edges"}
+    extractor : {"gist", "edges", "sets"}
         What describes them, see `core.features`.
     """
 
@@ -30,7 +31,7 @@ class Described(Source):
     def __init__(self, source: Source, extractor: Extractor) -> None:
         if extractor not in EXTRACTORS:
             raise InputError(f"features must be one of {', '.join(EXTRACTORS)}, got {extractor!r}")
-        if source.is_sparse:
+        if isinstance(source, Texts):
             raise InputError(f"{source.title} holds texts, and {extractor} describe images")
         if source.n_features is not None:
             raise InputError(f"{source.title} has embeddings made elsewhere, and needs no other features")

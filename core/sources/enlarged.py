@@ -14,6 +14,7 @@ from core.errors import InputError
 from core.randomness import uniform
 from core.sources.base import GREY_SIZE, Items, Problem, Source
 from core.sources.registry import open_source
+from core.sources.texts import Texts
 
 VARIANTS = 1
 """Raised whenever a seed and item begin to give another variant: pools know which variants they hold."""
@@ -43,7 +44,7 @@ class Enlarged(Source):
     def __init__(self, source: Source, times: int, *, seed: int = 0) -> None:
         if times < 1:
             raise InputError(f"enlarged must be at least 1 time as large, got {times}")
-        if source.is_sparse:
+        if isinstance(source, Texts):
             raise InputError(f"{source.title} holds texts, and only images can be enlarged")
         if source.n_features is not None:
             raise InputError(f"{source.title} has embeddings made elsewhere, and only images can be enlarged")

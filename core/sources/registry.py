@@ -7,6 +7,7 @@ from typing import Any
 
 from core.errors import InputError
 from core.sources.base import Source
+from core.sources.texts import Texts
 
 KINDS: dict[str, type[Source]] = {}
 
@@ -26,3 +27,9 @@ def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:
         return KINDS[kind].from_spec(spec, folder)
     except KeyError as error:
         raise InputError(f"the description of this {kind} source lacks {error}") from error
+
+
+def holds_texts(spec: dict[str, Any]) -> bool:
+    """Whether the items of the source that gave `spec` are texts, and not images; also where it is gone."""
+    kind = KINDS.get(spec.get("kind", ""))
+    return kind is not None and issubclass(kind, Texts)

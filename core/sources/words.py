@@ -13,6 +13,7 @@ arrays:FEATURES,IMAGES
                   embeddings (.npy or .parquet), and the folder or list of the images that they describe
 enlarged:N:SOURCE any of the others, N times larger
 edges:SOURCE      images as any of the others has them, described by edge histograms instead of GIST
+sets:SOURCE       the same, each image as a set of local features, in sparse rows
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from core.sources.tiny import TinyImages
 
 FORMS = (
     "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
-    "arrays:FEATURES,IMAGES, enlarged:N:SOURCE or edges:SOURCE"
+    "arrays:FEATURES,IMAGES, enlarged:N:SOURCE, edges:SOURCE or sets:SOURCE"
 )
 
 
@@ -86,6 +87,8 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         )
     if kind == "edges":
         return Described(source_from(rest, seed=seed, use_classes=use_classes), "edges")
+    if kind == "sets":
+        return Described(source_from(rest, seed=seed, use_classes=use_classes), "sets")
     path = _path(rest if kind == "folder" else word, word)
     if not path.exists():
         known = "" if path.is_absolute() else f"; a source is {FORMS}"

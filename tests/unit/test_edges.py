@@ -166,5 +166,5 @@ def test_what_has_features_of_its_own_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.eye(1))
     with pytest.raises(InputError, match="has embeddings made elsewhere, and needs no other features"):
         Described(Arrays(tmp_path / "x.npy", tmp_path), "edges")
-    with pytest.raises(InputError, match="features must be one of gist, edges, got 'colours'"):
+    with pytest.raises(InputError, match="features must be one of gist, edges, sets, got 'colours'"):
         Described(Enlarged(Digits(5), 2), "colours")  # type: ignore[arg-type]

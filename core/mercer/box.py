@@ -1,0 +1,114 @@
+"""The pyramid match of sets of points in a box that is known beforehand.
+
+`core.mercer.pyramid` takes its vocabulary from the sets that it is fitted to. Where all points lie in a box
+that is cut into so many bins a side, and no set has more than so many points in a bin, the vocabulary is
+known without looking at any set: a feature for each "level, bin, at least j points in it". Rows of sets that
+were never seen together can be compared then, and always have the inner product of the kernel.
+
+Cuts may be of unlike numbers in each direction; a bin of level i is 2ⁱ finest bins wide in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from core.errors import InputError
+from core.mercer.pyramid import weights_of_levels
+from core.rows import sparse_rows
+
+
+class PyramidBox:
+    """Embeds sets of equally many points of a box, whose finest bins are cubes of side 1.
+
+    Parameters
+    ----------
+    n_bins : sequence of int
+        The box is [0, n) in each direction; n must be a multiple of 2 ** (n_levels − 1).
+    most : sequence of int
+        How many points of a set may be in one bin of level 0, 1, …; as many as there are levels.
+
+    Attributes
+    ----------
+    n_features : int
+        The length of the rows: those of level 0 first, and of a level those of a bin after each other, bins
+        in the order of an array's entries.
+    """
+
+    def __init__(self, *, n_bins: Sequence[int], most: Sequence[int]) -> None:
+        self.n_bins = tuple(n_bins)
+        self.most = tuple(most)
+        coarsest = 2 ** (len(self.most) - 1)
+        if not self.most or min(self.most) < 1:
+            raise InputError(f"most must be at least 1 for each of one or more levels, got {self.most}")
+        if not self.n_bins or min(self.n_bins) < 1 or any(n % coarsest for n in self.n_bins):
+            raise InputError(
+                f"n_bins must be multiples of {coarsest}, which {len(self.most)} levels halve, "
+                f"got {self.n_bins}"
+            )
+        sizes = [
+            most * np.prod(shape, dtype=np.int64) for shape, most in zip(self._shapes, most, strict=True)
+        ]
+        self._firsts = np.concatenate([[0], np.cumsum(sizes)])
+        self.n_features = int(self._firsts[-1])
+        if self.n_features > np.iinfo(np.int32).max:
+            raise InputError(f"n_bins and most must give at most 2³¹ features, got {self.n_features:,}")
+
+    def transform(self, sets: ArrayLike) -> csr_array:
+        """The rows of these sets, of shape (n_sets, n_features), float32 and of unit norm.
+
+        Two rows' inner product is K̃ of the sets; each row is computed by itself.
+
+        Parameters
+        ----------
+        sets : array of shape (n_sets, n_points, n_dimensions)
+            At least one point each.
+
+        Raises
+        ------
+        InputError
+            If points lie outside the box or are not finite, or too many in one bin.
+        """
+        sets = np.asarray(sets)
+        if sets.ndim != 3 or sets.shape[1] < 1 or sets.shape[2] != len(self.n_bins):
+            raise InputError(
+                f"sets must be of shape (n_sets, n_points, {len(self.n_bins)}), got {sets.shape}"
+            )
+        if not ((sets >= 0) & (sets < np.array(self.n_bins))).all():
+            raise InputError(f"points must lie in the box from 0 to {self.n_bins}, and some lie outside")
+        n_sets, n_points, _ = sets.shape
+        places = np.moveaxis(sets.astype(np.int32), 2, 0)
+        columns = np.empty((n_sets, len(self.most), n_points), dtype=np.int32)
+        for level, (shape, most) in enumerate(zip(self._shapes, self.most, strict=True)):
+            bins = np.zeros((n_sets, n_points), dtype=np.int32)
+            for n, place in zip(shape, places, strict=True):
+                bins *= np.int32(n)
+                bins += place >> level
+            bins.sort(axis=1)
+            turns = _turns(bins)
+            if turns.max(initial=0) >= most:
+                raise InputError(
+                    f"most must be as many points as a bin of level {level} holds, "
+                    f"which are {turns.max() + 1}, got {most}"
+                )
+            columns[:, level] = self._firsts[level] + bins * np.int64(most) + turns
+        values = np.sqrt(weights_of_levels(len(self.most)) / n_points).astype(np.float32)
+        starts = np.arange(n_sets + 1) * (len(self.most) * n_points)
+        return sparse_rows(
+            np.tile(np.repeat(values, n_points), n_sets), columns.ravel(), starts, self.n_features
+        )
+
+    @property
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """How many bins there are in each direction, at each level."""
+        return [tuple(n >> level for n in self.n_bins) for level in range(len(self.most))]
+
+
+def _turns(bins: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Along each sorted row, how many of the same number came before."""
+    along = np.arange(bins.shape[1], dtype=np.int32)
+    begins = np.where(np.diff(bins, axis=1, prepend=-1) != 0, along, 0)
+    return along - np.maximum.accumulate(begins, axis=1)
