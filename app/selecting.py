@@ -304,7 +304,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
     waiting = np.setdiff1d(standing.audited, np.array(occasion.passed, dtype=np.int64))
     selection, passed = pass_over(select, waiting)
     computed_seconds = time.thread_time() - started
-    why = why_chosen(trained)
+    why = why_chosen(trained, occasion.strategy)
     parameters: dict[str, Any] = occasion.strategy.params() if why == "strategy" else {}
     if occasion.include_skipped:
         parameters[SKIPPED_TOO] = True

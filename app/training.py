@@ -236,11 +236,11 @@ def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | Non
     return float(np.mean(~learner.is_positive(known, pool.classes.index(positive_class))))
 
 
-def why_chosen(trained: Trained) -> Why:
-    """What the next item is chosen by, as the log says it."""
+def why_chosen(trained: Trained, strategy: QueryStrategy) -> Why:
+    """What the next item is chosen by, as the log says it; see `choose`."""
     if trained.hyperplane is not None:
         return "strategy"
-    return "example" if trained.likes.shape[0] else "random-start"
+    return "example" if trained.likes.shape[0] and strategy.needs_hyperplane else "random-start"
 
 
 def choose(
@@ -255,6 +255,8 @@ def choose(
     diversity: float = 0.0,
 ) -> Selection:
     """The next item: nearest to the hyperplane; before there is one, like the examples, else at random.
+
+    A strategy that needs no hyperplane is never stood in for.
 
     `memory` is what the strategy remembers of an earlier hyperplane. Of several items, `n`, `diversity` says
     how far apart they must be.

@@ -343,8 +343,10 @@ def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> Non
 def _strategy_as_then(
     why: str, name: str, parameters: dict[str, Any], then: Pool, fitted: dict[str, QueryStrategy]
 ) -> QueryStrategy:
-    if why in ("random-start", "example"):
+    if why == "random-start":
         return make_strategy("random").fit(then)
+    if why == "example":
+        return make_strategy("exhaustive").fit(then)  # any that waits for a hyperplane
     strategy = make_strategy(name, **parameters)
     key = json.dumps([strategy.index_name, strategy.index_params()], sort_keys=True)
     if key not in fitted:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import math
 import sqlite3
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import main
+from app.selecting import STAND_INS
 from core.selection.margin import MarginIndex
 from tests.projects import answer, label, label_with_memory, new_project, open_workspace, wait_for_index
 
@@ -42,6 +44,25 @@ def project_folder(tmp_path, monkeypatch):
         session.revisit_skipped()
         label(session, 2)
         return project.folder
+
+
+@pytest.mark.parametrize(("strategy", "why"), [("margin-index", "example"), ("random", "random-start")])
+def test_what_was_like_an_example_is_so_again(tmp_path, strategy, why):
+    """While there is no hyperplane; the random strategy asks no example either."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        session.set_strategy(strategy)
+        shown = io.BytesIO()
+        project.pool.source.image(int(project.pool.ids[0]), 64).save(shown, "PNG")
+        session.add_examples([shown.getvalue()])
+        for _ in range(3):
+            session.submit([answer(session.card(), "yes")])
+        last = project.log.last_selection(session.id)
+        assert (last.why, last.strategy) == (why, STAND_INS[why])
+    findings = json.loads(run(project.folder).output)
+    assert findings["problems"] == []
+    assert findings["choices"] >= 4
 
 
 def run(folder):
