@@ -1,8 +1,9 @@
 """Rows of features, dense or sparse, in one set of words.
 
-Images give dense rows: numpy arrays of float32. Texts give sparse ones: of a vocabulary of a hundred thousand
-words a document has some hundred. These are `scipy.sparse.csr_array` of float32, each row's columns ascending
-and none of them twice, and nothing here makes them dense.
+Images give dense rows as a rule: numpy arrays of float32. Texts give sparse ones: of a vocabulary of a
+hundred thousand words a document has some hundred. So do images as sets of local features. These are
+`scipy.sparse.csr_array` of float32, each row's columns ascending and none of them twice, and nothing here
+makes them dense.
 
 Sums over a row are taken in one order, which depends on the row alone: equal rows have equal sums, wherever
 they stand.

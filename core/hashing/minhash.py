@@ -129,7 +129,7 @@ class MinHash(SimilarityHasher):
         if not is_sparse(X):
             raise InputError(
                 f"{self.name} compares sets, the features of a row that are not zero, and needs sparse rows, "
-                f"as texts have: got dense ones"
+                f"as texts have, and images as sets: got dense ones"
             )
         if X.nnz and X.data.min() < 0:
             raise InputError(

@@ -21,7 +21,8 @@ random as a whole, take the mean of their kernels, which is a kernel again; bins
 
 **The vocabulary** are the bins that the fitted sets occupy, as often as one of them does. With a fitted set
 any other has exactly K̃, since what it has beyond counts in its norm alone; only of two sets that are both new
-what they share outside is lost.
+what they share outside is lost. Where all points lie in a known box, nothing need be fitted nor is lost:
+`core.mercer.box`.
 
 References
 ----------
