@@ -35,7 +35,7 @@ def about(similar: SimilarSession, search: Search | None, total: int) -> dict[st
         "total": total,
         "view": similar.view,
         "problem": similar.problem,
-        "kind": "text" if pool is not None and pool.is_sparse else "image",
+        "kind": "text" if pool is not None and pool.holds_texts else "image",
         "why_no_upload": similar.session.project.similar.why_no_upload(),
         "metric": {**learning.said(), "newer": False},
         "undo": _undoable(similar),

@@ -109,7 +109,7 @@ def test_the_nearest_are_found_by_every_code(project, similar, method, codes):
     card = look(similar, item)
     assert card["similar"]["problem"] is None
     assert card["similar"]["search"]["awaited"] is None
-    assert card["similar"].get("kind", "image") == "image"
+    assert card["similar"]["kind"] == "image"
     ids, angles = nearest(project, item)
     assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE], atol=1e-3)
     assert len(np.intersect1d([cell["id"] for cell in card["cells"]], ids[:PAGE])) >= PAGE - 2  # equal ones
