@@ -201,6 +201,7 @@ def test_peers_that_cannot_be_had_are_refused_in_a_sentence(pool, tmp_path, monk
     for words, message in [
         (("--pool", pool.path, "--peer", "annoy"), "one of faiss-flat, faiss-ivf, faiss-hnsw, got 'annoy'"),
         (("--pool", texts.path, "--peer", "faiss-ivf"), "faiss-ivf needs dense rows"),
+        (("--pool", pool.path, "--peer", "faiss-ivf", "--family", "klsh"), "klsh looks for something else"),
     ]:
         wrong = run(*speed, *words)
         assert wrong.exit_code == 2
@@ -209,6 +210,17 @@ def test_peers_that_cannot_be_had_are_refused_in_a_sentence(pool, tmp_path, monk
     wrong = run(*speed, "--pool", pool.path, "--peer", "faiss-flat")
     assert wrong.exit_code == 2
     assert "install marginalia with the extra peers" in wrong.output
+
+
+def test_sets_have_no_compact_codes_to_look_up(tmp_path):
+    """All structures but the ball are timed of functions with several bits."""
+    texts = build(FakeTexts(400, held_out=range(0, 400, 5)), tmp_path / "texts", threads=1)
+    file = tmp_path / "speed.json"
+    speed = ("--what", "speed", "--pool", texts.path, "--json", file, "--draws", 1, "--queries", 8)
+    result = run(*speed, "--family", "min-hash", "--bits", 32)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())
+    assert {row["structure"] for row in rows} == {"scan", "table", "tables", "orders"}
 
 
 def test_texts_get_rows_of_overlaps(tmp_path):
