@@ -123,6 +123,8 @@ def label(server: Server, browser: Browser) -> None:
     ada.page.get_by_role("combobox", name="Rounds that ask another person again").click()
     ada.page.get_by_role("option", name="100 %").click()
     ada.page.keyboard.press("Escape")
+    expect(ada.page.get_by_label("People an item")).to_be_hidden()  # until then keys are the settings'
+    ada.wait()
     seen = []
     for person in (ADA, BOB, CLEO):
         labeling = ada if person is ADA else arrive(browser, server, person)
