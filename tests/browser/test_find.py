@@ -170,6 +170,8 @@ def test_a_search_begins_and_ends_where_one_labels(server: Server, labeling: Lab
     newest = selections(server, labeling.session)[-1]
     assert (newest["why"], newest["n_labels"]) == ("strategy", n_labels + 1)
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes", "no", "yes"]
+    # Not while the run that End search began goes on, which may draw the button anew.
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.get_by_role("radio", name="Grid").click()
