@@ -4,7 +4,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test lint format bench clean
+.PHONY: setup run test test-all test-long test-processors lint format bench clean
 
 setup: $(VENV)/.ready
 
@@ -25,10 +25,19 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
 run: setup
 	$(BIN)/marginalia demo $(ARGS)
 
-test: $(VENV)/.ready-dev
+# `test` keeps every promise in a few minutes; `test-all`, which continuous integration runs, tries more cases of
+# each; `test-long` takes hours. See tests/scale.py. `test-processors` runs the tests as other processors would.
+test: SCALE := quick
+test-all: SCALE := all
+test-long: SCALE := long
+test-long: test-processors
+test test-all test-long: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.chromium
 	$(BIN)/python -m tests.postgres
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup --scale=$(SCALE) $(ARGS)
+
+test-processors: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.processors -n auto --dist loadgroup tests/contract tests/unit $(ARGS)
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

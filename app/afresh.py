@@ -32,9 +32,7 @@ def start_afresh(project: Project, concept: ConceptRecord, *, by: Person = OPERA
         later = [other for other in offered if other.question == concept.question and other.id > concept.id]
         if later:
             return later[-1]
-    fresh = project.copy_concept(concept, _next_name(project, concept.name))
-    project.archive.put_away(concept.id)
-    return fresh
+    return project.copy_concept(concept, _next_name(project, concept.name), in_its_place=True)
 
 
 def _next_name(project: Project, name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,15 +12,12 @@ import numpy as np
 
 from app.selecting import Chosen, Occasion, select_items
 from app.training import AUDIT
-from core.errors import InputError
 from core.selection import PoolExhausted
-from storage import Counts, SelectionRecord, Standing, StorageError
+from storage import Counts, SelectionRecord, Standing
 
 if TYPE_CHECKING:
     from app.concept import LiveConcept
     from storage.records import AnswerWord
-
-log = logging.getLogger(__name__)
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "skip", "unsure")
 """What may be answered, in the order in which it is looked ahead."""
@@ -76,7 +72,7 @@ class Lookahead:
         self._done = threading.Event()
 
     def start(self, executor: ThreadPoolExecutor) -> None:
-        """Compute on the executor."""
+        """Compute on the executor, which tells what goes wrong; then the card waits for the next item."""
         executor.submit(self._compute)
 
     def cancel(self) -> None:
@@ -108,8 +104,6 @@ class Lookahead:
             if futures and not self._cancelled:
                 self._concept.log.foresee([future.chosen.record for future in futures.values()])
                 self.futures = futures
-        except (InputError, StorageError, OSError, MemoryError):
-            log.exception("The card waits for the next item, since looking ahead failed")
         finally:
             self._done.set()
 
@@ -145,8 +139,7 @@ class Lookahead:
     def _are_alike(self, one: Standing, other: Standing) -> bool:
         """Whether the same would be trained and selected."""
         return (
-            np.array_equal(one.labels.items, other.labels.items)
-            and np.array_equal(one.labels.yes, other.labels.yes)
+            one.labels.teach_the_same_as(other.labels)
             and np.array_equal(self._occasion.excluded(one), self._occasion.excluded(other))
             and np.array_equal(one.wanted, other.wanted)
         )

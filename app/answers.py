@@ -13,13 +13,25 @@ from storage.records import ANSWERS
 
 if TYPE_CHECKING:
     from app.service import LabelingSession
+    from storage.records import RefusalKind
 
 MOST_AT_ONCE = 1000
 """Answers taken from one message; a longer queue is sent again by the browser."""
 
 
+MOST_ITEM = 2**63 - 1
+"""No item has a higher id: both databases keep ids in 64 bits."""
+
 UNREADABLE = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError)
 """What reading raises of an answer that no page of ours would send."""
+
+
+class Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
+    """An answer that can be read, and is refused all the same."""
+
+    def __init__(self, kind: RefusalKind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind: RefusalKind = kind
 
 
 @dataclass(frozen=True)
@@ -39,15 +51,59 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSess
     for answer in list(answers)[:MOST_AT_ONCE]:
         try:
             record = in_its_audit(read_answer(answer, session), session, records)
-            if is_second(record, session, records):
-                refused.append(Refusal(record.id, "conflict", answered_already(record.item)))
-            else:
-                records.append(record)
-                if isinstance(shown := answer.get("next"), str):
-                    following[record.id] = shown
+            require_first(record, session, records)
+            if not refers_to_something(answer):
+                require_answered(record.item, session)
+        except Refused as verdict:
+            refused.append(Refusal(record_id(answer), verdict.kind, str(verdict)))
         except UNREADABLE as error:
             refused.append(malformed(answer, error))
+        else:
+            records.append(record)
+            if isinstance(shown := answer.get("next"), str):
+                following[record.id] = shown
     return Parsed(records, following, refused)
+
+
+def record_id(answer: Mapping[str, Any]) -> str:
+    """The id of an answer that could be read, as the browser wrote it."""
+    return str(answer["id"])
+
+
+def refers_to_something(answer: Mapping[str, Any]) -> bool:
+    """Whether it says what it answers, corrects or undoes; the log checks what that is."""
+    return any(answer.get(name) is not None for name in ("selection", "corrects", "undoes"))
+
+
+def has_answered(session: LabelingSession, item: object) -> bool:
+    """Whether the session's annotator says something of the item now."""
+    with session.concept.lock:
+        state = session.concept.catch_up()
+        return isinstance(item, int) and session.annotator in state.votes(item)
+
+
+def others_only(item: object) -> str:
+    """Why an annotator who never answered an item may not join what others said of it."""
+    return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
+
+
+def require_answered(item: int, session: LabelingSession) -> None:
+    """Refuse an answer to something that was never asked.
+
+    Only Review sends answers that refer to nothing: a reviewer adds to what others said of an item.
+
+    Raises
+    ------
+    Refused
+        If nobody ever answered the item.
+    """
+    concept, log = session.concept.record, session.project.log
+    with session.concept.lock:
+        is_answered = session.concept.catch_up().status(item) is not None
+    if not (is_answered or log.was_answered(concept.id, item)):
+        raise Refused(
+            "not-asked", f"Nobody was asked about item {item}: reload the page to see what is asked"
+        )
 
 
 def malformed(answer: object, error: Exception) -> Refusal:
@@ -68,19 +124,23 @@ def in_its_audit(
     return replace(record, purpose="audit") if audited else record
 
 
-def answered_already(item: int) -> str:
-    """Why a second answer to what was shown once is refused."""
-    return f"Item {item} was answered already, perhaps in another window"
+def require_first(record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]) -> None:
+    """Refuse a second answer to what was shown once; corrections say that they are one, and may.
 
-
-def is_second(record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]) -> bool:
-    """Whether what was shown once has another answer already; corrections say so, and may."""
+    Raises
+    ------
+    Refused
+        If the selection has another answer in force, or in the same batch.
+    """
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
-        return False
-    if any(earlier.selection_id == record.selection_id for earlier in batch if earlier.corrects is None):
-        return True
+        return
     log = session.project.log
-    return log.is_answered(record.selection_id) and log.answer(record.id) is None
+    in_batch = any(
+        earlier.selection_id == record.selection_id for earlier in batch if earlier.corrects is None
+    )
+    if in_batch or (log.is_answered(record.selection_id) and log.answer(record.id) is None):
+        reason = f"Item {record.item} was answered already, perhaps in another window"
+        raise Refused("conflict", reason)
 
 
 def read_answer(answer: Mapping[str, Any], session: LabelingSession) -> AnswerRecord:
@@ -115,6 +175,8 @@ def item_in(answer: Mapping[str, Any]) -> int:
     item = answer["item"]
     if not isinstance(item, int) or isinstance(item, bool):
         raise ValueError(f"item must be a whole number, got {item!r:.80}")
+    if not 0 <= item <= MOST_ITEM:
+        raise ValueError(f"item must be from 0 to 2⁶³ − 1, got {item!r:.80}")
     return item
 
 

@@ -84,6 +84,11 @@ def place_of_frame(record: SelectionRecord) -> Place:
     return record.parameters[AUDIT]["through"], record.parameters[AUDIT]["examples_through"]
 
 
+def has_frame(record: SelectionRecord) -> bool:
+    """Whether a selection says all that is needed to draw it for the audit again."""
+    return {"through", "examples_through", "digest", "seed"} <= record.parameters.get(AUDIT, {}).keys()
+
+
 def frames_then(
     pool: Pool,
     concepts: Concepts,
@@ -107,7 +112,7 @@ def frames_then(
         The audit's selections.
     """
     records = {place_of_frame(record): record for record in drawn}
-    state, coming, frames = LabelState(concept.id), iter(answers), {}
+    state, coming, frames = LabelState(concept.id, pool.has_row), iter(answers), {}
     following = next(coming, None)
     for place, record in sorted(records.items(), key=lambda known: known[0]):
         through, examples_through = place
@@ -162,19 +167,21 @@ class Audit:
     def judge(self, pool: Pool) -> Audited | None:
         """What the answers so far say of the concept's classifier as it is now; takes a scan of the pool.
 
+        An item of the audit may train: someone answered it first, whom the strategy had asked. It counts as
+        asked for, like one that a selection passed over.
+
         Returns
         -------
         Audited or None
             None before there is a hyperplane, and before the audit's first answer.
         """
-        concept = self._concept.record
         with self._concept.lock:
             state = self._concept.catch_up()
             standing, said = state.standing(), state.audit_labels()
         hyperplane = self._concept.train(pool, standing).hyperplane
         if hyperplane is None or not len(said):
             return None
-        drawn = {record.item: record for record in self._concept.log.audited(concept.id)}
+        drawn = self._drawn()
         known = np.isin(said.items, list(drawn))
         ids, yes = said.items[known], said.yes[known]
         records = [drawn[item] for item in ids.tolist()]
@@ -186,16 +193,30 @@ class Audit:
             ids,
             pool.rows_of(ids),
         )
-        passed = np.isin(ids, self.passed())
+        trains = np.isin(ids, standing.labels.items)
+        passed = np.isin(ids, self.passed()) & ~trains
+        own = ~(trains | passed)
         asked = np.union1d(standing.labels.items, ids[passed])
         return estimate(
             pool.scores(hyperplane),
-            np.searchsorted(pool.ids, ids[~passed]),
-            yes[~passed],
-            chance[~passed],
+            np.searchsorted(pool.ids, ids[own]),
+            yes[own],
+            chance[own],
             asked=np.searchsorted(pool.ids, asked),
             asked_yes=int(np.count_nonzero(standing.labels.yes) + np.count_nonzero(yes[passed])),
         )
+
+    def _drawn(self) -> dict[int, SelectionRecord]:
+        """By item, the draw that put it into the audit: the first that was answered.
+
+        Several people may answer an audited item, each shown it by a selection of their own. Only a draw has
+        a probability; what the people say together is the item's status.
+        """
+        drawn: dict[int, SelectionRecord] = {}
+        for record in self._concept.log.audited(self._concept.record.id):
+            if has_frame(record):
+                drawn.setdefault(record.item, record)
+        return drawn
 
     def _strata(self, pool: Pool, records: Sequence[SelectionRecord]) -> dict[Place, Strata]:
         """Of all frames that these were drawn from, in their order."""

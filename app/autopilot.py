@@ -40,9 +40,7 @@ def own_concept(project: Project, concept: ConceptRecord) -> ConceptRecord:
     if concept.name.endswith(_OWN):
         return concept
     name = concept.name + _OWN
-    found = project.concept_store.named(name) or project.copy_concept(concept, name)
-    project.archive.put_away(found.id)
-    return found
+    return project.concept_store.named(name) or project.copy_concept(concept, name, put_away=True)
 
 
 def peoples_concept(project: Project, concept: ConceptRecord) -> ConceptRecord:

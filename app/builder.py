@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
+from app import child
 from core.build import Progress, read_progress
 
 LOG_FILE = "build.log"
+
+NICE = 10
+"""How far builders lower their priority: pages come first."""
 
 
 class Builder:
@@ -39,18 +41,19 @@ class Builder:
 
     def start(self) -> None:
         """Start building, or resume where an earlier builder ended."""
-        command = [sys.executable, "-m", "app.cli", "pool", "build", self._source, "--out", str(self._pool)]
+        words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet"]
         if not self._use_classes:
-            command.append("--no-classes")
+            words.append("--no-classes")
         log = self._pool.parent / LOG_FILE
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                [*command, "--quiet"],
-                cwd=self._relative_to if self._relative_to.is_dir() else None,
+                child.command(*words, nice=NICE),
+                # The folder that this process was started in may be gone.
+                cwd=self._relative_to if self._relative_to.is_dir() else self._pool.parent,
+                env=child.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_be_polite if hasattr(os, "nice") else None,
             )
 
     def stop(self) -> None:
@@ -74,7 +77,3 @@ class Builder:
         lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
         said = lines[-1].removeprefix("Error: ") if lines else "it said nothing"
         return f"The pool could not be built: {said}"
-
-
-def _be_polite() -> None:
-    os.nice(10)

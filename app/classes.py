@@ -105,12 +105,12 @@ class ClassSession:
         with self._alone():
             presses, malformed = read_presses(answers, session=self)
             self.session.hold_undone(record for press in presses for record in press.records)
-            result = self.project.log.append_answers(
+            result = self.project.intake.store(
                 [record for press in presses for record in press.records],
                 shown=[press.following for press in presses if press.following],
             )
             for press in presses:
-                if press.is_in(result.accepted):
+                if press.is_in(result.accepted) or self._is_left(press):
                     self._take(press)
             acked, refused = settled(presses, result)
         return self._card(acked, [*malformed, *refused])
@@ -128,6 +128,12 @@ class ClassSession:
             for member in members:
                 held.enter_context(member.lock)
             yield members
+
+    def _is_left(self, press: Press) -> bool:
+        """Whether nobody went on from a stored press: so where a server was lost after it had stored it."""
+        if press.records[0].undoes is not None:
+            return any(self.member(undo.concept_id).is_to_come_back(undo) for undo in press.records)
+        return self.shown is not None and any(r.selection_id == self.shown.id for r in press.records)
 
     def _take(self, press: Press) -> None:
         """One more press is in the log: what follows it is in view already, or has to be chosen."""
@@ -164,10 +170,19 @@ class ClassSession:
         Where the choice can't be written down nothing is shown, and the card says why.
         """
         main, pool = self.session, self.project.pool
+        if main.trouble is not None:
+            for member in self._opened.values():
+                member.recall_rounds()
         self._chooser, main.shown, main.trouble = None, None, None
         if pool is None:
             return
-        for member in self._in_turn():
+        members = self._in_turn()
+        owing = next((member for member in members if member.owed is not None), None)
+        if owing is not None and owing.owed is not None:
+            owing.show_again(owing.owed, round=self._next_round)
+            self._put_in_view(owing)
+            return
+        for member in members:
             occasion = self._occasion(member, pool)
             standing = member.concept.standing(member.annotator, occasion.persons)
             try:
@@ -221,10 +236,10 @@ class ClassSession:
     def _take_over(self, members: Sequence[LabelingSession]) -> None:
         """Something else was in view, or nothing yet: go on with what the log says was shown last."""
         log, main = self.project.log, self.session
-        main.view, self._chooser = self, None
         for member in members:
             if member.strategy != main.strategy:
                 member.use_strategy(main.strategy)
+        main.view, self._chooser = self, None  # only now: what could not be stored is tried again
         shown = [record for member in members if (record := log.last_selection(member.id))]
         last = max(shown, key=lambda record: record.seq, default=None)
         if last is None:

@@ -109,7 +109,7 @@ def demo(
     """Label handwritten digits, up to a million of them, drawn on demand: nothing is downloaded."""
     from app.openid import sign_in
     from app.people import Roles
-    from app.server import require_free_port, serve
+    from app.server import project_path, require_free_port, serve
     from app.workspace import Workspace
 
     require_free_port(host, port)
@@ -121,7 +121,7 @@ def demo(
             host=host,
             port=port,
             headless=headless,
-            path=f"?project={key}",
+            path=project_path(key),
             allow_hosts=allow_hosts,
             sign_in=way_in,
         )
@@ -152,7 +152,7 @@ def serve_project(
     from app.openid import sign_in
     from app.people import Roles
     from app.project_file import checked_database, require_database
-    from app.server import require_free_port, serve
+    from app.server import project_path, require_free_port, serve
     from app.workspace import Workspace, is_project
     from core.manifest import MANIFEST
 
@@ -169,7 +169,7 @@ def serve_project(
                 host=host,
                 port=port,
                 headless=headless,
-                path=f"?project={folder.name}",
+                path=project_path(folder.name),
                 allow_hosts=allow_hosts,
                 sign_in=way_in,
             )
@@ -205,7 +205,13 @@ def _tell_of_owners(roles: Roles) -> None:
 @click.option("--question", required=True, help='A yes/no question, such as "Is it a leaf?".')
 @click.option("--guideline", default="", help="What annotators should know.")
 @click.option("--positive", help="The class that means yes.  [default: the one that the question names]")
-@click.option("--no-classes", is_flag=True, help="Class subfolders are no truth: nothing is held out.")
+@click.option(
+    "--classes/--no-classes",
+    "use_classes",
+    default=None,
+    help="Whether subfolders are classes, and a part of the images is held out to measure accuracy.  "
+    "[default: asked; where nobody can answer, if the question names one]",
+)
 @_database_option(_OF_NEW)
 @sentences
 def new_project(
@@ -214,18 +220,38 @@ def new_project(
     question: str,
     guideline: str,
     positive: str | None,
-    no_classes: bool,
+    use_classes: bool | None,
     database: str | None,
 ) -> None:
     """Make PROJECT, a folder with a question over some images; serve it to label."""
+    from app.folder_classes import FolderClasses
+    from app.words import some
     from app.workspace import NewProject, Workspace
 
     if project.exists():
         raise InputError(f"{project} exists already: name a new folder")
-    asked = NewProject(images, question, positive, guideline, use_classes=not no_classes)
+    found = FolderClasses.of(images)
+    yes = found.positive(question, positive)
+    if use_classes is None and found.names and yes is None and _somebody_answers():
+        use_classes = click.confirm(
+            f"Are these subfolders classes: {some(found.names)}? Then a part of the images is held out",
+            default=False,
+        )
+    asked = NewProject(images, question, positive, guideline, use_classes=use_classes)
     with Workspace(project.resolve().parent, database=database) as workspace:
         workspace.create(asked, key=project.resolve().name)
+    if found.names and (use_classes or (use_classes is None and yes is not None)):
+        click.echo(f"Subfolders are classes: {some(found.names)}. A part of the images is held out.")
+    elif found.names:
+        click.echo(
+            f"Subfolders do not count as classes: {some(found.names)}. All images can be labeled; "
+            "--classes makes them classes."
+        )
     click.echo(f"Made. Label with: marginalia serve {project}")
+
+
+def _somebody_answers() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 @main.group()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from app.audits import Audit
 from app.card import example_urls
 from app.milestones import Milestones
 from app.training import Trained, train_concept
 from core.pool import Pool
-from storage import ConceptRecord, Concepts, Counts, LabelLog, LabelState, Standing
+from storage import ConceptRecord, Concepts, Counts, LabelLog, Labels, LabelState, Standing
 
 if TYPE_CHECKING:
     from app.project import Project
@@ -20,6 +19,20 @@ if TYPE_CHECKING:
 
 MODELS = 8
 """Of a concept's last models, so many are kept: the one in use, and those looked ahead to."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """What labels of a pool's items teach."""
+
+    pool: Pool
+    labels: Labels
+    trained: Trained
+
+    def is_of(self, pool: Pool, labels: Labels, examples_through: int) -> bool:
+        """Whether it was trained on these."""
+        is_of_place = self.pool is pool and self.trained.examples_through == examples_through
+        return is_of_place and self.labels.teach_the_same_as(labels)
 
 
 class LiveConcept:
@@ -36,9 +49,12 @@ class LiveConcept:
     def __init__(self, project: Project, record: ConceptRecord) -> None:
         self.record = record
         self._project = project
+        self.views: dict[type, Any] = {}
+        """What its sessions share, by kind: made once, and freed with it."""
         self.lock = threading.RLock()
-        self._state = LabelState(record.id)
-        self._models: OrderedDict[tuple[bytes, bytes, int, Pool], Trained] = OrderedDict()
+        self._pool = project.pool
+        self._state = LabelState(record.id, self.has_row)
+        self._models: list[_Model] = []  # the one used last is the first
         self.audit = Audit(self, project.background)
         self.milestones = Milestones(self, project.background)
         self.refresh_examples()
@@ -57,7 +73,21 @@ class LiveConcept:
     def catch_up(self) -> LabelState:
         """The state of the labels, with everything that is in the log by now; to be read under `lock`."""
         with self.lock:
+            self._follow_pool()
             return self.log.catch_up(self._state)
+
+    def has_row(self, item: int) -> bool:
+        """Whether the item is one of the pool's: what a damaged log says of others counts for nothing."""
+        return self._pool is None or self._pool.has_row(item)
+
+    def _follow_pool(self) -> None:
+        """Begin the labels again where another snapshot of the pool has other items of the log's."""
+        pool, before = self._project.pool, self._pool
+        if pool is before:
+            return
+        self._pool = pool
+        if before is None or any(map(self.has_row, self._state.left_out)):
+            self._state = LabelState(self.record.id, self.has_row)
 
     def counts(self) -> Counts:
         """Items by status, with everything that is in the log by now."""
@@ -102,13 +132,14 @@ class LiveConcept:
         labels = standing.labels
         with self.lock:
             examples, through = self._examples, self._examples_through
-            key = (labels.items.tobytes(), labels.yes.tobytes(), through, pool)
-            if key in self._models:
-                self._models.move_to_end(key)
-                return replace(self._models[key], through=labels.through)
-        trained = train_concept(pool, labels, examples, self.record, examples_through=through)
+            models = list(self._models)
+        known = next((model for model in models if model.is_of(pool, labels, through)), None)
+        if known is None:
+            trained = train_concept(pool, labels, examples, self.record, examples_through=through)
+            model = _Model(pool, labels, trained)
+        else:
+            trained, model = replace(known.trained, through=labels.through), known
         with self.lock:
-            self._models[key] = trained
-            while len(self._models) > MODELS:
-                self._models.popitem(last=False)
+            others = (other for other in self._models if other is not model)
+            self._models = [model, *others][:MODELS]
         return trained

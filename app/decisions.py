@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.answers import MOST_AT_ONCE, UNREADABLE, item_in, malformed
+from app.answers import MOST_AT_ONCE, UNREADABLE, Refused, item_in, malformed, require_answered
 from app.card import STRIP, common, painted, thumbnail
 from app.people import Person
 from app.review import ReviewedConcept
@@ -77,13 +77,16 @@ class Decisions:
             try:
                 if answer["answer"] == "skip":
                     self._put_off(item_in(answer))
+                    self._taken[item_in(answer)] += 1
                     acked.append(str(answer["id"]))
                 else:
                     records.append(self._read(answer))
-                self._taken[item_in(answer)] += 1
+            except Refused as verdict:
+                refused.append(Refusal(str(answer["id"]), verdict.kind, str(verdict)))
             except UNREADABLE as error:
                 refused.append(malformed(answer, error))
-        result = self.project.log.append_answers(records)
+        result = self.project.intake.store(records)
+        self._taken.update(record.item for record in result.accepted)
         return self.card([*acked, *result.acknowledged], [*refused, *result.refused])
 
     def card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
@@ -167,6 +170,8 @@ class Decisions:
         word: AnswerWord = answer["answer"]
         if (undoes is None) != (word != "undo") or (undoes is None and word not in WORDS):
             raise ValueError(f"answer must be one of {', '.join(WORDS)}, or undo what is named, got {word!r}")
+        if undoes is None:
+            require_answered(item_in(answer), self.session)
         return AnswerRecord(
             id=str(uuid.UUID(answer["id"])),
             concept_id=self.session.concept.record.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from storage import SelectionRecord, Standing, StorageError
 if TYPE_CHECKING:
     from app.service import LabelingSession
 
+log = logging.getLogger(__name__)
 
 SCANS = 3
 """The fastest of so many counts: what the machine does beside must not make the strategy look better."""
@@ -66,7 +68,7 @@ def compare(session: LabelingSession, selection_id: str) -> Comparison:
         raise InputError(f"This session has no selection {selection_id}")
     if record.hyperplane_digest is None:
         raise InputError("There is no hyperplane before the first yes and no")
-    state = project.log.state(record.concept_id, record.trained_through)
+    state = project.log.state(record.concept_id, record.trained_through, is_item=pool.has_row)
     standing = standing_then(state, record, session.annotator)
     pool = pool.prefix(record.items_total)
     hyperplane = _hyperplane_then(session, record, standing)
@@ -131,7 +133,8 @@ class Check:
             self._comparison = compare(self._session, self.selection_id)
         except (InputError, StorageError) as error:
             self._problem = str(error)
-        except (OSError, MemoryError) as error:
-            self._problem = f"The pool can't be scanned: {error}"
+        except Exception as error:
+            log.exception("The pool can't be scanned")
+            self._problem = f"The pool can't be scanned: {error or type(error).__name__}"
         finally:
             self._done.set()

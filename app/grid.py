@@ -78,11 +78,10 @@ class BatchSession(ABC):
         dict
             The card; `acked` names the answers that are on the disk, `refused` those that never will be.
         """
-        log = self.session.project.log
         with self.session.lock:
             parsed = parse_answers(answers, session=self.session)
             self.session.hold_undone(parsed.records)
-            result = log.append_answers(parsed.records, shown=list(parsed.following.values()))
+            result = self.session.project.intake.store(parsed.records, shown=list(parsed.following.values()))
             if _are_about(self.shown, [*result.accepted, *result.known]):
                 self.last, self.shown = self.shown, ()
             elif _are_about(self.last, result.accepted) or any(a.undoes for a in result.accepted):
@@ -115,6 +114,8 @@ class BatchSession(ABC):
     def _choose(self) -> None:
         """Choose what to show; where that can't be written down nothing is shown, and the card says why."""
         session, pool = self.session, self.session.project.pool
+        if session.trouble is not None:
+            session.recall_rounds()
         self.shown, session.shown, session.trouble = (), None, None
         if pool is None:
             return

@@ -4,6 +4,9 @@ A page of any other site may send requests to this machine. By a name that it le
 rebinding") it would even pass for the server's own; and a page that another program serves on this machine
 is no page of ours. Browsers tell in the headers Host and Origin what a request is about; what is no browser
 can say there what it likes, and gets no further than anybody else who reaches the port.
+
+Nor may a page of another site show ours in a frame, where a click that it begs for would be an answer: each
+response says so ("clickjacking").
 """
 
 from __future__ import annotations
@@ -13,10 +16,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 """What this machine is called by itself."""
+
+FRAMES = ((b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN"))
+"""Who may show a response in a frame: pages of the same origin. The second header is for old browsers.
+
+A policy that a response has besides stays in force: browsers obey all of them.
+"""
 
 POLICY_VIOLATION = 1008
 """How a connection is closed that is not wanted."""
@@ -42,6 +51,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification."""
         if scope["type"] == "http":
+            send = _unframed(send)
             if not self.knows(_header(scope, b"host")):
                 return await _misdirected(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -64,6 +74,17 @@ class Guard:
             return False
         is_same = bool(asked.netloc) and asked.netloc.lower() == (host or "").lower()
         return is_same or _name(asked.netloc) in self._sites
+
+
+def _unframed(send: Send) -> Send:
+    """Send what is to be sent, each response with `FRAMES` among its headers."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), *FRAMES]}
+        await send(message)
+
+    return sending
 
 
 def _name(host: str) -> str | None:

@@ -4,6 +4,7 @@ so it counts, and names nothing.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,8 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from app.project import Project
     from app.workspace import Workspace
+
+log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 1.0
 """However often it is asked, databases are asked no oftener."""
@@ -82,6 +85,9 @@ def _database(project: Project) -> str:
         project.database.check()
     except StorageError as error:
         return error.kind
+    except Exception:
+        log.exception("It can't be found out whether labels can be stored in %s", project.key)
+        return "other"
     return "ok"
 
 
@@ -91,5 +97,8 @@ def _pool(project: Project) -> str:
             return "trouble"
         pool = project.pool
     except (InputError, OSError):
+        return "trouble"
+    except Exception:
+        log.exception("It can't be found out how the pool of %s is", project.key)
         return "trouble"
     return "complete" if pool is not None and pool.complete else "growing"

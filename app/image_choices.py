@@ -55,7 +55,7 @@ CHOICES = {
                 "folder",
                 "Folder",
                 "/data/herbarium",
-                f"{_HERE} Subfolders are searched too; their names become classes.",
+                f"{_HERE} Subfolders are searched too.",
             ),
         ),
         can_be_enlarged=True,

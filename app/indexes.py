@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from app.background import ClosedError, Troubles
 from app.strategies import label_of
 from core.errors import InputError
 from core.geometry import Hyperplane
@@ -55,10 +56,6 @@ class IndexState:
     notice: str | None = None
 
 
-class _ClosedError(Exception):
-    """Nobody waits any more for the index that is being built."""
-
-
 class Indexes:
     """Fitted strategies over the newest snapshot of a pool.
 
@@ -90,6 +87,7 @@ class Indexes:
         self._wake = threading.Event()
         self._closed = False
         self._pool_problem: str | None = None
+        self._troubles = Troubles()
         self._thread = threading.Thread(target=self._tend, name="indexes", daemon=True)
 
     def start(self) -> None:
@@ -114,7 +112,7 @@ class Indexes:
         """What keeps the pool from being read or an index from being ready, in one sentence."""
         known = list(self._indexes.values())
         said = [self._pool_problem, *(index.failure for index in known), *(index.notice for index in known)]
-        return next(filter(None, said), None)
+        return next(filter(None, said), None) or self._troubles.first
 
     @property
     def full_scan_ms(self) -> float | None:
@@ -168,10 +166,13 @@ class Indexes:
         while not self._closed:
             self._wake.wait(POLL_SECONDS)
             self._wake.clear()
-            with suppress(_ClosedError):
-                self._catch_up()
+            self._catch_up()
 
     def _catch_up(self) -> None:
+        with suppress(ClosedError), self._troubles.noted("Keeping the indexes up with the pool"):
+            self._look_after_all()
+
+    def _look_after_all(self) -> None:
         try:
             pool = self._pool.refreshed() if self._pool else self._open_pool()
         except InputError as error:
@@ -197,14 +198,14 @@ class Indexes:
         """Fit; a strategy that can't be is left out from then on, and the others are tended as before."""
         try:
             self._fit(name, index, pool)
-        except (InputError, OSError, MemoryError) as error:
+        except Exception as error:
             log.exception("The index %s could not be built", name)
             index.failure = f"{name} can't be used with this pool: {error or type(error).__name__}"
 
     def _fit(self, name: str, index: IndexState, pool: Pool) -> None:
         def advanced(done: int, of: int) -> None:
             if self._closed:
-                raise _ClosedError
+                raise ClosedError
             index.share = min(1.0, done / of)
 
         hyperplane = _some_hyperplane(pool)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 
 LEASE_SECONDS = 300.0
@@ -94,6 +94,14 @@ class Leases:
                 self._end(session, before.items - kept)
             self._give(session, kept)
             self._held[session].items = kept
+
+    def forget(self, but_for: Container[str]) -> None:
+        """Forget the sessions whose leases have ended, but for these."""
+        with self._lock:
+            since = self._clock() - self._seconds
+            over = [name for name, held in self._held.items() if held.heard < since and name not in but_for]
+            for name in over:
+                del self._held[name]
 
     def add(self, session: str, items: Iterable[int]) -> None:
         """The session has these, too, whoever else has them."""

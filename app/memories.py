@@ -7,18 +7,15 @@ session selects, it takes what is there, however many rounds old.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from weakref import ReferenceType, ref
 
-from core.errors import InputError
+from app.background import Troubles
 from core.geometry import Hyperplane
 from core.selection import QueryStrategy
-
-log = logging.getLogger(__name__)
 
 WORTHWHILE_SECONDS = 0.016
 """A selection that computes no longer than a frame of the screen lasts (1/60 s) needs no help.
@@ -78,6 +75,7 @@ class Memories:
         self._waiting: dict[str, tuple[QueryStrategy, Hyperplane]] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self._troubles = Troubles()
         self._thread = threading.Thread(target=self._tend, name="memories", daemon=True)
         self._thread.start()
 
@@ -85,6 +83,11 @@ class Memories:
     def sessions(self) -> list[str]:
         """Who remembers something, whoever selected last at the end."""
         return list(self._kept)
+
+    @property
+    def problem(self) -> str | None:
+        """Why sessions go on without memory, in one sentence; None while all is well."""
+        return self._troubles.first
 
     def close(self) -> None:
         """Stop; returns when no pass is under way any more."""
@@ -115,7 +118,8 @@ class Memories:
 
     def _tend(self) -> None:
         while self._wait():
-            self._remember()
+            with self._troubles.noted("Remembering hyperplanes, which makes selections faster,"):
+                self._remember()
 
     def _wait(self) -> bool:
         """Until a hyperplane waits to be remembered; False when there will be none."""
@@ -133,11 +137,7 @@ class Memories:
             most = max(1, MOST_BYTES // (BYTES_A_ROW * index.n_items))
             sessions = [session for session, (own, _) in self._waiting.items() if own is index][:most]
             hyperplanes = [self._waiting.pop(session)[1] for session in sessions]
-        try:
-            found = index.remember(hyperplanes)
-        except (InputError, OSError, MemoryError):
-            log.exception("Sessions go on without memory of %s", index.name)
-            return
+        found = index.remember(hyperplanes)
         with self._changed:
             for session, hyperplane, memory in zip(sessions, hyperplanes, found, strict=True):
                 if memory is not None:

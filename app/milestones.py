@@ -7,7 +7,6 @@ labeling.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -18,16 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.training import accuracy, known_labels, train_concept
-from core.errors import InputError
 from core.pool import Pool
 from core.standing import agreement, cross_validated_accuracy, stop_set, within_margin
 from core.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
-from storage import AnswerRecord, Counts, LabelState, StorageError
+from storage import AnswerRecord, Counts, LabelState
 
 if TYPE_CHECKING:
     from app.concept import LiveConcept
-
-log = logging.getLogger(__name__)
 
 LEAST_STOP_SET = int(1 / FIRST)
 """A pool of fewer items has no first tenth to compare."""
@@ -68,13 +64,13 @@ class Milestones:
     ----------
     concept : LiveConcept
     executor : Executor
-        Computes them.
+        Computes them, and tells what goes wrong.
     """
 
     def __init__(self, concept: LiveConcept, executor: Executor) -> None:
         self._concept = concept
         self._executor = executor
-        self._state = LabelState(concept.record.id)
+        self._state = LabelState(concept.record.id, concept.has_row)
         self._times: list[int] = []
         self._counts: list[Counts] = []
         self._reached: list[Milestone] = []
@@ -120,8 +116,6 @@ class Milestones:
         try:
             for answer in self._concept.log.answers_after(self._concept.record.id, self._state.seq):
                 self._take(answer, pool)
-        except (InputError, StorageError, OSError, MemoryError):
-            log.exception("How far the labeling is can't be told")
         finally:
             self._is_computing = False
 

@@ -6,13 +6,19 @@ Where the server has signing in (OpenID Connect), the name is the one that the p
 An annotator labels, and reviews and corrects their own answers. An owner makes projects and questions,
 changes what concerns everybody, puts away, decides where people disagree, and sees everybody's pace. Where
 no owner is named and nobody has to sign in, everybody is one.
+
+Names are compared letter by letter. Only the capitals A to Z pass for small letters, in e-mail addresses and
+in names that people type; a provider's own number of a person (its "subject") is compared as it is. Nothing
+else is taken for the same: ß is not ss, and no two ways to encode an accent are one, since an address that
+merely looks alike may be another person's.
 """
 
 from __future__ import annotations
 
+import string
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from app.autopilot import AUTOPILOT
 from core.errors import InputError
@@ -22,6 +28,9 @@ SOMEBODY = "annotator"
 """The name of whoever did not give one."""
 
 LONGEST_NAME = min(MAX_NAME, 80)
+"""Characters of a name that somebody types."""
+
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 @dataclass(frozen=True)
@@ -80,12 +89,13 @@ class Roles:
     def of(
         cls, owners: Iterable[str] = (), annotators: Iterable[str] = (), *, must_sign_in: bool = False
     ) -> Roles:
-        """From names as people write them: capitals don't matter."""
-        return cls(frozenset(map(_key, owners)), frozenset(map(_key, annotators)), must_sign_in)
+        """From names as people write them."""
+        keys = (frozenset(_key(name, must_sign_in) for name in names) for names in (owners, annotators))
+        return cls(*keys, must_sign_in)
 
     def joined(self, owners: Iterable[str], annotators: Iterable[str]) -> Roles:
         """With these, too: those of a project beside those of the server."""
-        more = Roles.of(owners, annotators)
+        more = Roles.of(owners, annotators, must_sign_in=self.must_sign_in)
         return Roles(self.owners | more.owners, self.annotators | more.annotators, self.must_sign_in)
 
     @property
@@ -101,7 +111,7 @@ class Roles:
         InputError
             If they may not enter.
         """
-        key = _key(name)
+        key = _key(name, self.must_sign_in)
         everybody = not self.owners and not self.must_sign_in
         is_owner = everybody or key in self.owners
         domain = "@" + key.rpartition("@")[2] if "@" in key else key
@@ -118,31 +128,35 @@ def name_given(text: str) -> str:
     InputError
         If it is no name.
     """
-    name = " ".join(text.split())
-    if not name or not name.isprintable():
-        raise InputError("Type a name that can be read")
-    if len(name) > LONGEST_NAME:
-        raise InputError(f"A name has at most {LONGEST_NAME} characters, this one has {len(name)}")
-    if _key(name) == AUTOPILOT:
-        raise InputError(f"{name!r} is the simulated annotator: take another name")
-    return name
+    return _checked(" ".join(text.split()), LONGEST_NAME)
 
 
-def name_vouched_for(user: Mapping[str, Any]) -> str:
+def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> str:
     """What the provider's identity token calls a person: the e-mail, unless it says that it did not check it.
 
     Then it is the subject, unless that passes for somebody's address: at some providers people choose it.
+
+    Parameters
+    ----------
+    user : mapping
+        The claims of the token.
+    with_issuer : bool
+        Name the provider beside the subject, which is a person's own at one provider only: to be set where
+        there are several. "7 at https://id.example.org" is then the name.
 
     Raises
     ------
     InputError
         If it tells nothing that identifies a person.
     """
-    email, subject = user.get("email"), user.get("sub")
+    email, subject, issuer = (user.get(claim) for claim in ("email", "sub", "iss"))
     if isinstance(email, str) and email.strip() and user.get("email_verified", True) in (True, "true"):
-        return name_given(email.strip().lower())
-    if isinstance(subject, str) and subject.strip() and "@" not in subject:
-        return name_given(subject)
+        return _checked(" ".join(email.split()).translate(_SMALL), MAX_NAME)
+    if _is_plain(subject):
+        if not with_issuer:
+            return _checked(subject, MAX_NAME)
+        if _is_plain(issuer) and " " not in issuer:
+            return _checked(f"{subject} at {issuer}", MAX_NAME)
     raise InputError(
         "The provider tells neither an e-mail address that it verified nor a subject that is none: "
         "nobody can be told apart"
@@ -164,5 +178,22 @@ def known_names(annotators: Iterable[str], *, but_for: Collection[str] = ()) -> 
     return sorted({name for name in annotators if name not in left_out}, key=str.casefold)
 
 
-def _key(name: str) -> str:
-    return " ".join(name.split()).casefold()
+def _checked(name: str, longest: int) -> str:
+    if not name or not name.isprintable():
+        raise InputError("Type a name that can be read")
+    if len(name) > longest:
+        raise InputError(f"A name has at most {longest} characters, this one has {len(name)}")
+    if name.casefold() == AUTOPILOT:
+        raise InputError(f"{name!r} is the simulated annotator: take another name")
+    return name
+
+
+def _is_plain(claim: object) -> TypeGuard[str]:
+    """Whether a claim can be a part of a name as it is: no address, no spaces that would be tidied away."""
+    return isinstance(claim, str) and claim != "" and "@" not in claim and claim == " ".join(claim.split())
+
+
+def _key(name: str, must_sign_in: bool) -> str:
+    """The form in which names are compared; see the top of this file."""
+    tidied = " ".join(name.split())
+    return tidied if must_sign_in and "@" not in tidied else tidied.translate(_SMALL)

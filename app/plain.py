@@ -81,10 +81,16 @@ class PlainCard:
         self._session = session
         self._drawn: Drawn | None = None
         self._pressed_at = -math.inf
+        self._unheard: dict[str, Any] | None = None  # an undo of which nobody knows whether it is stored
         self.told = ""
 
     def draw(self) -> Drawn:
-        """What to show now; the same object as before while nothing has changed."""
+        """What to show now; the same object as before while nothing has changed.
+
+        An undo whose reply was lost is sent again first: its button may be gone by now, and its id with it.
+        """
+        if self._unheard is not None:
+            self._send(self._unheard)
         card = self._session.card()
         if self._drawn is None or self._drawn.is_done or not self._drawn.shows_the_same_as(card):
             self._drawn = Drawn(card)
@@ -102,14 +108,20 @@ class PlainCard:
         answer = self._undo(drawn) if word == "undo" else self._answer(drawn, word)
         if answer is None:
             return
+        drawn.is_done = self._send(answer | {"browser_time": int(1000 * time.time())})
+
+    def _send(self, answer: dict[str, Any]) -> bool:
+        """Whether the answer is settled: stored, or refused for good."""
         try:
-            settled = self._session.submit([answer | {"browser_time": int(1000 * time.time())}])
+            settled = self._session.submit([answer])
         except (InputError, StorageError) as error:
+            self._unheard = answer if answer["answer"] == "undo" else None
             self.told = str(error)
-            return
-        drawn.is_done = True
+            return False
+        self._unheard = None
         reasons = [refusal["reason"] for refusal in settled["refused"]]
         self.told = " ".join(reasons) or settled["message"] or ""
+        return True
 
     def _answer(self, drawn: Drawn, word: str) -> dict[str, Any] | None:
         item = drawn.card["item"]

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 from app.answers import (
     MOST_AT_ONCE,
     UNREADABLE,
-    answered_already,
+    Refused,
     in_its_audit,
-    is_second,
     item_in,
     malformed,
     read_answer,
+    refers_to_something,
+    require_answered,
+    require_first,
 )
 from storage import AnswerRecord, AppendResult, Refusal
 
 if TYPE_CHECKING:
     from app.classes import ClassSession
-    from storage.records import AnswerWord, RefusalKind
+    from storage.records import AnswerWord
 
 CLASSES = "classes"
 """Names, in the browser's answer, the concepts that were to choose from; no other answer has it."""
@@ -50,12 +52,6 @@ class Press:
         return not {record.id for record in self.records}.isdisjoint({answer.id for answer in answers})
 
 
-class _Refused(Exception):  # noqa: N818 (no error: a verdict on one press)
-    def __init__(self, kind: RefusalKind, reason: str) -> None:
-        super().__init__(reason)
-        self.kind: RefusalKind = kind
-
-
 def is_press(answer: Mapping[str, Any]) -> bool:
     """Whether the browser's answer was given on the classes."""
     return CLASSES in answer
@@ -76,7 +72,7 @@ def read_presses(
     for answer in list(answers)[:MOST_AT_ONCE]:
         try:
             press = _Reading(answer, session, batch).press()
-        except _Refused as verdict:
+        except Refused as verdict:
             refused.append(Refusal(str(answer["id"]), verdict.kind, str(verdict)))
         except UNREADABLE as error:
             refused.append(malformed(answer, error))
@@ -120,6 +116,8 @@ class _Reading:
         if undone:
             words = dict.fromkeys(undone, self.answer["answer"])
         chooser = self._chooser(words, item)
+        if not refers_to_something(self.answer):
+            require_answered(item, self.session.session)
         records: list[AnswerRecord] = []
         for concept, word in words.items():
             its_own = {
@@ -133,8 +131,7 @@ class _Reading:
             record = in_its_audit(
                 read_answer({**self.answer, **its_own}, member), member, self._so_far(concept)
             )
-            if is_second(record, member, self._so_far(concept)):
-                raise _Refused("conflict", answered_already(item))
+            require_first(record, member, self._so_far(concept))
             records.append(record)
         following = self.answer.get("next")
         return Press(name, tuple(records), following if isinstance(following, str) else None)
@@ -161,9 +158,9 @@ class _Reading:
         stored = {concept: self.batch.get(name) or log.answer(name) for concept, name in ids.items()}
         found = {concept: record for concept, record in stored.items() if record is not None}
         if not found:
-            raise _Refused("unknown-answer", f"The answer {earlier} is not stored")
+            raise Refused("unknown-answer", f"The answer {earlier} is not stored")
         if any(record.item != item for record in found.values()):
-            raise _Refused("wrong-item", f"The answer {earlier} is not about item {item}")
+            raise Refused("wrong-item", f"The answer {earlier} is not about item {item}")
         return {concept: record.id for concept, record in found.items()}
 
     def _chooser(self, concepts: Iterable[int], item: int) -> int | None:
@@ -173,14 +170,14 @@ class _Reading:
             return None
         record = log.selection(str(name)) or log.foreseen(str(name))
         if record is None:
-            raise _Refused("unknown-selection", f"There is no selection {name!r:.80}")
+            raise Refused("unknown-selection", f"There is no selection {name!r:.80}")
         if (
             record.concept_id not in concepts
             or self.session.member(record.concept_id).id != record.session_id
         ):
-            raise _Refused("not-yours", f"Selection {name} was shown in another session")
+            raise Refused("not-yours", f"Selection {name} was shown in another session")
         if record.item != item:
-            raise _Refused("wrong-item", f"Selection {name} showed item {record.item}, not {item}")
+            raise Refused("wrong-item", f"Selection {name} showed item {record.item}, not {item}")
         return record.concept_id
 
     def _id(self, press: str, concept: int) -> str:

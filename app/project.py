@@ -6,16 +6,16 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from app.background import Troubles, Workers
 from app.builder import Builder
 from app.classes import ClassSession
 from app.concept import LiveConcept
@@ -23,9 +23,11 @@ from app.decisions import Decisions
 from app.found import FoundSession
 from app.grid import GridSession
 from app.indexes import Indexes
+from app.intake import Intake
 from app.leases import Leases
 from app.live.blind import BlindComparison
 from app.memories import Memories
+from app.open_sessions import OpenSessions
 from app.people import OPERATOR, SOMEBODY, Person, Roles
 from app.pictures import Pictures
 from app.project_file import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
@@ -43,6 +45,8 @@ from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
 from core.warmup import load_training
 from storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
 from storage.imports import IMPORT
+
+V = TypeVar("V")
 
 
 class Project:
@@ -68,6 +72,7 @@ class Project:
         self.key = folder.name
         self.file = ProjectFile.read(folder)
         self.roles = (roles or Roles()).joined(self.file.owners, self.file.annotators)
+        self.troubles = Troubles()
         with ExitStack() as opened:
             lock = lock_project(folder)
             opened.callback(lock.release)
@@ -75,6 +80,7 @@ class Project:
                 Database.open(self.file.labels(folder), alone=True, copies_in=folder)
             )
             self.log = LabelLog(self.database)
+            self.intake = Intake(self)
             self.concept_store = Concepts(self.database)
             self.archive = Archive(self.database)
             self.builder = self._make_builder()
@@ -87,9 +93,9 @@ class Project:
             opened.callback(self.memories.close)
             self.similar = Similar(self)
             opened.callback(self.similar.close)
-            self.executor = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="ahead")
+            self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
             opened.callback(self.executor.shutdown, cancel_futures=True)
-            self.background = ThreadPoolExecutor(1, thread_name_prefix="background")
+            self.background = Workers(1, "background", "Work in the background", self.troubles)
             opened.callback(self.background.shutdown, cancel_futures=True)
             self.background.submit(load_training)
             self._opened = opened.pop_all()
@@ -99,13 +105,7 @@ class Project:
         self._names = NameSearch()
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
-        self._sessions: dict[str, LabelingSession] = {}
-        self._grids: dict[str, GridSession] = {}
-        self._founds: dict[str, FoundSession] = {}
-        self._similars: dict[str, SimilarSession] = {}
-        self._blinds: dict[str, BlindComparison] = {}
-        self._classes: dict[str, ClassSession] = {}
-        self._decisions: dict[str, Decisions] = {}
+        self._sessions = OpenSessions()
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -132,22 +132,16 @@ class Project:
             return self._pictures
 
     def problem(self) -> str | None:
-        """What hinders the pool, in one sentence; None while all is well."""
+        """What is wrong with the pool or in the background, in one sentence; None while all is well."""
         built = self.builder.problem() if self.builder else None
-        return built or self.indexes.problem or self._what_is_gone()
-
-    def _what_is_gone(self) -> str | None:
-        """Where the pool's images or texts were, if they are there no longer: labeling needs to see them."""
-        if self.pool is None:
-            return None
-        try:
-            source = self.pool.source
-        except InputError as error:
-            return str(error)
-        path = getattr(getattr(source, "source", source), "path", None)
-        if not isinstance(path, Path) or path.exists():
-            return None
-        return f"There is no {path} any more: bring back what the pool was made from, or a link to it"
+        return (
+            built
+            or self.indexes.problem
+            or (what_is_gone(self.pool) if self.pool is not None else None)
+            or self.memories.problem
+            or self.similar.problem
+            or self.troubles.first
+        )
 
     def build_progress(self) -> Progress | None:
         """The pool's growth, or None when it is complete."""
@@ -197,8 +191,13 @@ class Project:
         positive = positive_class or guess_class(question, classes)
         return create_concept(self.concept_store, question, name, guideline, positive)
 
-    def copy_concept(self, concept: ConceptRecord, name: str) -> ConceptRecord:
-        """Another concept that asks the same; it has neither labels nor examples."""
+    def copy_concept(
+        self, concept: ConceptRecord, name: str, *, put_away: bool = False, in_its_place: bool = False
+    ) -> ConceptRecord:
+        """Another concept that asks the same; it has neither labels nor examples.
+
+        It is `put_away` from the beginning, or offered `in_its_place`: then the other one no longer is.
+        """
         return self.concept_store.create(
             name,
             concept.question,
@@ -206,6 +205,8 @@ class Project:
             positive_class=concept.positive_class,
             c=concept.c,
             class_weight=concept.class_weight,
+            put_away=put_away,
+            instead_of=concept.id if in_its_place else None,
         )
 
     def persons(self, round_number: int, seed: int) -> int:
@@ -224,8 +225,8 @@ class Project:
         by.require_owner("set how many people an item is for")
         check_overlap(persons, share)
         with self._lock:
+            ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
             self.file = replace(self.file, overlap=persons, overlap_share=share)
-            self.file.write(self.folder)
 
     def live_concept(self, concept_id: int) -> LiveConcept:
         """The concept's state in this process, shared by its sessions."""
@@ -253,8 +254,9 @@ class Project:
         parameters of the concept's newest.
         """
         with self._lock:
-            if session_id in self._sessions:
-                return self._sessions[session_id]
+            opened = self._sessions.get(session_id)
+            if opened is not None:
+                return opened
             wanted = concept_id if concept_id is not None else self.concepts()[0].id
             record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
             if record is None or (concept_id is not None and record.concept_id != concept_id):
@@ -266,56 +268,52 @@ class Project:
                     seed=secrets.randbelow(2**31),
                     parameters=_inherited(before[-1]) if before else {},
                 )
-            if record.id not in self._sessions:
-                self._sessions[record.id] = LabelingSession(self, record)
-            return self._sessions[record.id]
+            return self._sessions.get(record.id) or self._open(record)
+
+    def _open(self, record: SessionRecord) -> LabelingSession:
+        session = LabelingSession(self, record)
+        self._sessions.add(session)
+        self.leases.forget(self._sessions)
+        return session
 
     def grid(self, session: LabelingSession) -> GridSession:
         """The session, many items at once."""
-        with self._lock:
-            if session.id not in self._grids:
-                self._grids[session.id] = GridSession(session)
-            return self._grids[session.id]
+        return self._view(session, GridSession)
 
     def classes(self, session: LabelingSession) -> ClassSession:
         """The session, each item given one of several concepts' classes."""
-        with self._lock:
-            if session.id not in self._classes:
-                self._classes[session.id] = ClassSession(session)
-            return self._classes[session.id]
+        return self._view(session, ClassSession)
 
     def found(self, session: LabelingSession) -> FoundSession:
         """The session, with items that were found by name."""
-        with self._lock:
-            if session.id not in self._founds:
-                self._founds[session.id] = FoundSession(session)
-            return self._founds[session.id]
+        return self._view(session, FoundSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
         """The session, with items that are like something."""
-        with self._lock:
-            if session.id not in self._similars:
-                self._similars[session.id] = SimilarSession(session)
-            return self._similars[session.id]
+        return self._view(session, SimilarSession)
 
     def decisions(self, session: LabelingSession) -> Decisions:
         """What an owner has to decide about the session's concept."""
         with self._lock:
-            if session.id not in self._decisions:
-                leases = self._deciding.setdefault(session.concept.record.id, Leases(self.file.lease_seconds))
-                self._decisions[session.id] = Decisions(session, leases)
-            return self._decisions[session.id]
+            leases = self._deciding.setdefault(session.concept.record.id, Leases(self.file.lease_seconds))
+            leases.forget(self._sessions)
+            return self._view(session, Decisions, leases)
 
     def blind(self, leader_id: str) -> BlindComparison:
         """The blind comparison that a session leads."""
+        return self._view(self.session(leader_id), BlindComparison)
+
+    def _view(self, session: LabelingSession, kind: Callable[..., V], *others: object) -> V:
+        """The session's view of this kind, made once; it lives as long as the session's object."""
         with self._lock:
-            if leader_id not in self._blinds:
-                self._blinds[leader_id] = BlindComparison(self, self.session(leader_id))
-            return self._blinds[leader_id]
+            if kind not in session.views:
+                session.views[kind] = kind(session, *others)
+            view: V = session.views[kind]
+            return view
 
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
         """Sessions, of one concept or all, oldest first, without those that hold a file's labels."""
-        return [record for record in self.log.sessions(concept_id) if IMPORT not in record.parameters]
+        return sittings(self.log, concept_id)
 
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
         """The annotator's newest session at the concept, unless somebody is at it."""
@@ -333,8 +331,9 @@ class Project:
             return self.session(session_id) if is_theirs else None
 
     def _annotator_of(self, session_id: str) -> str | None:
-        if session_id in self._sessions:
-            return self._sessions[session_id].annotator
+        opened = self._sessions.get(session_id)
+        if opened is not None:
+            return opened.annotator
         record = self.log.session(session_id)
         return record.annotator if record else None
 
@@ -368,6 +367,23 @@ class Project:
             return None
         pool = Pool.open(self.pool_path)
         return pool if len(pool) else None
+
+
+def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord]:
+    """See `Project.sittings`."""
+    return [record for record in log.sessions(concept_id) if IMPORT not in record.parameters]
+
+
+def what_is_gone(pool: Pool) -> str | None:
+    """Where the pool's images or texts were, if they are there no longer: labeling needs to see them."""
+    try:
+        source = pool.source
+    except InputError as error:
+        return str(error)
+    path = getattr(getattr(source, "source", source), "path", None)
+    if not isinstance(path, Path) or path.exists():
+        return None
+    return f"There is no {path} any more: bring back what the pool was made from, or a link to it"
 
 
 def _inherited(before: SessionRecord) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from app.leases import LEASE_SECONDS
+from core.durable import replace_file
 from core.errors import InputError
 from storage.address import has_password, is_address, with_schema
 
@@ -102,9 +103,22 @@ class ProjectFile:
     def write(self, folder: Path) -> None:
         """Write this into `folder`."""
         said = {name: value for name, value in asdict(self).items() if value != DEFAULTS.get(name)}
-        half = folder / f".{PROJECT_FILE}"
-        half.write_text(json.dumps(said, indent=2) + "\n", "utf-8")
-        half.replace(folder / PROJECT_FILE)
+        _write(folder, said)
+
+    @classmethod
+    def change(cls, folder: Path, **fields: object) -> None:
+        """Write these fields into the file in `folder`; whatever else it says by now stays.
+
+        An operator may have edited it since it was read, so nothing is written from memory.
+
+        Raises
+        ------
+        InputError
+            As of `read`; nothing is written then.
+        """
+        cls.read(folder)
+        said = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
+        _write(folder, {name: value for name, value in said.items() if value != DEFAULTS.get(name)})
 
     def pool_path(self, folder: Path) -> Path:
         """Where the pool of the project in `folder` lies."""
@@ -113,6 +127,11 @@ class ProjectFile:
     def labels(self, folder: Path) -> Path | str:
         """Where the labels of the project in `folder` are, as `storage.Database.open` takes it."""
         return self.database or folder / LABELS_FILE
+
+
+def _write(folder: Path, said: Mapping[str, object]) -> None:
+    """Have it on the disk, whole, whatever happens meanwhile."""
+    replace_file(folder / PROJECT_FILE, (json.dumps(said, indent=2) + "\n").encode())
 
 
 def checked_database(given: str | None) -> str | None:
@@ -211,11 +230,15 @@ def is_project(folder: Path) -> bool:
     return (folder / PROJECT_FILE).is_file()
 
 
+LOCK_SECONDS = 0.2
+"""Looking whether a project is served takes its lock for a moment."""
+
+
 def lock_project(folder: Path) -> FileLock:
     """The lock that whoever serves the project holds; an InputError where another process has it."""
     lock = FileLock(folder / LOCK_FILE)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=LOCK_SECONDS)
     except Timeout:
         raise InputError(
             f"The project {folder} is already being served by another process: stop that one first"

@@ -17,17 +17,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.agreement import pairs_of
+from app.answers import others_only
 from app.doubts import Judge, Judgement
 from app.finding import find
 from app.people import Person
 from app.strategies import label_of
 from core.errors import InputError
+from core.pool import Pool
 from storage import Standing, StorageError
 from storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
 
@@ -105,6 +106,7 @@ class ReviewedConcept:
         self.project = project
         self.judge = Judge(project, concept.record)
         self._table = AnswerTable(concept.record.id)
+        self._known: tuple[Answers, Pool, Answers] | None = None
         self._names: dict[int, str] = {}
         self._lock = threading.Lock()
 
@@ -112,14 +114,25 @@ class ReviewedConcept:
     def of(cls, session: LabelingSession) -> ReviewedConcept:
         """The one of the session's concept."""
         with _opening:
-            if session.concept not in _reviewed:
-                _reviewed[session.concept] = cls(session.project, session.concept)
-            return _reviewed[session.concept]
+            views = session.concept.views
+            if cls not in views:
+                views[cls] = cls(session.project, session.concept)
+            reviewed: ReviewedConcept = views[cls]
+            return reviewed
 
     def answers(self) -> Answers:
-        """Everything that is in the log by now."""
+        """Everything that is in the log by now about items of the pool; the same object while nothing is new.
+
+        A damaged log may speak of other items: there is nothing to show of them, and they train nothing.
+        """
+        pool = self.project.pool
         with self.table() as table:
-            return table.answers()
+            answers = table.answers()
+            if pool is None:
+                return answers
+            if self._known is None or self._known[0] is not answers or self._known[1] is not pool:
+                self._known = answers, pool, answers.about(pool.have_rows(answers.item))
+            return self._known[2]
 
     @contextmanager
     def table(self) -> Iterator[AnswerTable]:
@@ -136,7 +149,6 @@ class ReviewedConcept:
         return self._names[item]
 
 
-_reviewed: WeakKeyDictionary[LiveConcept, ReviewedConcept] = WeakKeyDictionary()
 _opening = threading.Lock()
 
 
@@ -243,7 +255,7 @@ class Review:
                 if item not in stands:
                     stands[item] = table.standing(item, session.annotator)
                 if not (self.person.is_owner or stands[item] or answer.get("selection")):
-                    stale[name] = f"Item {item} has no answer of yours: an owner decides about others'"
+                    stale[name] = others_only(item)
                 elif word == "undo":
                     stands[item] = replaced.get(str(answer.get("undoes")), ANYTHING)
                 elif answer.get("selection") or stands[item] in (ANYTHING, answer.get("corrects")):

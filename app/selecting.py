@@ -31,7 +31,9 @@ from app.training import (
 from core.audit import is_audit_turn, pass_over
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection
+from core.selection.base import sorted_ids
 from storage import ConceptRecord, SelectionRecord, Standing, new_id
+from storage.ascending import joined, without
 
 if TYPE_CHECKING:
     from app.audits import Audit, Framed
@@ -228,7 +230,10 @@ def _chosen(
     *,
     skipped: NDArray[np.int64] | None = None,
 ) -> Chosen:
-    """Records of what was found; `own` are the parameters that set each item apart."""
+    """Records of what was found; `own` are the parameters that set each item apart.
+
+    What others have is the same for all: the first record says it.
+    """
     pool, concept, selection = occasion.pool, occasion.concept, found.selection
     common = SelectionRecord(
         session_id=occasion.session_id,
@@ -251,7 +256,6 @@ def _chosen(
         examples_through=trained.examples_through,
         c=concept.c,
         class_weight=concept.class_weight,
-        leased=occasion.leased,
         accuracy=accuracy(pool, trained.hyperplane, concept.positive_class),
     )
     records = [
@@ -262,8 +266,11 @@ def _chosen(
             why="skipped-again" if skipped is not None and item in skipped else found.why,
             margin=None if np.isnan(margin) else margin,
             parameters={**found.parameters, **apart},
+            leased=() if place else occasion.leased,
         )
-        for item, margin, apart in zip(selection.ids.tolist(), selection.margins.tolist(), own, strict=True)
+        for place, (item, margin, apart) in enumerate(
+            zip(selection.ids.tolist(), selection.margins.tolist(), own, strict=True)
+        )
     ]
     return Chosen(tuple(records), trained, occasion.strategy, found.computed_seconds)
 
@@ -291,7 +298,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
             occasion.pool,
             occasion.strategy,
             trained,
-            exclude=np.union1d(exclude, passed) if len(passed) else exclude,
+            exclude=joined(exclude, passed),
             seed=occasion.seed,
             memory=memory,
             n=n,
@@ -301,7 +308,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
         return selection
 
     started = time.thread_time()
-    waiting = np.setdiff1d(standing.audited, np.array(occasion.passed, dtype=np.int64))
+    waiting = without(standing.audited, sorted_ids(occasion.passed))
     selection, passed = pass_over(select, waiting)
     computed_seconds = time.thread_time() - started
     why = why_chosen(trained, occasion.strategy)

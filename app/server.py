@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 import click
 
@@ -49,6 +49,16 @@ _sign_in: SignIn | None = None
 def landing() -> str | None:
     """Key of the project that an address without a project means; None for the list of projects."""
     return _landing
+
+
+def project_path(key: str) -> str:
+    """What stands behind the server's address to open the project of this key first."""
+    return f"?project={quote(key, safe='')}"
+
+
+def project_in(path: str) -> str | None:
+    """The key that `project_path` was given; None where the path names no project."""
+    return next(iter(parse_qs(path.partition("?")[2]).get("project", ())), None)
 
 
 def how_to_sign_in() -> SignIn | None:
@@ -99,7 +109,7 @@ def serve(
     headless : bool
         Open no browser.
     path : str
-        What stands behind the address; ``?project=KEY`` makes that project the first page.
+        What stands behind the address; that of `project_path` makes that project the first page.
     allow_hosts : sequence of str
         Names by which browsers may ask for it, where a proxy stands before it.
     sign_in : SignIn or None
@@ -108,7 +118,7 @@ def serve(
     global _landing, _health, _sign_in
     signal.signal(signal.SIGTERM, _leave)
     _health = Health(workspace)
-    _landing = next(iter(parse_qs(path.partition("?")[2]).get("project", ())), None)
+    _landing = project_in(path)
     _sign_in = sign_in
     url = (f"{sign_in.origin}/" if sign_in else address(host, port)) + path
     for caution in cautions(workspace, host):

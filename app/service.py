@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,6 @@ from storage import (
     SelectionRecord,
     SessionRecord,
     StorageError,
-    new_id,
 )
 
 if TYPE_CHECKING:
@@ -102,6 +102,10 @@ class LabelingSession:
         self.ahead: Lookahead | None = None
         self.view: object = None
         """Whoever chose what is in view, the session itself, its grid or its classes: others choose anew."""
+        self.views: dict[object, Any] = {}
+        """Other views of the session, by their kinds; see `Project.grid`."""
+        self.owed: AnswerRecord | None = None
+        """An undo whose item could not be shown again yet."""
         self._changes = 0
         self.exhausted = False
         self.trouble: str | None = None
@@ -126,19 +130,24 @@ class LabelingSession:
         with self.lock:
             parsed = parse_answers(answers, session=self)
             self.hold_undone(parsed.records)
-            result = self.project.log.append_answers(parsed.records, shown=list(parsed.following.values()))
-            for answer in (*result.accepted, *filter(self._is_in_view, result.known)):
-                self._take(answer, parsed.following.get(answer.id))
+            result = self.project.intake.store(parsed.records, shown=list(parsed.following.values()))
+            new = {answer.id for answer in result.accepted}
+            for answer in sorted((*result.accepted, *result.known), key=lambda stored: stored.seq):
+                if answer.id in new or self._is_left(answer):
+                    self._take(answer, parsed.following.get(answer.id))
         return result.acknowledged, [*parsed.refused, *result.refused]
 
     def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
         """What is undone comes back into view: nobody else is to be faster."""
-        self.project.leases.add(self.id, {answer.item for answer in answers if answer.answer == "undo"})
+        undone = [self.project.log.answer(answer.undoes) for answer in answers if answer.undoes]
+        own = {answer.item for answer in undone if answer is not None and answer.session_id == self.id}
+        if own:
+            self.project.leases.add(self.id, own)
 
     def take_over(self, answers: Sequence[AnswerRecord]) -> None:
         """Store answers about items that it did not show, and choose anew what is in view."""
         with self.lock:
-            self.project.log.append_answers(answers)
+            self.project.intake.store(answers)
             self._choose_next()
 
     def in_view(self) -> SelectionRecord | None:
@@ -149,11 +158,17 @@ class LabelingSession:
         with self.lock:
             self.touch()
             self.view = self
-            if self.shown is not None and not self.project.leases.has(self.id, self.shown.item):
+            if self.shown is not None and not self._may_be_answered(self.shown):
                 self.shown = None
             if self.shown is None and self.project.pool is not None:
                 self._choose_next()
             return self.shown
+
+    def _may_be_answered(self, shown: SelectionRecord) -> bool:
+        """Whether it is nobody else's, and has no answer that was stored unheard."""
+        if not self.project.leases.has(self.id, shown.item):
+            return False
+        return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
 
     def touch(self) -> None:
         """Somebody is at it."""
@@ -185,8 +200,8 @@ class LabelingSession:
     def use_strategy(self, name: str) -> None:
         """Let the strategy `name` choose from the next item on."""
         self.project.indexes.want(name)
-        self.strategy = name
         self.project.log.update_session(self.id, strategy=name)
+        self.strategy = name  # only now: where it can't be stored, choosing it again stores it
 
     def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
         """How many of the rounds from now on draw an item for the audit.
@@ -202,16 +217,17 @@ class LabelingSession:
         with self.lock:
             if share == self.audit_share:
                 return
-            self.audit_share = share
             self.set_parameters({AUDIT_SHARE: share})
+            self.audit_share = share
         if share and self.project.pool is not None:
             self.project.background.submit(self.concept.audit.frame, self.project.pool)
 
     def set_parameters(self, changes: Mapping[str, Any]) -> None:
         """Keep parameters of the session in the database; the others stay as they are."""
         with self.lock:
-            self.parameters |= changes
-            self.project.log.update_session(self.id, parameters=self.parameters)
+            changed = {**self.parameters, **changes}
+            self.project.log.update_session(self.id, parameters=changed)
+            self.parameters = changed
 
     @property
     def side_by_side(self) -> frozenset[str]:
@@ -253,7 +269,13 @@ class LabelingSession:
             self.shown = last
 
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
-        """Whether what was shown may be shown again: unanswered, and nobody else's; then it is leased."""
+        """Whether what was shown may be shown again: unanswered, and nobody else's; then it is leased.
+
+        What has no row in the pool can't be answered: a damaged log may have shown it.
+        """
+        pool = self.project.pool
+        if pool is None or not all(pool.has_row(record.item) for record in records):
+            return False
         log, leases = self.project.log, self.project.leases
         others = leases.others(self.id, beside={*self.side_by_side, *beside})
         if any(log.is_answered(record.id) or self._has_been_said(record) for record in records):
@@ -280,9 +302,15 @@ class LabelingSession:
         ):
             self._choose_next()
 
-    def _is_in_view(self, answer: AnswerRecord) -> bool:
-        """Whether it answers what is in view: so where a server was lost after it had stored the answer."""
-        return self.shown is not None and answer.answer != "undo" and answer.selection_id == self.shown.id
+    def _is_left(self, answer: AnswerRecord) -> bool:
+        """Whether nobody went on from a stored answer: so where a server was lost after it had stored it."""
+        if answer.answer == "undo":
+            return self.is_to_come_back(answer)
+        return self.shown is not None and answer.selection_id == self.shown.id
+
+    def is_to_come_back(self, undo: AnswerRecord) -> bool:
+        """Whether the item whose answer was undone was not shown again yet."""
+        return self.project.log.selection(_again(undo)) is None
 
     def _go_on_to(self, selection_id: str) -> bool:
         """Show what the browser shows since the answer; False where it is none of this session's."""
@@ -312,9 +340,14 @@ class LabelingSession:
 
         The answers before are on the disk by then, and the next card tries again.
         """
+        if self.trouble is not None:
+            self.recall_rounds()
         self.shown, self.trouble, self.view = None, None, self
         pool = self.project.pool
         if pool is None:
+            return
+        if self.owed is not None:
+            self.show_again(self.owed, round=self._next_round)
             return
         occasion = self.occasion(pool)
         standing = self.concept.standing(self.annotator, occasion.persons)
@@ -350,6 +383,13 @@ class LabelingSession:
     def _next_round(self) -> int:
         return self.history[-1].round + 1 if self.history else 1
 
+    def recall_rounds(self) -> None:
+        """Ask the log which rounds there were, where the last could not be written down, or so it seemed.
+
+        Its reply may have been lost alone. Two rounds of one number would be taken for one.
+        """
+        self.history = deque(self.project.log.recent_rounds(self.id, HISTORY), maxlen=HISTORY)
+
     def begin_round(self, records: Sequence[SelectionRecord], chosen: Chosen | None) -> None:
         """A round begins, with one item in view, or with the several of a grid."""
         self.history.append(records[0])
@@ -366,13 +406,17 @@ class LabelingSession:
         """Bring back the item whose answer was undone, with the numbers of its own selection."""
         undone = self.project.log.answer(undo.undoes or "")
         before = self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
-        if before is None:
+        if before is None or not self.concept.has_row(before.item):
             return
-        again = replace(before, id=new_id(), round=round, why="undo", session_id=self.id)
+        name = _again(undo)
+        again = replace(before, id=name, round=round, why="undo", session_id=self.id)
+        self.owed = undo
         try:
-            self._show(self.project.log.record_selection(again))
+            self._show(self.project.log.selection(name) or self.project.log.record_selection(again))
         except StorageError as error:
             self.shown, self.trouble = None, str(error)
+        else:
+            self.owed = None
 
     def _show(self, selection: SelectionRecord) -> None:
         self.shown, self.exhausted = selection, False
@@ -400,3 +444,8 @@ class LabelingSession:
             ahead.wait(AHEAD_SECONDS)
         with self.lock:
             return card(self, acked=acked, refused=refused)
+
+
+def _again(undo: AnswerRecord) -> str:
+    """The id of the selection that brings back what was undone: the same, however often that is tried."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{undo.id} brings back"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from app.words import some
 from core.build import Progress, build, estimate
 from core.pool import Pool
 from core.sources.base import Source
@@ -34,6 +35,8 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
         build(source, out, threads=threads, stop=stop)
         return
     click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
+    if source.classes:
+        click.echo(f"Classes: {some(source.classes)}.")
     with click.progressbar(length=expected.items, show_pos=True, item_show_func=lambda line: line) as bar:
 
         def show(progress: Progress) -> None:
@@ -60,8 +63,7 @@ def show_pool(path: Path, *, check: bool) -> None:
     click.echo(f"  held out   {len(pool.held_out.ids):,}")
     click.echo(f"  features   {pool.n_features:,}, {bytes_in_words(pool.feature_bytes)}")
     if pool.classes:
-        names = ", ".join(pool.classes[:12]) + (", …" if len(pool.classes) > 12 else "")
-        click.echo(f"  classes    {len(pool.classes)}: {names}")
+        click.echo(f"  classes    {len(pool.classes)}: {some(pool.classes)}")
     if check:
         click.echo("  checksums  all files are whole")
     problems = pool.problems()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,9 @@ from core.pool import Pool
 from core.randomness import seed_for, uniform
 from core.rows import Rows
 from core.selection import QueryStrategy, Selection
+from core.selection.base import sorted_ids
 from storage import ConceptRecord, ExampleRecord, Labels, LabelState, SelectionRecord, Standing
+from storage.ascending import joined, without
 from storage.records import Why
 
 SKIPPED_TOO = "skipped_too"
@@ -135,7 +137,7 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 
 
 def excluded_items(
-    standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Sequence[int] = ()
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int] = ()
 ) -> NDArray[np.int64]:
     """Items that may not be selected, ascending: the answered ones, and those that others have in view.
 
@@ -143,23 +145,21 @@ def excluded_items(
     """
     answered = standing.answered
     if include_skipped:
-        answered = np.setdiff1d(answered, standing.skipped)
-    answered = np.setdiff1d(answered, np.setdiff1d(standing.audited, np.array(passed, dtype=np.int64)))
-    return np.union1d(answered, np.array(leased, dtype=np.int64))
+        answered = without(answered, standing.skipped)
+    answered = without(answered, without(standing.audited, sorted_ids(passed)))
+    return joined(answered, sorted_ids(leased))
 
 
 def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.int64]:
     """Items that may not be drawn for the audit, ascending: all answered ones, and those in others' view."""
-    return np.union1d(standing.answered, np.array(leased, dtype=np.int64))
+    return joined(standing.answered, sorted_ids(leased))
 
 
 def excluded_from_search(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool
 ) -> NDArray[np.int64]:
     """Items that can't be answered where they are searched for, ascending: all answered or leased ones."""
-    return excluded_items(
-        standing, leased, include_skipped=include_skipped, passed=tuple(standing.audited.tolist())
-    )
+    return excluded_items(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
 
 def draw_wanted(
@@ -169,11 +169,11 @@ def draw_wanted(
 
     All that others don't have are equally likely; None where there is none.
     """
-    wanted = np.setdiff1d(standing.wanted, np.array(leased, dtype=np.int64))
+    wanted = without(standing.wanted, sorted_ids(leased))
     if not len(wanted):
         return None
     n = min(n, len(wanted))
-    draws = uniform(seed_for(OVERLAP, seed), np.arange(n), 1)[:, 0]
+    wanted, draws = wanted.copy(), uniform(seed_for(OVERLAP, seed), np.arange(n), 1)[:, 0]
     for place, draw in enumerate(draws):  # the first places of a shuffle (Fisher and Yates, 1938)
         other = place + int((len(wanted) - place) * draw)
         wanted[[place, other]] = wanted[[other, place]]

@@ -12,8 +12,9 @@ from typing import Any
 import click
 import numpy as np
 
-from app.audits import FrameThen, Place, frames_then, place_of_frame
+from app.audits import FrameThen, Place, frames_then, has_frame, place_of_frame
 from app.findings import Findings, named
+from app.intake import why_no_row
 from app.project_file import ProjectFile
 from app.similar.replay import search_again
 from app.training import (
@@ -100,7 +101,12 @@ def _verify_concept(
     findings.answers += len(answers)
     findings.selections += len(selections)
     by_id = {selection.id: selection for selection in selections}
+    undone = {answer.undoes for answer in answers}
     for answer in answers:
+        if answer.answer != "undo" and answer.id not in undone and not pool.has_row(answer.item):
+            findings.problems.append(
+                f"{why_no_row(pool, answer.item)}, but answer {answer.id} is about it: it counts for nothing"
+            )
         selection = by_id.get(answer.selection_id or "")
         if answer.selection_id and selection is None:
             findings.problems.append(f"Answer {answer.id} names a selection that the log does not have")
@@ -112,7 +118,7 @@ def _verify_concept(
     findings.imported += _check_imported(answers, sessions, findings)
     annotators = {session.id: session.annotator for session in sessions}
     replays = sorted(_replays(concepts, concept, answers, by_id, annotators, pool, findings), key=_index_of)
-    drawn = [selection for selection in selections if selection.why == "audit" and _has_frame(selection)]
+    drawn = [selection for selection in selections if selection.why == "audit" and has_frame(selection)]
     frames = frames_then(pool, concepts, concept, answers, drawn)
     fitted: dict[str, QueryStrategy] = {}
     for index, group in groupby(replays, key=_index_of):
@@ -121,9 +127,9 @@ def _verify_concept(
             findings.problems += [
                 f"Round {replay.record.round}: the audit's selection does not say what it was drawn from"
                 for replay in own
-                if not _has_frame(replay.record)
+                if not has_frame(replay.record)
             ]
-            framed = [replay for replay in own if _has_frame(replay.record)]
+            framed = [replay for replay in own if has_frame(replay.record)]
             _redraw(framed, pool.prefix(index[0]), frames, findings)
         elif index[1] == SEARCH:
             _search_again(list(group), pool.prefix(index[0]), findings)
@@ -169,13 +175,13 @@ def _replays(
 ) -> Iterator[Replay]:
     """Fold the log forward once, training the concept as it stood at each selection."""
     known: dict[str | None, Hyperplane | None] = {None: None}
-    state, coming = LabelState(concept.id), iter(answers)
+    state, coming = LabelState(concept.id, pool.has_row), iter(answers)
     following = next(coming, None)
     computed = [selection for selection in by_id.values() if selection.why in REPLAYED]
     computed.sort(key=lambda selection: (selection.trained_through, selection.seq))
-    for _, together in groupby(computed, key=_occasion_of):
-        records = tuple(sorted(together, key=_place_of))
-        record = records[0]
+    for _, group in groupby(computed, key=_occasion_of):
+        together = list(group)
+        records, record = tuple(sorted(together, key=_place_of)), together[0]
         while following is not None and following.seq <= record.trained_through:
             state.apply(following)
             following = next(coming, None)
@@ -257,11 +263,6 @@ def _reselect(
             )
         if replay.trained.hyperplane is not None:
             findings.ranks.setdefault(record.strategy, []).extend(_ranks(replay, then, findings))
-
-
-def _has_frame(record: SelectionRecord) -> bool:
-    """Whether it says all that is needed to draw again."""
-    return {"through", "examples_through", "digest", "seed"} <= record.parameters.get(AUDIT, {}).keys()
 
 
 def _redraw(

@@ -6,34 +6,35 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from app.folder_classes import chosen_source
+from app.listing import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from app.people import OPERATOR, Person, Roles
-from app.project import Project, create_concept, guess_class
+from app.project import Project, create_concept, guess_class, sittings
 from app.project_file import (
     LABELS_FILE,
     POOL_FOLDER,
     ProjectFile,
     checked_database,
     is_project,
+    lock_project,
     require_database,
 )
-from core.build import Progress
+from app.words import some
 from core.errors import InputError
 from core.pool import Pool
-from core.sources import source_from
-from storage import Concepts, Database, restore
+from storage import Concepts, Database, LabelLog, restore
 from storage.address import with_schema
 from storage.errors import StorageError
 
 DEMO = "digits"
 """Key of the demo's project."""
-
-THUMBNAILS = 5
 
 EVERYBODY = Roles()
 """Everybody may do everything: nobody is named, and nobody has to sign in."""
@@ -72,8 +73,9 @@ class NewProject:
         What annotators should know.
     examples : sequence of bytes
         Image files that show a yes.
-    use_classes : bool
-        Whether class subfolders are taken for the truth; a tenth of the images is then held out.
+    use_classes : bool or None
+        Whether subfolders are taken for classes, which are then the truth, and a tenth of the images is held
+        out. None: where the question names one of them, or `positive_class` is given.
     """
 
     source_word: str
@@ -81,22 +83,7 @@ class NewProject:
     positive_class: str | None = None
     guideline: str = ""
     examples: Sequence[bytes] = field(default_factory=tuple)
-    use_classes: bool = True
-
-
-@dataclass(frozen=True)
-class ProjectSummary:
-    """One line of the start page; `problem` says in one sentence why the project can't be used."""
-
-    key: str
-    title: str
-    subtitle: str = ""
-    status: str = ""
-    thumbnails: Sequence[str] = ()
-    build: Progress | None = None
-    has_labels: bool = False
-    problem: str | None = None
-    usable: bool = True
+    use_classes: bool | None = None
 
 
 class Workspace:
@@ -127,6 +114,7 @@ class Workspace:
         self._only = only
         self._database = checked_database(database)
         self._open: dict[str, Project] = {}
+        self._closed: dict[str, Closed] = {}
         self._lock = threading.RLock()
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -163,18 +151,44 @@ class Workspace:
         return [key for key in found if self._only in (None, key)]
 
     def projects(self, name: str | None = None) -> list[ProjectSummary]:
-        """All projects, by key, or those that `name` may enter; one that can't be used says why."""
+        """All projects, by key, or those that `name` may enter; one that can't be used says why.
+
+        One that nobody has entered is not opened for this, unless its pool is still to be built.
+        """
         return [
             self._summary(key) for key in self.served_keys() if name is None or self._is_open_to(key, name)
         ]
 
+    def annotators(self, name: str) -> set[str]:
+        """Everybody who has a session in one of the projects that `name` may enter."""
+        found: set[str] = set()
+        for key in self.served_keys():
+            with suppress(InputError, StorageError):
+                if self._is_open_to(key, name):
+                    with self._log(key) as log:
+                        found |= {record.annotator for record in sittings(log)}
+        return found
+
+    @contextmanager
+    def _log(self, key: str) -> Iterator[LabelLog]:
+        """The project's log, to be read, whether the project is open or not."""
+        if key in self._open:
+            yield self._open[key].log
+        else:
+            with reading(self.folder / key) as log:
+                yield log
+
     def _is_open_to(self, key: str, name: str) -> bool:
         try:
-            project = self.project(key)
-        except (InputError, StorageError):
+            if key in self._open:
+                roles = self._open[key].roles
+            else:
+                file = ProjectFile.read(self.folder / key)
+                roles = self.roles.joined(file.owners, file.annotators)
+        except InputError:
             return True  # the summary says what is wrong with it
         try:
-            project.roles.person(name)
+            roles.person(name)
         except InputError:
             return False
         return True
@@ -193,6 +207,7 @@ class Workspace:
                 if not (self._only in (None, key) and key in self.served_keys()):
                     raise InputError(f"There is no project {key!r} here")
                 self._open[key] = Project(folder, self.roles)
+                self._closed.pop(key, None)
             return self._open[key]
 
     def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
@@ -219,10 +234,10 @@ class Workspace:
         word = new.source_word.strip()
         if not word:
             raise InputError("A project needs images: name a folder")
-        file, classes = self._describe(word, use_classes=new.use_classes)
+        file, classes = self._describe(replace(new, source_word=word, question=question))
         positive = new.positive_class or guess_class(question, classes)
         if positive is not None and positive not in classes:
-            raise InputError(f"The images have no class {positive!r}; they have {_some(classes)}")
+            raise InputError(f"The images have no class {positive!r}; they have {some(classes)}")
         with self._lock:
             key = key or self._free_key(question)
             half = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
@@ -262,7 +277,7 @@ class Workspace:
                     "leave --items out, or name another folder with --data"
                 )
             if there < items:
-                replace(file, source=f"digits:{items}").write(folder)
+                ProjectFile.change(folder, source=f"digits:{items}")
         else:
             question = NewProject(
                 f"digits:{items}", "Is this a 7?", "7", "Any way of writing a seven, with or without a bar."
@@ -271,15 +286,23 @@ class Workspace:
         self.project(DEMO)
         return DEMO
 
-    def _describe(self, word: str, *, use_classes: bool) -> tuple[ProjectFile, tuple[str, ...]]:
-        """The project file for a SOURCE word or a pool's folder, and the classes known there."""
+    def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...]]:
+        """Return the project file for a SOURCE word or a pool's folder, and the classes known there."""
+        word = new.source_word
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():
-            return ProjectFile(str(path.resolve()), "", str(Path.cwd())), Pool.open(path).classes
+            return ProjectFile(str(path.resolve()), "", self._here()), Pool.open(path).classes
         if path.is_dir():
             word = str(path.resolve())
-        source = source_from(word, use_classes=use_classes)
-        return ProjectFile(POOL_FOLDER, word, str(Path.cwd()), use_classes), source.classes
+        source, use_classes = chosen_source(word, new.question, new.positive_class, new.use_classes)
+        return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes
+
+    def _here(self) -> str:
+        """Return the folder that relative paths mean; any that exists where the working folder is gone."""
+        try:
+            return str(Path.cwd())
+        except FileNotFoundError:
+            return str(self.folder)
 
     def _free_key(self, question: str) -> str:
         stem = re.sub(r"[^a-z0-9]+", "-", question.lower()).strip("-")[:40] or "project"
@@ -290,25 +313,21 @@ class Workspace:
 
     def _summary(self, key: str) -> ProjectSummary:
         try:
-            project = self.project(key)
-            concept = project.concepts()[0]
-            counts = project.live_concept(concept.id).counts()
+            if key not in self._open:
+                closed = self._closed.setdefault(key, Closed(self.folder / key))
+                with suppress(InputError, StorageError):  # to open it says what is wrong, or mends it
+                    self._require_unserved(key)
+                    if summary := closed.summary():
+                        return summary
+            return opened_summary(self.project(key))
         except (InputError, StorageError) as error:
             return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
-        pool = project.pool
-        progress = project.build_progress()
-        subtitle = _contents(pool) if pool else "The pool is being built"
-        accuracy = project.log.latest_accuracy(concept.id)
-        return ProjectSummary(
-            key=key,
-            title=concept.question,
-            subtitle=subtitle,
-            status=_status(counts.yes, counts.no, counts.skip, accuracy, growing=progress is not None),
-            thumbnails=_thumbnails(project, pool),
-            build=progress,
-            has_labels=counts.answered > 0,
-            problem=project.problem(),
-        )
+
+    def _require_unserved(self, key: str) -> None:
+        """Raise InputError where another process serves the project."""
+        with self._lock:  # else a thread that opens it now would find it locked
+            if key not in self._open:
+                lock_project(self.folder / key).release()
 
 
 def _move_labels(folder: Path, address: str) -> None:
@@ -321,36 +340,7 @@ def _move_labels(folder: Path, address: str) -> None:
         raise
     for moved in folder.glob(f"{LABELS_FILE}*"):  # with what SQLite keeps beside it
         moved.unlink()
-    replace(ProjectFile.read(folder), database=address).write(folder)
-
-
-def _contents(pool: Pool) -> str:
-    words = f"{pool.title}, {len(pool):,} items"
-    if len(pool.held_out.ids):
-        words += f", {len(pool.held_out.ids):,} more held out"
-    return words + (f", {pool.n_unreadable:,} unreadable" if pool.n_unreadable else "")
-
-
-def _status(yes: int, no: int, skipped: int, accuracy: float | None, *, growing: bool) -> str:
-    if not yes + no + skipped:
-        return "No labels yet. Start with an example or at random."
-    words = f"{yes:,} yes, {no:,} no" + (f", {skipped:,} skipped" if skipped else "") + "."
-    if accuracy is not None:
-        words += f" {100 * accuracy:.1f} % on held-out images."
-    return words + (" Labeling can go on while the pool grows." if growing else "")
-
-
-def _thumbnails(project: Project, pool: Pool | None) -> list[str]:
-    if pool is None:
-        return []
-    step = max(1, min(len(pool), 1000) // THUMBNAILS)
-    found = []
-    for item in pool.ids[: step * THUMBNAILS : step]:
-        try:
-            found.append(project.pictures.thumbnail(int(item)))
-        except InputError:
-            continue
-    return found
+    ProjectFile.change(folder, database=address)
 
 
 def _check_examples(examples: Sequence[bytes]) -> None:
@@ -362,10 +352,4 @@ def _check_examples(examples: Sequence[bytes]) -> None:
         read_image(io.BytesIO(raw), 64)
 
 
-def _some(names: Sequence[str]) -> str:
-    if not names:
-        return "no classes"
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-
-
-__all__ = ["NewProject", "ProjectSummary", "Workspace", "current", "is_project"]
+__all__ = ["THUMBNAILS", "NewProject", "ProjectSummary", "Workspace", "current", "is_project"]

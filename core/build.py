@@ -2,8 +2,10 @@
 
 The items that are neither held out nor published are cut, in the order of their ids, into segments, and each
 segment into chunks. Threads compute the features of chunks; results are taken in order, so that nothing
-depends on how many threads there are or how often the builder was killed. A small first segment lets labeling
-begin early.
+depends on how many threads there are or how often the builder was killed. The first segment is small, so that
+labeling begins early, and each one after it has three times what there is already, up to a limit: the pool
+grows faster than it is labeled, and has few segments in the end. Held-out items are made when as many others
+are there: labeling does not wait for them, nor they for the rest.
 
 A pool grows when it is built again from a source that has the same items and more after them.
 """
@@ -18,7 +20,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -38,11 +39,15 @@ from core.sources import Problem, Source
 
 __all__ = ["BuildEstimate", "Progress", "build", "estimate", "read_progress"]
 
-FIRST_SEGMENT_ROWS = 20_000
+FIRST_SEGMENT_ROWS = 100
+SEGMENT_GROWTH = 3
+"""How many times the items that are through already make the next segment."""
 SEGMENT_ROWS = 50_000
 SEGMENT_BYTES = 1 << 27
 """Long embeddings make shorter segments, because one segment is held in memory while it is filled."""
 CHUNK_ITEMS = 1_000
+CHUNKS_A_SEGMENT = 8
+"""At least, so that all cores are at work on a small one. Features are the same whatever the chunks are."""
 SPARE_BYTES = 32 << 20
 """Room that a build leaves on the disk."""
 
@@ -96,7 +101,7 @@ def build(
     dtype : {"float32", "float16"}, default: the pool's own, float32 for a new one
         How features are stored.
     progress : callable
-        Called in this thread after every thousand items; other processes use `read_progress`.
+        Called in this thread after every chunk of items; other processes use `read_progress`.
     threads : int, default: all cores
         That compute features.
     stop : Event
@@ -202,22 +207,30 @@ class _Task:
     last: bool = False
 
     def chunks(self) -> Iterator[NDArray[np.int64]]:
-        for first in range(0, len(self.ids), CHUNK_ITEMS):
-            yield self.ids[first : first + CHUNK_ITEMS]
+        size = max(1, min(CHUNK_ITEMS, -(-len(self.ids) // CHUNKS_A_SEGMENT)))
+        for first in range(0, len(self.ids), size):
+            yield self.ids[first : first + size]
 
 
 def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
-    """What is left to do, in order: the held-out items, which are few, then the segments."""
+    """Return what is left to do, in order. It follows from the source and what is published, and no clock."""
     held_out = source.held_out()
-    tasks = [_Task(held_out, 0)] if manifest.held_out is None and len(held_out) else []
+    awaited = manifest.held_out is None and len(held_out) > 0
     ids = np.arange(manifest.next_item, len(source), dtype=np.int64)
     ids = ids[~np.isin(ids, held_out)]
-    most = max(1, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype)))
-    first = min(most, SEGMENT_ROWS if manifest.segments else FIRST_SEGMENT_ROWS)
-    cuts = [0, *range(first, len(ids), min(most, SEGMENT_ROWS)), len(ids)]
-    for start, end in pairwise(cuts):
+    most = max(1, min(SEGMENT_ROWS, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype))))
+    through = sum(part.rows + part.unreadable for part in manifest.segments)
+    tasks: list[_Task] = []
+    start, last = 0, False
+    while not last:
+        size = min(most, max(FIRST_SEGMENT_ROWS, SEGMENT_GROWTH * (through + start)))
+        end = min(start + size, len(ids))
         last = end == len(ids)
+        if awaited and (last or through + start >= len(held_out)):
+            tasks.append(_Task(held_out, 0))
+            awaited = False
         tasks.append(_Task(ids[start:end], len(source) if last else int(ids[end]), last))
+        start = end
     return tasks
 
 

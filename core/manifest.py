@@ -74,7 +74,7 @@ class Manifest:
     complete : bool
         Whether every item has been through.
     held_out : Part or None
-        None before they are there.
+        None before they are there: the first segments come before them.
     segments : tuple of Part
     """
 

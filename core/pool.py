@@ -217,6 +217,17 @@ class Pool:
         """The features of the items `ids`, of shape (n, n_features), in their order; errors as `row_of`."""
         return self.rows(self.row_of(ids))
 
+    def have_rows(self, ids: ArrayLike) -> NDArray[np.bool_]:
+        """Which of the items `ids` have a row in this snapshot, of shape (n,); see `has_row`."""
+        return self._look_up(_whole_numbers(ids, "ids"))[1]
+
+    def has_row(self, item: int) -> bool:
+        """Whether the item has a row in this snapshot: held-out and unreadable items have none."""
+        if self._gapless:
+            return 0 <= item < len(self)
+        place = int(np.searchsorted(self.ids, item)) if 0 <= item <= self.ids[-1] else 0
+        return bool(self.ids[place] == item)
+
     def row_of(self, ids: ArrayLike) -> Ids:
         """The rows of the items `ids`, of shape (n,).
 

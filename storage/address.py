@@ -15,7 +15,8 @@ DRIVER = "postgresql+psycopg"
 _DIALECTS = ("postgresql", "postgres", DRIVER)
 _MAX_SCHEMA = 63  # bytes that PostgreSQL keeps of a name
 
-_SECRETS = ("password", "sslpassword")
+# Parameters of libpq whose value is itself a secret; its documentation lists them with all others.
+_SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 FORM = "postgresql://user@host/database"
 
 
@@ -58,8 +59,13 @@ def has_password(address: str) -> bool:
     StorageError
         `invalid`.
     """
-    url, _ = parse(address)
-    return url.password is not None or any(name in url.query for name in _SECRETS)
+    return bool(secrets_of(parse(address)[0]))
+
+
+def secrets_of(url: URL) -> list[str]:
+    """What stands in it that nobody else may read."""
+    found = [] if url.password is None else [str(url.password)]
+    return found + [value for name in _SECRETS for value in url.normalized_query.get(name, ())]
 
 
 def with_schema(address: str, name: str) -> str:

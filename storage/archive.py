@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import BigInteger, ForeignKey, insert, select
+from sqlalchemy import BigInteger, Connection, ForeignKey, insert, select
 from sqlalchemy.orm import Mapped, mapped_column
 
 from storage import rows
@@ -21,6 +21,13 @@ class Archival(Base):
 
     concept_id: Mapped[int] = mapped_column(ForeignKey("concepts.id"), primary_key=True)
     created: Mapped[int] = mapped_column(BigInteger)
+
+
+def archive(connection: Connection, concept_id: int, created: int) -> None:
+    """Archive a concept in the connection's open transaction; one that is already archived stays so."""
+    known = select(Archival.concept_id).where(Archival.concept_id == concept_id)
+    if connection.scalar(known) is None:
+        connection.execute(insert(Archival).values(concept_id=concept_id, created=created))
 
 
 class Archive:
@@ -48,10 +55,7 @@ class Archive:
         with self.database.write() as connection:
             if connection.scalar(select(Concept.id).where(Concept.id == concept_id)) is None:
                 raise StorageError(f"there is no concept {concept_id}", "missing")
-            known = select(Archival.concept_id).where(Archival.concept_id == concept_id)
-            if connection.scalar(known) is None:
-                values = {"concept_id": concept_id, "created": self._clock()}
-                connection.execute(insert(Archival).values(**values))
+            archive(connection, concept_id, self._clock())
 
     def offered(self) -> list[ConceptRecord]:
         """The concepts that are not put away, oldest first."""

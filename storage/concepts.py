@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sqlalchemy import CursorResult, Row, func, insert, select, update
 
 from storage import rows
+from storage.archive import archive
 from storage.database import Database
 from storage.errors import StorageError
 from storage.models import MAX_EXAMPLE_BYTES, MAX_GUIDELINE, MAX_NAME, MAX_QUESTION, Concept, Example
@@ -43,8 +44,10 @@ class Concepts:
         positive_class: str | None = None,
         c: float = 1.0,
         class_weight: ClassWeight | None = None,
+        put_away: bool = False,
+        instead_of: int | None = None,
     ) -> ConceptRecord:
-        """Add a concept.
+        """Add a concept; in the same transaction put it away, or the one that it takes the place of.
 
         Raises
         ------
@@ -65,6 +68,8 @@ class Concepts:
             if connection.scalar(select(Concept.id).where(Concept.name == values["name"])) is not None:
                 raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
             made = connection.execute(insert(Concept).values(**values, created=self._clock()))
+            for gone in ([_key(made)] if put_away else []) + ([instead_of] if instead_of is not None else []):
+                archive(connection, gone, self._clock())
         return self.get(_key(made))
 
     def all(self) -> list[ConceptRecord]:
@@ -118,7 +123,9 @@ class Concepts:
     def add_example(
         self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None
     ) -> ExampleRecord:
-        """Keep an image that shows what the concept is, or is not.
+        """Keep an image that shows what the concept is, or is not; the same image counts once.
+
+        So an upload that is repeated after an error adds nothing twice.
 
         Parameters
         ----------
@@ -152,7 +159,15 @@ class Concepts:
                     "invalid",
                 )
         self.get(concept_id)
+        gone = select(Example.withdraws).where(Example.withdraws.is_not(None))
+        same = (
+            select(*rows.columns(Example))
+            .where(Example.concept_id == concept_id, Example.is_positive == bool(is_positive))
+            .where(Example.image == image, Example.id.not_in(gone))
+        )
         with self.database.write() as connection:
+            if (row := connection.execute(same).first()) is not None:
+                return _example(row)
             made = connection.execute(
                 insert(Example).values(
                     concept_id=concept_id,

@@ -13,6 +13,7 @@ from typing import Self
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
 
 from storage import copies, migrate
 from storage.errors import Kind, StorageError
@@ -182,15 +183,13 @@ class Database:
         Raises
         ------
         StorageError
-            What hinders it. Of a full disk it is known by the last attempt to write: asking takes no room.
+            What prevents it. Where the last attempt to write failed, it is tried again, without a row.
         """
         with self.read() as connection:
             connection.execute(text("SELECT 1"))
-        if self._trouble is not None and self._trouble.kind != "full":
-            with self.write():
-                pass
         if self._trouble is not None:
-            raise self._trouble
+            with self.write() as connection:
+                self.place.require_room(connection)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -198,6 +197,14 @@ class Database:
             yield
         except DBAPIError as error:
             raise self._told(error.orig or error) from error
+        except NoConnectionError as error:
+            raise self._noted(
+                StorageError(
+                    f"{self.place} is busy: no connection to it became free within {self._busy_timeout:g} s; "
+                    "try again",
+                    "locked",
+                )
+            ) from error
         except (self.place.errors, UnicodeDecodeError) as error:
             raise self._told(error) from error
         except UnicodeEncodeError as error:
@@ -205,8 +212,11 @@ class Database:
             raise StorageError(f"{self.place} refuses {half}", "invalid") from error
 
     def _told(self, error: BaseException) -> StorageError:
-        """What the engine's error means; whoever follows the server's events hears of it."""
-        explained = self.place.explain(error, self._busy_timeout)
+        """What the engine's error means."""
+        return self._noted(self.place.explain(error, self._busy_timeout))
+
+    def _noted(self, explained: StorageError) -> StorageError:
+        """The same; the server's events tell of it where it is the database's fault."""
         if explained.kind in _TROUBLES:
             _events.warning("storage", extra={"told": {"kind": explained.kind, "message": str(explained)}})
         return explained

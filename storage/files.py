@@ -40,8 +40,7 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
     StorageError
         `exists`, unless `overwrite`.
     """
-    with partial.open("rb") as copy:
-        os.fsync(copy.fileno())
+    _sync_file(partial)
     if overwrite:
         partial.replace(file)
     else:
@@ -51,11 +50,24 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
             if file.exists():
                 raise _exists(file) from error
             partial.replace(file)  # a file system without hard links
-    folder = os.open(file.parent, os.O_RDONLY)
+    _sync_folder(file.parent)
+
+
+def _sync_file(file: Path) -> None:
+    """Have a file's content on the disk; Windows takes only a handle that may write."""
+    with file.open("rb+") as opened:
+        os.fsync(opened.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names in `folder` on the disk; Windows opens no folder, and does it without being asked."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _exists(file: Path) -> StorageError:

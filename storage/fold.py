@@ -8,17 +8,18 @@ yes or no trains, never a tie, and never an audit's answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Self, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.ascending import NONE, Ascending, frozen, without
 from storage.errors import StorageError
 from storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-
+IsItem = Callable[[int], bool]
+"""Whether answers about an item count."""
 
 VOTES: tuple[AnswerWord, ...] = tuple(word for word in ANSWERS if word != "undo")
 
@@ -29,6 +30,23 @@ class _Vote(NamedTuple):
     answer: AnswerWord
     trains: bool
     decides: bool = False
+
+
+class _Meaning(NamedTuple):
+    """Of all answers in force about an item."""
+
+    status: Status | None
+    label: bool | None
+    is_audited: bool
+
+
+class _Sets(NamedTuple):
+    """Items by what is said of them; see `_marks`."""
+
+    labels: Ascending
+    answered: Ascending
+    skipped: Ascending
+    audited: Ascending
 
 
 class Standing(NamedTuple):
@@ -62,28 +80,32 @@ class LabelState:
     Parameters
     ----------
     concept_id : int
+    is_item : callable or None
+        Answers about other items count for nothing, as if they were not in the log. All count, if None.
 
     Attributes
     ----------
     seq : int
         The position in the log: the `seq` of the last answer applied, 0 at first.
+    left_out : set of int
+        Items of answers that count for nothing.
 
     Notes
     -----
     Arrays that it hands out never change afterwards. It is not locked: one thread at a time may apply.
     """
 
-    def __init__(self, concept_id: int) -> None:
+    def __init__(self, concept_id: int, is_item: IsItem | None = None) -> None:
         self.concept_id = concept_id
+        self.left_out: set[int] = set()
+        self._is_item = is_item
         self.seq = 0
         self._votes: dict[int, list[_Vote]] = {}  # by item: answers in force, in the log's order
         self._item_of: dict[str, int] = {}  # by id of an answer in force
-        self._status: dict[int, Status] = {}
-        self._audited: set[int] = set()
-        self._label: dict[int, bool] = {}
-        self._number: dict[Status, int] = dict.fromkeys(STATUSES, 0)
-        self._labels: Labels | None = None
-        self._answered: NDArray[np.int64] | None = None
+        self._meaning: dict[int, _Meaning] = {}
+        self._number = dict.fromkeys((*STATUSES, "labels"), 0)
+        self._sets = _Sets(*(Ascending() for _ in _Sets._fields))
+        self._overlaps: dict[int, _Overlap] = {}  # by how many people an item is for
 
     def apply(self, answer: AnswerRecord) -> bool:
         """Take in the next answer of the log; False, and no effect, for one at or before `seq`.
@@ -100,15 +122,19 @@ class LabelState:
             )
         if answer.seq <= self.seq:
             return False
+        if self._is_item is not None and not self._is_item(answer.item):
+            self.left_out.add(answer.item)
+            self.seq = answer.seq
+            return True
         if answer.answer == "undo":
-            item = self._take_back(answer)
+            item, annotator = self._take_back(answer)
         else:
-            item = answer.item
+            item, annotator = answer.item, answer.annotator
             trains, decides = answer.purpose != "audit", answer.purpose == "decision"
-            vote = _Vote(answer.id, answer.annotator, answer.answer, trains, decides)
+            vote = _Vote(answer.id, annotator, answer.answer, trains, decides)
             self._votes.setdefault(item, []).append(vote)
             self._item_of[answer.id] = item
-        self._settle(item)
+        self._settle(item, annotator)
         self.seq = answer.seq
         return True
 
@@ -120,38 +146,29 @@ class LabelState:
 
     def labels(self) -> Labels:
         """The labels that train, as of `seq`."""
-        if self._labels is None or self._labels.through != self.seq:
-            items = np.fromiter(self._label.keys(), dtype=np.int64, count=len(self._label))
-            yes = np.fromiter(self._label.values(), dtype=np.bool_, count=len(self._label))
-            order = np.argsort(items)
-            self._labels = Labels(_frozen(items[order]), _frozen(yes[order]), self.seq)
-        return self._labels
+        return Labels(*self._sets.labels.read(), self.seq)
 
     def answered_items(self) -> NDArray[np.int64]:
         """Items with any answer in force, skips included: ascending, of shape (n_items,)."""
-        if self._answered is None:
-            items = np.fromiter(self._status.keys(), dtype=np.int64, count=len(self._status))
-            items.sort()
-            self._answered = _frozen(items)
-        return self._answered
+        return self._sets.answered.read()[0]
 
     def skipped_items(self) -> NDArray[np.int64]:
         """Items that everybody who saw them skipped: ascending, of shape (n_items,)."""
-        return _frozen(np.array(sorted(i for i, s in self._status.items() if s == "skip"), dtype=np.int64))
+        return self._sets.skipped.read()[0]
 
     def audited_items(self) -> NDArray[np.int64]:
         """Items that an answer of an audit is in force about: ascending, of shape (n_items,)."""
-        return _frozen(np.array(sorted(self._audited), dtype=np.int64))
+        return self._sets.audited.read()[0]
 
     def audit_labels(self) -> Labels:
         """What was said of the audit's items, where it was yes or no; none of it trains."""
-        settled = [item for item in sorted(self._audited) if self._status.get(item) in ("yes", "no")]
-        yes = [self._status[item] == "yes" for item in settled]
-        return Labels(_frozen(np.array(settled, np.int64)), _frozen(np.array(yes, np.bool_)), self.seq)
+        settled = [i for i in self.audited_items().tolist() if self._meaning[i].status in ("yes", "no")]
+        yes = [self._meaning[item].status == "yes" for item in settled]
+        return Labels(frozen(np.array(settled, np.int64)), frozen(np.array(yes, np.bool_)), self.seq)
 
     def status(self, item: int) -> Status | None:
         """What the annotators say of the item together; None without an answer in force."""
-        return self._status.get(item)
+        return self._meaning.get(item, _NOTHING).status
 
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
         """Each annotator's answer about the item, without decisions."""
@@ -167,18 +184,13 @@ class LabelState:
 
         Without those that nobody has answered, or all have skipped, and those that are decided.
         """
-        found = []
-        for item, votes in self._votes.items():
-            said = {vote.annotator: vote.answer for vote in votes}
-            labeled = sum(word != "skip" for word in said.values())
-            is_decided = any(vote.decides for vote in votes)
-            if annotator not in said and 0 < labeled < persons and not is_decided:
-                found.append(item)
-        return _frozen(np.array(sorted(found), dtype=np.int64))
+        if persons not in self._overlaps:
+            self._overlaps[persons] = _Overlap(persons, self._votes)
+        return self._overlaps[persons].wanted(annotator)
 
     def is_audited(self, item: int) -> bool:
         """Whether an answer of an audit is in force about the item: then none about it may train."""
-        return item in self._audited
+        return self._meaning.get(item, _NOTHING).is_audited
 
     def is_in_force(self, answer_id: str) -> bool:
         """Whether the answer is in the log and was not undone (a later one may have replaced it)."""
@@ -186,84 +198,120 @@ class LabelState:
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
         """All that a selection for the annotator depends on, where an item is for so many `persons`."""
-        return Standing(
-            self.labels(),
-            self.answered_items(),
-            self.skipped_items(),
-            self.audited_items(),
-            self.counts,
-            self.wanted(persons, annotator) if persons > 1 else _NONE,
-        )
+        wanted = self.wanted(persons, annotator) if persons > 1 else NONE
+        return self._standing({}, self.counts, wanted)
 
     def supposing(
         self, item: int, annotator: str, answer: AnswerWord, *, trains: bool = True, persons: int = 1
     ) -> Standing:
         """The same, if the annotator's next answer were this one, about this item."""
-        votes, labels, answered = self._votes.get(item), self._labels, self._answered
-        self._votes[item] = [*(votes or ()), _Vote("", annotator, answer, trains)]
-        self._labels = None
-        self._settle(item)
-        supposed = self.standing(annotator, persons)
-        if votes is None:
-            del self._votes[item]
-        else:
-            self._votes[item] = votes
-        self._settle(item)
-        self._labels, self._answered = labels, answered
-        return supposed
+        meaning = _together([*self._votes.get(item, ()), _Vote("", annotator, answer, trains)])
+        number = dict(self._number)
+        _count(number, self._meaning.get(item, _NOTHING), meaning)
+        wanted = self.wanted(persons, annotator) if persons > 1 else NONE
+        return self._standing({item: meaning}, Counts(**number), without(wanted, np.array([item])))
 
     @property
     def counts(self) -> Counts:
         """Items by status."""
-        return Counts(**self._number, labels=len(self._label))
+        return Counts(**self._number)
 
-    def _take_back(self, undo: AnswerRecord) -> int:
+    def _standing(
+        self, supposed: Mapping[int, _Meaning], counts: Counts, wanted: NDArray[np.int64]
+    ) -> Standing:
+        """With what each of the `supposed` items would mean."""
+        marks = {item: _marks(meaning) for item, meaning in supposed.items()}
+        labels, answered, skipped, audited = (
+            kept.read({item: own[place] for item, own in marks.items()})
+            for place, kept in enumerate(self._sets)
+        )
+        return Standing(Labels(*labels, self.seq), answered[0], skipped[0], audited[0], counts, wanted)
+
+    def _take_back(self, undo: AnswerRecord) -> tuple[int, str]:
+        """The item that the answer was about, and whose answer it was."""
         item = self._item_of.pop(undo.undoes or "", None)
         if item is None:
             raise StorageError(
                 f"the log is damaged: answer {undo.id} undoes {undo.undoes}, which is not in force", "corrupt"
             )
-        left = [vote for vote in self._votes[item] if vote.id != undo.undoes]
-        if left:
-            self._votes[item] = left
+        votes = self._votes[item]
+        (undone,) = (vote for vote in votes if vote.id == undo.undoes)
+        if len(votes) > 1:
+            self._votes[item] = [vote for vote in votes if vote is not undone]
         else:
             del self._votes[item]
-        return item
+        return item, undone.annotator
 
-    def _settle(self, item: int) -> None:
+    def _settle(self, item: int, annotator: str) -> None:
+        """The annotator's answers about the item changed."""
         votes = self._votes.get(item, ())
-        if len(votes) == 1:
-            status, label = _ALONE[votes[0].answer, votes[0].trains]
-        else:
-            status, label = _together(votes)
-        if any(not vote.trains for vote in votes):
-            self._audited.add(item)
-        else:
-            self._audited.discard(item)
-        before = self._status.get(item)
-        if before != status:
-            if before is not None:
-                self._number[before] -= 1
-            if status is None:
-                del self._status[item]
+        before, meaning = self._meaning.get(item, _NOTHING), _together(votes)
+        if meaning != before:
+            _count(self._number, before, meaning)
+            for kept, mark in zip(self._sets, _marks(meaning), strict=True):
+                kept.put(item, mark)
+            if votes:
+                self._meaning[item] = meaning
             else:
-                self._number[status] += 1
-                self._status[item] = status
-            if before is None or status is None:
-                self._answered = None
-        if label is None:
-            self._label.pop(item, None)
-        else:
-            self._label[item] = label
+                del self._meaning[item]
+        for overlap in self._overlaps.values():
+            overlap.settle(item, votes, annotator)
 
 
-def _together(votes: Sequence[_Vote]) -> tuple[Status | None, bool | None]:
-    """As `_tally`, of all answers in force about an item, in the log's order."""
+class _Overlap:
+    """Who may still be asked about which item, where each item is for several people."""
+
+    def __init__(self, persons: int, votes: Mapping[int, Sequence[_Vote]]) -> None:
+        self._persons = persons
+        self._open = Ascending()
+        self._said: dict[str, Ascending] = {}  # by annotator
+        self._newest: tuple[str, NDArray[np.int64]] | None = None
+        for item, given in votes.items():
+            for annotator in {vote.annotator for vote in given}:
+                self.settle(item, given, annotator)
+
+    def settle(self, item: int, votes: Sequence[_Vote], annotator: str) -> None:
+        """The annotator's answers about the item changed; `votes` are all that are in force."""
+        said = {vote.annotator: vote.answer for vote in votes}
+        labeled = sum(word != "skip" for word in said.values())
+        is_open = 0 < labeled < self._persons and _decision(votes) is None
+        self._open.put(item, is_open or None)
+        self._said.setdefault(annotator, Ascending()).put(item, annotator in said or None)
+        self._newest = None
+
+    def wanted(self, annotator: str) -> NDArray[np.int64]:
+        """See `LabelState.wanted`."""
+        if self._newest is None or self._newest[0] != annotator:
+            own = self._said[annotator].read()[0] if annotator in self._said else NONE
+            self._newest = annotator, frozen(without(self._open.read()[0], own))
+        return self._newest[1]
+
+
+def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
+    """An item means something else."""
+    for meaning, change in ((before, -1), (after, 1)):
+        if meaning.status is not None:
+            number[meaning.status] += change
+        number["labels"] += change * (meaning.label is not None)
+
+
+def _marks(meaning: _Meaning) -> tuple[bool | None, ...]:
+    """What an item is marked with in each of `_Sets`; None where it is not in it."""
+    status, label, is_audited = meaning
+    return label, status is not None or None, status == "skip" or None, is_audited or None
+
+
+def _together(votes: Sequence[_Vote]) -> _Meaning:
+    """What all answers in force about an item mean, in the log's order."""
+    if len(votes) == 1:
+        return _ALONE[votes[0].answer, votes[0].trains]
+    is_audited = any(not vote.trains for vote in votes)
+    last = {vote.annotator: vote for vote in votes if not vote.decides}
     decision = _decision(votes)
     if decision is None:
-        return _tally({vote.annotator: vote for vote in votes}.values())
-    last = {vote.annotator: vote for vote in votes if not vote.decides}
-    return _tally([decision._replace(trains=all(vote.trains for vote in last.values()))])
+        return _Meaning(*_tally(last.values()), is_audited)
+    trains = all(vote.trains for vote in last.values())
+    return _Meaning(*_tally([decision._replace(trains=trains)]), is_audited)
 
 
 def _decision(votes: Sequence[_Vote]) -> _Vote | None:
@@ -292,13 +340,11 @@ def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> S
     return "skip" if skip else None
 
 
+_NOTHING = _Meaning(None, None, False)
+
 # By far the most items have one vote.
-_ALONE = {(word, trains): _tally([_Vote("", "", word, trains)]) for word in VOTES for trains in (False, True)}
-
-
-def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    array.flags.writeable = False
-    return array
-
-
-_NONE = _frozen(np.empty(0, dtype=np.int64))
+_ALONE = {
+    (word, trains): _Meaning(*_tally([_Vote("", "", word, trains)]), not trains)
+    for word in VOTES
+    for trains in (False, True)
+}

@@ -35,6 +35,15 @@ class Place(Protocol):
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
         """Say in one sentence what an error of the driver means."""
 
+    def require_room(self, connection: Connection) -> None:
+        """Make sure, inside a transaction that may write, that there is room for more rows.
+
+        Raises
+        ------
+        StorageError
+            `full`.
+        """
+
     def exists(self) -> bool:
         """Whether there is something, be it a label database or not."""
 
@@ -117,6 +126,10 @@ class LabelFile:
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
         """See `Place`."""
         return sqlite.explain(error, self.path, busy_timeout)
+
+    def require_room(self, connection: Connection) -> None:  # noqa: ARG002
+        """See `Place`; a row that is rolled back never gets as far as the disk, so a file tries it."""
+        sqlite.require_room(self.path)
 
     def exists(self) -> bool:
         """See `Place`."""

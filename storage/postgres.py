@@ -41,6 +41,11 @@ SELECT set_config('search_path', quote_ident(%s), false), set_config('lock_timeo
        set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
        set_config('tcp_keepalives_count', '3', false)
 """
+# A table's file grows on the disk as soon as a row needs it to, whatever is committed later.
+_ROOM = """
+CREATE TEMPORARY TABLE marginalia_room ON COMMIT DROP AS
+SELECT repeat(md5(number::text), 30) AS filling FROM generate_series(1, 128) AS number
+"""
 _OTHERS = """
 SELECT COUNT(*) FROM pg_locks AS held LEFT JOIN pg_stat_activity AS program USING (pid)
 WHERE held.locktype = 'advisory' AND held.classid = %s AND held.objid = %s AND held.objsubid = 2
@@ -108,6 +113,7 @@ class Schema:
             hide_parameters=True,  # what people said is in no error's text
             pool_size=8,
             max_overflow=24,
+            pool_timeout=busy_timeout,
             pool_pre_ping=True,  # a server that was started again is not an error
             execution_options=_READING,
             connect_args=_ALIVE | {"connect_timeout": max(2, ceil(busy_timeout)), "application_name": _US},
@@ -187,7 +193,15 @@ class Schema:
     def _one_line(self, error: BaseException) -> str:
         diagnosis = getattr(getattr(error, "diag", None), "message_primary", None)
         said = " ".join((diagnosis or str(error)).split())
-        return said.replace(self._url.password, "***") if self._url.password else said
+        for secret in filter(None, address.secrets_of(self._url)):
+            said = said.replace(secret, "***")
+        return said
+
+    def require_room(self, connection: Connection) -> None:
+        """See `storage.place.Place`. A user who may make no temporary table learns it by the next answer."""
+        query = "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
+        if connection.exec_driver_sql(query).scalar_one():
+            connection.exec_driver_sql(_ROOM)
 
     def exists(self) -> bool:
         """Whether the schema has tables."""

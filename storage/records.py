@@ -28,7 +28,9 @@ RefusalKind = Literal[
     "unknown-session",
     "unknown-selection",
     "unknown-answer",
+    "unknown-item",
     "wrong-item",
+    "not-asked",
     "not-yours",
     "already-undone",
     "not-undoable",
@@ -91,7 +93,8 @@ class SelectionRecord:
     `trained_through` and `examples_through` are the last `seq` of the answers and the last id of the examples
     that the hyperplane was trained on; with `c`, `class_weight`, `seed`, `leased`, `pool_version` and
     `items_total` (the rows that the index covered) a selection can be computed again. `margin` is |wᵀx + b|,
-    None where no hyperplane existed. `seq` and `created` are set by the log.
+    None where no hyperplane existed. Of several selected at once the first has what was `leased`; the others
+    have nothing there. `seq` and `created` are set by the log.
     """
 
     session_id: str
@@ -205,6 +208,13 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def teach_the_same_as(self, other: Labels) -> bool:
+        """Whether they are the same labels, whatever position of the log they are of."""
+        return all(
+            mine is theirs or np.array_equal(mine, theirs)
+            for mine, theirs in ((self.yes, other.yes), (self.items, other.items))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,14 @@ class Answers:
     def by(self, annotator: str) -> Answers:
         """The annotator's own, as if nobody else had answered, or decided."""
         number = self.annotators.index(annotator) if annotator in self.annotators else -1
-        rows = np.flatnonzero((self.annotator == number) & ~self.is_decision)
+        return self._of_rows((self.annotator == number) & ~self.is_decision)
+
+    def about(self, is_item: NDArray[np.bool_]) -> Answers:
+        """Those where `is_item`, of shape (n_answers,), is true, as if nobody had said anything else."""
+        return self if is_item.all() else self._of_rows(is_item)
+
+    def _of_rows(self, chosen: NDArray[np.bool_]) -> Answers:
+        rows = np.flatnonzero(chosen)
         own: dict[str, Any] = {"ids": [self.ids[row] for row in rows]}
         for name, column in vars(self).items():
             if isinstance(column, np.ndarray):

@@ -5,10 +5,12 @@ Another database engine gets a room like this one; nothing else in `storage` nam
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -22,6 +24,7 @@ BROKEN = (sqlite3.Error, UnicodeDecodeError)
 """What reading a file may raise: what SQLite says of a damaged one need not be text."""
 APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: whose database this is
 WRITE = "marginalia_write"  # the execution option of a connection that is going to write
+_ROOM = 1 << 17  # bytes that the disk must have left for answers to come
 
 
 def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
@@ -34,6 +37,7 @@ def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
         hide_parameters=True,  # what people said is in no error's text
         pool_size=8,
         max_overflow=24,
+        pool_timeout=busy_timeout,
     )
 
     @event.listens_for(made, "connect")
@@ -61,11 +65,7 @@ def explain(error: BaseException, path: Path, busy_timeout: float = 0.0) -> Stor
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     if primary == sqlite3.SQLITE_FULL:
-        return StorageError(
-            f"{path}: the disk is full, so nothing was written; what was acknowledged before is safe, "
-            f"and work goes on once there is room",
-            "full",
-        )
+        return _full(path)
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         waited = f" (waited {busy_timeout:g} s)" if busy_timeout else ""
         return StorageError(
@@ -82,6 +82,35 @@ def explain(error: BaseException, path: Path, busy_timeout: float = 0.0) -> Stor
     if primary == sqlite3.SQLITE_CONSTRAINT:
         return StorageError(f"{path} refuses the row: {_said(error)}", "invalid")
     return StorageError(f"{path}: {_said(error)}", "other")
+
+
+def _full(path: Path) -> StorageError:
+    return StorageError(
+        f"{path}: the disk is full, so nothing was written; what was acknowledged before is safe, "
+        f"and work goes on once there is room",
+        "full",
+    )
+
+
+def require_room(path: Path) -> None:
+    """Make sure that the disk has room for more answers; leaves nothing behind.
+
+    Raises
+    ------
+    StorageError
+        `full`, or `other` where a file can't be written beside the database.
+    """
+    try:
+        with TemporaryFile(dir=path.parent) as file:
+            file.write(bytes(_ROOM))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _full(path) from error
+        raise StorageError(
+            f"the folder {path.parent} cannot be written: {error.strerror or error}", "other"
+        ) from error
 
 
 def _said(error: object) -> str:

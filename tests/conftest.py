@@ -5,7 +5,36 @@ from collections.abc import Sequence
 
 import pytest
 
+import app  # noqa: F401  # BLAS on one thread, as in the program: numpy reads it when it loads
+from tests import scale
 from tests.folders import remove_folders
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--scale", choices=scale.SCALES, default="quick", help="how much is tried (see tests/scale.py)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    scale.choose(config.getoption("scale"))
+
+
+def pytest_report_header() -> str:
+    from tests.processors import in_force  # workers have no header
+
+    return in_force()
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes too long, and keep a file's tests on one worker: they share what is set up."""
+    for item in items:
+        if not (item.get_closest_marker("xdist_group") or item.path.parent.name == "browser"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem.removeprefix("test_")))
+    left_out = [item for item in items if scale.left_out(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not scale.left_out(item)]
 
 
 def pytest_xdist_auto_num_workers() -> int:

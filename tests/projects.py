@@ -16,6 +16,7 @@ from app.service import LabelingSession
 from app.workspace import NewProject, Workspace
 from core.build import build
 from core.sources import source_from
+from storage import SelectionRecord
 from tests.folders import fresh_folder
 
 N_ITEMS = 600
@@ -54,6 +55,23 @@ def answer(card: dict[str, Any], word: str, **changes: Any) -> dict[str, Any]:
         "browser_time": int(time.time() * 1000),
         "time_taken_ms": 700,
     } | changes
+
+
+def shown_to(session: LabelingSession, item: int) -> str:
+    """The selection of an item that a session was shown, although no strategy chose it."""
+    return session.project.log.record_selection(
+        SelectionRecord(
+            session_id=session.id,
+            concept_id=session.concept.record.id,
+            round=-1 - item,  # no session counts so: each is a round of its own
+            item=item,
+            why="undo",
+            strategy="random",
+            seed=0,
+            pool_version=0,
+            items_total=0,
+        )
+    ).id
 
 
 def truth_word(project: Project, item: int, positive: str = "7") -> str:

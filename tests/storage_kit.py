@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -107,3 +108,8 @@ def open_folder() -> Iterator[Path]:
         folder = Path(name)
         folder.chmod(0o777)
         yield folder
+
+
+def no_room(**_: object) -> None:
+    """A full disk, in place of `tempfile.TemporaryFile`."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -6,11 +6,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
 
+from app import child
 from core.errors import InputError
 
 START_SECONDS = 180
@@ -61,7 +61,8 @@ class Server:
         words = ["serve", str(self.project), "--headless", "--port", str(self._port)]
         with (self.project / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "app.cli", *words],
+                child.command(*words),
+                env=child.environment(),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

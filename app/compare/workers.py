@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
+from app import child
 from app.compare.lanes import open_lanes
 from app.compare.plan import Plan, Unit
 from app.compare.settled import UNITS
@@ -50,7 +51,7 @@ def run_units(plan: Plan, units: Sequence[Unit], out: Path, n_workers: int, told
     KeyboardInterrupt
         Where it is interrupted.
     """
-    context = multiprocessing.get_context("spawn")
+    context = child.spawning()
     n_workers = min(n_workers, len(units))
     # No lock here may be held by a worker that is killed, nor by an interruption: `stop` has none.
     stop, rounds = context.RawValue("b", 0), context.Value("q", 0)

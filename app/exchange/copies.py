@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-import numpy as np
 
 from app.project_file import ProjectFile, checked_database, lock_project
 from app.similar.uploads import Uploads
@@ -100,10 +99,18 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
                     f"{concept.positive_class!r}, which {project} does not have"
                 )
             items = log.answered_items(concept.id)
-            absent = items[~np.isin(items, pool.ids)]
-            if len(absent) and pool.complete:
+            absent = items[~pool.have_rows(items)]
+            if not pool.complete or not len(absent):
+                continue
+            # An answer that nobody was asked for says nothing about where the log comes from.
+            unasked = {
+                answer.item
+                for answer in log.answers_after(concept.id)
+                if answer.selection_id is None and answer.purpose != "import"
+            }
+            if asked := sorted(set(absent.tolist()) - unasked):
                 raise InputError(
-                    f"{file} holds the labels of other items: {project} has no item {absent[0]} to label"
+                    f"{file} holds the labels of other items: {project} has no item {asked[0]} to label"
                 )
 
 

@@ -132,7 +132,8 @@ def _shows(pool: Pool, image_url: str) -> Callable[[Sequence[int]], list[dict[st
     def shows(items: Sequence[int]) -> list[dict[str, Any]]:
         names = names_of(pool, items)
         if isinstance(source, Texts):
-            return [{"text": source.text(i), "name": name} for i, name in zip(items, names, strict=True)]
+            texts = (source.text(i) if name else "" for i, name in zip(items, names, strict=True))
+            return [{"text": text, "name": name} for text, name in zip(texts, names, strict=True)]
         return [{"image": image_url + quote(name), "name": name} for name in names]
 
     return shows

@@ -50,6 +50,8 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
     half.mkdir()
     try:
         for item, folder in _places(database, concept):
+            if not pool.has_row(item):
+                continue
             _copy(pool.source, item, half / folder)
             copied[folder] += 1
         if out.exists():

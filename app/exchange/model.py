@@ -71,7 +71,7 @@ def train_model(database: Database, pool: Pool, concept: ConceptRecord) -> Model
         If there is no yes or no no.
     """
     concepts = Concepts(database)
-    labels = LabelLog(database).labels(concept.id)
+    labels = LabelLog(database).labels(concept.id, is_item=pool.has_row)
     examples = concepts.examples(concept.id)
     trained = train_concept(pool, labels, examples, concept, examples_through=0)
     known = known_labels(pool, labels, examples)
@@ -181,7 +181,7 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
     with open_labels(project) as database:
         its = one_concept(database, concept)
         model = train_model(database, pool, its)
-        labels = LabelLog(database).labels(its.id)
+        labels = LabelLog(database).labels(its.id, is_item=pool.has_row)
     rows = predictions(
         pool, model.hyperplane, dict(zip(labels.items.tolist(), labels.yes.tolist(), strict=True))
     )

@@ -72,8 +72,11 @@ def _names(concepts: list[ConceptRecord]) -> str:
 
 
 def names_of(pool: Pool, items: Any) -> list[str]:
-    """What a person would call some items."""
-    return pool.source.names(np.asarray(items, dtype=np.int64))
+    """What a person would call some items; "" where a damaged log speaks of one that was never there."""
+    wanted = np.asarray(items, dtype=np.int64)
+    is_there = (wanted >= 0) & (wanted < len(pool.source))
+    names = iter(pool.source.names(wanted[is_there]))
+    return [next(names) if there else "" for there in is_there.tolist()]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from app.service import BLIND, LabelingSession
 from core.errors import InputError
 from storage import AnswerRecord, Refusal, SelectionRecord
 from storage.records import AnswerWord
-
-if TYPE_CHECKING:
-    from app.project import Project
 
 LEAST_TURNS = 10
 """Answers that each side must have to what it chose, before anything is told."""
@@ -48,13 +45,12 @@ class BlindComparison:
 
     Parameters
     ----------
-    project : Project
     leader : LabelingSession
         The session of its first side; the others are named in its parameters.
     """
 
-    def __init__(self, project: Project, leader: LabelingSession) -> None:
-        about = leader.parameters[BLIND]
+    def __init__(self, leader: LabelingSession) -> None:
+        about, project = leader.parameters[BLIND], leader.project
         self.id = leader.id
         self.project = project
         self.question = project.concept_store.get(about[QUESTION])

@@ -14,6 +14,7 @@ from app.live.blind import BEGUN_WITH, HAS_JUDGE, QUESTION, SEED, SIDES, TOLD, B
 from app.service import BLIND, LabelingSession
 from core.errors import InputError
 from storage import AnswerRecord, ConceptRecord, SessionRecord, new_id
+from storage.imports import store
 
 if TYPE_CHECKING:
     from app.project import Project
@@ -100,11 +101,18 @@ def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindCompariso
     }
     concepts = _copies(project, question, "ABJ"[: len(words)])
     now = int(time.time() * 1000)
-    given = []
+    sessions, given = [], []
     for place, (concept, word, own) in enumerate(zip(concepts, words, ids, strict=True)):
         # The rivals begin alike; the judge's luck is its own.
-        project.log.start_session(
-            concept.id, session.annotator, word, seed=seed + place // 2, parameters={BLIND: about}, id=own
+        sessions.append(
+            SessionRecord(
+                id=own,
+                concept_id=concept.id,
+                annotator=session.annotator,
+                seed=seed + place // 2,
+                strategy=word,
+                parameters={BLIND: about},
+            )
         )
         given += [
             AnswerRecord(
@@ -118,7 +126,7 @@ def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindCompariso
             )
             for row in first
         ]
-    project.log.append_answers(given)
+    store(project.database, sessions, given, now)  # all or none: else the sides would begin without labels
     return project.blind(ids[0])
 
 
@@ -147,7 +155,5 @@ def _copies(project: Project, question: ConceptRecord, letters: str) -> list[Con
     number, store = 1, project.concept_store
     while store.named(f"{question.name} (blind {number} A)"):
         number += 1
-    copies = [project.copy_concept(question, f"{question.name} (blind {number} {one})") for one in letters]
-    for concept in copies:
-        project.archive.put_away(concept.id)
-    return copies
+    names = [f"{question.name} (blind {number} {one})" for one in letters]
+    return [project.copy_concept(question, name, put_away=True) for name in names]

@@ -20,7 +20,6 @@ from app.strategies import label_of, name_of
 from app.words import many_times, ordinal
 from core.errors import InputError
 from core.pool import Pool
-from storage import StorageError
 
 if TYPE_CHECKING:
     from app.service import LabelingSession
@@ -183,7 +182,7 @@ class HyperplaneComparison:
                 if measurement.is_done or self._shown is None or not self._shown.planes:
                     self._shown = measurement
                 goes_on = not measurement.is_done and time.monotonic() - self._looked < LEFT_SECONDS
-        except (InputError, StorageError, OSError, MemoryError) as error:
+        except Exception as error:
             log.exception("Strategies can't be compared")
             self._trouble = f"The strategies can't be compared: {error or type(error).__name__}"
         finally:

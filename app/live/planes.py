@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.training import train_concept
-from core.errors import InputError
 from core.experiment.rank import BruteForce
 from core.geometry import Hyperplane
 from core.pool import Pool
@@ -69,7 +68,7 @@ def last_planes(concept: LiveConcept, pool: Pool) -> list[Plane]:
     record = concept.record
     examples = concept.concepts.examples(record.id)
     answers = list(concept.log.answers_after(record.id))
-    state = LabelState(record.id).fold(answers[:-LOOKED])
+    state = LabelState(record.id, pool.has_row).fold(answers[:-LOOKED])
     stood: list[tuple[int, Standing]] = []
     for answer in answers[-LOOKED:]:
         state.apply(answer)
@@ -160,7 +159,7 @@ class Measurement:
         started = _clock()
         try:
             selection = answers.strategy.select(plane.hyperplane, exclude=plane.answered, seed=plane.through)
-        except (InputError, OSError, MemoryError) as error:
+        except Exception as error:
             log.exception("%s can't answer", answers.strategy.name)
             answers.failure = f"It can't answer here: {error or type(error).__name__}"
             return None

@@ -93,6 +93,7 @@ class LiveRace:
         self.run = run
         self._pool = pool
         self._pictures = project.pictures
+        self._troubles = project.troubles
         course = Course(
             positive=pool.classes.index(record.positive_class),
             run=run,
@@ -212,6 +213,13 @@ class LiveRace:
 
     def _run(self) -> None:
         """Rounds at the pace that is asked for, until it is told to wait or nobody looks."""
+        with self._troubles.noted("A race of strategies"):
+            self._run_rounds()
+        with self._changed:  # it can be started again, should it have failed
+            if self._thread is threading.current_thread():
+                self._thread, self._left_to_run = None, 0
+
+    def _run_rounds(self) -> None:
         due = time.monotonic()
         while self._is_to_go_on():
             turns = {turn.strategy: turn for turn in self._race.step()}

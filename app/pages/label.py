@@ -90,8 +90,8 @@ def chosen_view(project: Project, session: LabelingSession) -> View:
     wanted = st.query_params.get("grid") or st.session_state.get("grid")
     if not wanted or is_one_at_a_time(session):
         return session
-    if not wanted.isdecimal():
-        raise InputError(f"grid in the address must be how many items a grid shows, got {wanted!r}")
+    if not (wanted.isdecimal() and len(wanted) < 9):
+        raise InputError(f"grid in the address must be how many items a grid shows, got {wanted!r:.80}")
     grid = project.grid(session)
     grid.resize(int(wanted))
     show_in_grid(wanted)

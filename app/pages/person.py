@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from urllib.parse import quote, unquote, urlsplit
 
 import streamlit as st
@@ -16,7 +15,6 @@ from app.people import SOMEBODY, called, known_names, name_given, name_vouched_f
 from app.server import how_to_sign_in
 from app.workspace import current
 from core.errors import InputError
-from storage.errors import StorageError
 
 COOKIE = "marginalia_name"
 """Remembers, in the browser, who signed in; nothing is secret about it."""
@@ -67,11 +65,17 @@ def name_at_page() -> str:
         If the provider's identity token names nobody.
     """
     if current().roles.must_sign_in:
-        return name_vouched_for(st.user.to_dict()) if st.user.is_logged_in else SOMEBODY
+        return _vouched_for() if st.user.is_logged_in else SOMEBODY
     if "name" not in st.session_state:
         st.session_state["name"] = _remembered()
     name: str = st.session_state["name"]
     return name
+
+
+def _vouched_for() -> str:
+    way_in = how_to_sign_in()
+    has_several = way_in is not None and len(way_in.providers) > 1
+    return name_vouched_for(st.user.to_dict(), with_issuer=has_several)
 
 
 def remember() -> None:
@@ -134,7 +138,7 @@ def sign_in() -> None:
         if name != SOMEBODY:
             st.markdown(f"Now it is **{literal(name)}**.")
         take_name()
-        others = known_names(_annotators(), but_for={name})
+        others = known_names(current().annotators(name_at_page()), but_for={name})
         if others:
             st.caption("Or somebody who was here before:")
             with st.container(horizontal=True):
@@ -175,13 +179,3 @@ def _remembered() -> str:
         return name_given(unquote(st.context.cookies.get(COOKIE, SOMEBODY)))
     except InputError:
         return SOMEBODY
-
-
-def _annotators() -> Iterable[str]:
-    """Everybody who has a session in one of the projects."""
-    workspace = current()
-    for summary in workspace.projects(name_at_page()):
-        try:
-            yield from {record.annotator for record in workspace.project(summary.key).sittings()}
-        except (InputError, StorageError):
-            continue

@@ -23,6 +23,7 @@ ANSWERS = {"no": ("✕ No", "N"), "skip": ("» Skip", "S"), "yes": ("✓ Yes", "
 TOOLS = {"undo": ("↶ Undo", "U"), "unsure": ("? Unsure", "M")}
 
 BEFORE_FIRST = "The first items are being prepared…"
+BEFORE_MORE = "Every item so far has an answer. More are being prepared: load the page again to see them."
 
 NO_REPEATS = """
 <script>
@@ -92,8 +93,7 @@ def _picture(card: dict[str, Any]) -> str:
     item, concept = card["item"], card["concept"]
     shown, name = "", ""
     if item is None:
-        is_over = card["waiting"]["exhausted"]
-        text = f"Every item has an answer to “{concept['question']}”" if is_over else BEFORE_FIRST
+        text = _absence(card["waiting"], concept["question"])
         shown = f"<p>{escape(text)}</p>"
     elif item.get("text"):
         name = f'data-item="{item["id"]}" data-selection="{escape(item["selection"])}"'
@@ -105,6 +105,15 @@ def _picture(card: dict[str, Any]) -> str:
     else:
         shown = f"<p>{escape(item['alt'])} can't be shown. Skip it to go on.</p>"
     return f'<h1>{escape(concept["question"])}</h1><figure class="m-plain" {name}>{shown}</figure>'
+
+
+def _absence(waiting: dict[str, Any], question: str) -> str:
+    """Say why there is no item."""
+    if not waiting["exhausted"]:
+        return BEFORE_FIRST
+    if waiting["done"] < waiting["total"]:
+        return BEFORE_MORE
+    return f"Every item has an answer to “{question}”"
 
 
 def _strip(card: dict[str, Any]) -> str:

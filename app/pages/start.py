@@ -7,7 +7,9 @@ import html
 import streamlit as st
 
 from app import words
+from app.folder_classes import FolderClasses
 from app.image_choices import CHOICES, source_word
+from app.markdown import literal
 from app.pages.person import name_at_page
 from app.pages.said import show_problem
 from app.people import Person
@@ -17,6 +19,9 @@ from storage.errors import StorageError
 
 WATCH_SECONDS = 2
 DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
+
+MAY_HAVE_FOLDERS = ("folder", "arrays", "texts")
+"""Choices whose classes could be the names of folders."""
 
 
 def main() -> None:
@@ -123,7 +128,8 @@ def new_project(workspace: Workspace, person: Person) -> None:
     files = st.file_uploader(
         "Examples of yes (optional)", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
     )
-    times, guideline, positive, use_classes = more_options(offered.can_be_enlarged)
+    times, guideline, positive = more_options(offered.can_be_enlarged)
+    use_classes = choose_classes(choice, paths, question, positive)
     if st.button("Create and label", type="primary", width="stretch"):
         try:
             with st.spinner("Looking at the images…"):
@@ -136,23 +142,55 @@ def new_project(workspace: Workspace, person: Person) -> None:
         else:
             st.switch_page("label.py", query_params={"project": key})
     st.caption(
-        "Labeling starts with the first 20,000 items, after a few seconds, and goes on while the pool grows."
+        "Labeling starts with the first 100 items, after a few seconds, and goes on while the pool grows."
     )
 
 
-def more_options(can_be_enlarged: bool) -> tuple[int, str, str, bool]:
-    """How many times larger, guideline, class that means yes, whether subfolders are classes."""
+def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:
+    """Offer the names of folders as classes; None where there are none, or not yet."""
+    try:
+        found = (
+            folder_classes(source_word(choice, paths)) if choice in MAY_HAVE_FOLDERS else FolderClasses(())
+        )
+    except InputError:  # which is said when the project is to be made
+        return None
+    if not found.names:
+        return None
+    yes = found.positive(question, positive or None)
+    ticked = st.checkbox(
+        "Subfolders are classes",
+        value=yes is not None,
+        # What the question asks for decides until somebody does.
+        key=f"classes {yes is not None} {found.names}",
+        help="The classes are then the truth, and a tenth of the items is held out to measure accuracy: "
+        "they are never shown for labeling.",
+    )
+    names = literal(words.some(found.names))
+    if ticked:
+        said = f"Classes: {names}. A part of the items is held out."
+        st.caption(f"{said} Yes means “{literal(yes)}”." if yes else said)
+    else:
+        st.caption(f"Subfolders: {names}. They do not count as classes: every item can be labeled.")
+    return ticked
+
+
+def folder_classes(word: str) -> FolderClasses:
+    """Return what a SOURCE word leaves to be chosen; a folder is listed once, and not in every run."""
+    known = st.session_state.get("folder classes")
+    if known is None or known[0] != word:
+        with st.spinner("Looking at the folders…"):
+            known = st.session_state["folder classes"] = (word, FolderClasses.of(word))
+    found: FolderClasses = known[1]
+    return found
+
+
+def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
+    """How many times larger, guideline, class that means yes."""
     with st.expander("More"):
         guideline = st.text_area("Guideline (optional)", placeholder="What annotators should know", height=80)
         positive = st.text_input(
             "Class that means yes (optional)",
             help="Where the images come with classes: shows the accuracy on held-out images while you label.",
-        )
-        use_classes = st.checkbox(
-            "Subfolders are classes",
-            value=True,
-            help="The classes are then the truth, and a tenth of the images is held out to measure accuracy: "
-            "they are never shown for labeling. Untick it to label every image.",
         )
         times = 1
         if can_be_enlarged:
@@ -163,7 +201,7 @@ def more_options(can_be_enlarged: bool) -> tuple[int, str, str, bool]:
                 1,
                 help="How many times larger the pool becomes, with shifted and flipped copies.",
             )
-    return int(times), guideline, positive.strip(), use_classes
+    return int(times), guideline, positive.strip()
 
 
 main()

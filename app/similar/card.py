@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from app.pictures import data_url
+from app.similar.query import require_shown
 from app.words import of_class
 from core.errors import InputError
 from core.similar.finder import PAGE
@@ -88,6 +89,7 @@ def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | No
         if like.item is not None:
             if project.pool is None:
                 return said | {"name": like.word}
+            require_shown(like, project.pool)
             name = project.pool.source.name(like.item)
             if (opens := project.pictures.opening(like.item)) is not None:
                 return said | {"name": name, "openings": [opens]}

@@ -12,12 +12,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from app.background import ClosedError, Troubles, Workers
 from app.compare.similar.names import LABELS
 from app.examples import why_none
 from app.indexes import is_due
@@ -113,10 +114,6 @@ class Checked:
         return {"recall": hits / max(1, len(nearest)), "exact_ms": 1000 * exact.seconds}
 
 
-class _ClosedError(Exception):
-    """Nobody waits any more for what is being built."""
-
-
 @dataclass
 class _Index:
     """An index of the pool under one metric: its codes, and what was built over them, by name."""
@@ -149,14 +146,20 @@ class Similar:
         self._learned: WeakKeyDictionary[LearnedMetric, _Index] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._closed = False
-        self._learner = ThreadPoolExecutor(1, thread_name_prefix="similar-learn")
-        self._builder = ThreadPoolExecutor(1, thread_name_prefix="similar-build")
-        self._checker = ThreadPoolExecutor(1, thread_name_prefix="similar-check")
+        self._troubles = Troubles()
+        self._learner = Workers(1, "similar-learn", "Learning a metric", self._troubles)
+        self._builder = Workers(1, "similar-build", "Preparing Find similar", self._troubles)
+        self._checker = Workers(1, "similar-check", "Checking Find similar", self._troubles)
 
     @property
     def methods(self) -> Mapping[str, str]:
         """What may retrieve, by name, as the page calls it."""
         return METHODS
+
+    @property
+    def problem(self) -> str | None:
+        """What goes wrong in the background, in one sentence; None while all is well."""
+        return self._troubles.first
 
     def close(self) -> None:
         """Stop what runs in the background."""
@@ -225,7 +228,7 @@ class Similar:
 
     def _go_on(self) -> None:
         if self._closed:
-            raise _ClosedError
+            raise ClosedError
 
     def _kept(self, wanted: Wanted) -> _Index:
         """The index of these codes, begun if there is none; to be called under the lock."""
@@ -255,9 +258,12 @@ class Similar:
         try:
             coded = self._saves.coded(wanted, index.coded, advanced)
             searches[name] = self._saves.search(name, wanted, coded)
-        except (InputError, MemoryError, OSError) as error:
+        except InputError as error:
             log.warning("%s can't be prepared: %s", METHODS[name], error)
             problem = f"{METHODS[name]} can't be prepared: {error}"
+        except Exception as error:
+            log.exception("%s can't be prepared", METHODS[name])
+            problem = f"{METHODS[name]} can't be prepared: {error or type(error).__name__}"
         with self._lock:
             others = index.searches if coded is index.coded else {}
             index.coded, index.searches = coded, {**others, **searches}

@@ -7,6 +7,7 @@ learned again. Examples that were uploaded do not count: they are no items.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +32,8 @@ from core.similar.finder import ExactScan
 if TYPE_CHECKING:
     from core.pool import Pool
     from storage import Labels
+
+log = logging.getLogger(__name__)
 
 Submit = Callable[[Callable[[GoOn], None]], None]
 
@@ -192,8 +195,9 @@ class Learning:
                 learned = learn(*wanted, parameters(), go_on)
             except InputError as error:
                 problem = str(error)
-            except (MemoryError, OSError) as error:
-                problem = f"The metric can't be learned: {error}"
+            except Exception as error:
+                log.exception("The metric can't be learned")
+                problem = f"The metric can't be learned: {error or type(error).__name__}"
             with self._changed:
                 self._tried, self._problem = _key(*wanted), problem
                 self._newest = learned or self._newest

@@ -80,6 +80,18 @@ class Queries:
     n_known: int
 
 
+def require_shown(like: Like, pool: Pool) -> None:
+    """Refuse an item that nobody is to see, since it is held out.
+
+    Raises
+    ------
+    InputError
+        If it is.
+    """
+    if like.item is not None and like.item in pool.held_out.ids:
+        raise InputError(f"Item {like.item} can't be looked for: it is held out to test the classifier")
+
+
 def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Queries:
     """The rows of what is looked for, as the labels stand.
 
@@ -104,7 +116,10 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
 
 
 def _row_of(item: int, pool: Pool) -> Rows:
-    """The item's features, of shape (1, n_features); held-out ones may be looked for, but never found."""
+    """The item's features, of shape (1, n_features).
+
+    Logs of earlier versions have searches for held-out items, which are made again to be verified.
+    """
     held_out = np.flatnonzero(pool.held_out.ids == item)
     if len(held_out):
         return pool.held_out.X[held_out]

@@ -50,7 +50,7 @@ def search_again(
     project : Path
         The project's folder, where uploads are.
     """
-    uploads, made = Uploads(project), _Made(log, concept)
+    uploads, made = Uploads(project), _Made(log, concept, pool)
     for replay in replays:
         found: dict[_How, Found | str] = {}
         for record in replay.records:
@@ -77,11 +77,15 @@ def search_again(
 class _Made:
     """Metrics and indexes that were made again; of each kind the last one is kept."""
 
-    def __init__(self, log: LabelLog, concept: ConceptRecord) -> None:
+    def __init__(self, log: LabelLog, concept: ConceptRecord, pool: Pool) -> None:
         self._log = log
+        self._pool = pool
         self._concept = concept
         self._metric: tuple[tuple[str, int], LearnedMetric] | None = None
         self._finder: tuple[tuple[object, ...], Finder] | None = None
+
+    def _labels(self, through: int) -> Labels:
+        return self._log.labels(self._concept.id, through, is_item=self._pool.has_row)
 
     def metric(self, how: _How, then: Pool) -> LearnedMetric | None:
         said: dict[str, Any] | None = json.loads(how.metric)
@@ -89,7 +93,7 @@ class _Made:
             return None
         key = how.metric, how.items
         if self._metric is None or self._metric[0] != key:
-            labels = self._log.labels(self._concept.id, said["through"])
+            labels = self._labels(said["through"])
             self._metric = key, learn(then, labels, said)
         return self._metric[1]
 
@@ -99,7 +103,7 @@ class _Made:
         said = json.loads(how.params)
         family, labels = said.get("family"), None
         if "through" in said:
-            labels = self._log.labels(self._concept.id, said["through"])
+            labels = self._labels(said["through"])
         known = family in hashed.OFFERED
         if not known or said != hashed.parameters(family, how.method) | hashed.taught_by(labels):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")

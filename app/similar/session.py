@@ -8,7 +8,6 @@ labels stand, and the log says of every item how it was found.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from app.grid import MOST, Batch, BatchSession
 from app.selecting import Chosen, Occasion, leasing, take_found
 from app.similar.card import RECALLED, about
 from app.similar.hashed import USUAL
-from app.similar.query import Like, queries_of
+from app.similar.query import Like, queries_of, require_shown
 from app.similar.search import VIEWS, Search
 from app.training import SIMILAR, is_of_many
 from core.errors import InputError
@@ -154,7 +153,7 @@ class SimilarSession(BatchSession):
         name = str(sent.get("name", ""))[:120] or "The image"
         try:
             raw = base64.b64decode(str(sent.get("data", "")).encode(), validate=True)
-        except binascii.Error:
+        except ValueError:  # Base64's own, or signs that no text has
             self.problem = f"“{name}” did not arrive whole: upload it again"
             return
         project = self.session.project
@@ -332,6 +331,7 @@ class SimilarSession(BatchSession):
         similar = self.session.project.similar
         learned = self.learning.newest(pool)
         try:
+            require_shown(self.like, pool)
             queries = queries_of(self.like, pool, labels, similar.uploads)
         except InputError as error:
             self.problem, self._search = str(error), None

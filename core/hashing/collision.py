@@ -24,13 +24,14 @@ comes out; for r → ∞, R → ρ and the dense form's does. Of the dense form'
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, hyp2f1
 
 Probabilities = NDArray[np.float64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(400)
 _NEARLY_1 = np.cos(1e-4)
 
 
@@ -60,10 +61,17 @@ def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
     rho = np.clip(np.cos(angles), -_NEARLY_1, _NEARLY_1)[..., None]
     # Fisher's z, R = tanh z, is about normal of deviation 1/√rank, and has tails like exp(−(rank − 1)|z|).
     half_width = 15 / np.sqrt(rank) + 30 / (rank - 1)
-    z = np.arctanh(rho) + half_width * _NODES
+    nodes, weights = _quadrature()
+    z = np.arctanh(rho) + half_width * nodes
     values = np.arccos(rho * np.tanh(z)) * _density_of_z(z, rho, rank)
-    mean = (values * _WEIGHTS).sum(axis=-1) * half_width
+    mean = (values * weights).sum(axis=-1) * half_width
     return np.asarray(np.where(np.abs(rho[..., 0]) < _NEARLY_1, mean / np.pi, 0.0))
+
+
+@cache
+def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the nodes and weights of Gauss and Legendre; importing this module need not wait for them."""
+    return np.polynomial.legendre.leggauss(400)
 
 
 def _density_of_z(z: NDArray[np.float64], rho: NDArray[np.float64], samples: int) -> NDArray[np.float64]:

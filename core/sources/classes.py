@@ -1,14 +1,14 @@
 """The truth that lies in a folder's structure: the class of each image, and which images are kept for
 testing.
 
-**Class.** The innermost folder whose name is not a generic one such as `images` or `train`. Where the
-folder of a split has a list NAME_annotations.txt of file names and classes, as Tiny ImageNet's validation
-images have, that list decides. WordNet ids get their names from `words.txt`, if there is one. Fewer than
-two classes are none.
+**Class.** The innermost folder that is not there for order alone, as `images` or the splits `train` and
+`test` are; see `folders_of_order`. Where the folder of a split has a list NAME_annotations.txt of file names
+and classes, as Tiny ImageNet's validation images have, that list decides. WordNet ids get their names from
+`words.txt`, if there is one. Fewer than two classes are none.
 
-**Held out.** If there are images in `train` and in `test` (or else in `train` and in `val`), those of the
-latter whose class is known. Otherwise a tenth of the images whose class is known, at most 10,000, chosen by
-a hash of their path.
+**Held out.** If there are images in the splits `train` and `test` (or else in `train` and `val`), those of
+the latter whose class is known. Otherwise a tenth of the images whose class is known, at most 10,000, chosen
+by a hash of their path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,8 @@ MAX_HELD_OUT = 10_000
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing")
 _VALIDATION = ("val", "valid", "validation")
-GENERIC = frozenset(("images", "image", "imgs", "img", "jpegimages", "data", *_TRAIN, *_TEST, *_VALIDATION))
+_SPLITS = {name: kind for kind, names in enumerate((_TRAIN, _TEST, _VALIDATION)) for name in names}
+_CONTAINERS = frozenset(("images", "image", "imgs", "img", "jpegimages", "data"))
 _MOST_CLASSES = np.iinfo(np.int16).max
 
 Truth = tuple[tuple[str, ...], NDArray[np.int16]]
@@ -47,13 +48,13 @@ def unknown(n: int) -> Truth:
 
 def of(root: Path, paths: Sequence[str]) -> Truth:
     """Names of the classes, sorted, and the index of each image's class, −1 where it is unknown."""
-    annotated = _annotations(root, paths)
+    annotated, order = _annotations(root, paths), folders_of_order(paths)
     by_folder: dict[str, str | None] = {}
     keys: list[str | None] = []
     for path in paths:
         folder, _, file = path.rpartition(os.sep)
         if folder not in by_folder:
-            by_folder[folder] = _folder_class(folder)
+            by_folder[folder] = _folder_class(folder, order)
         top = path.split(os.sep, 1)[0]
         keys.append(annotated[top].get(file) if top in annotated else by_folder[folder])
     found = {key for key in keys if key is not None}
@@ -69,7 +70,8 @@ def of(root: Path, paths: Sequence[str]) -> Truth:
 
 def held_out(paths: Sequence[str], truth: NDArray[np.int16]) -> Items:
     """Places, ascending, of the images that are kept for testing."""
-    tops = np.array([path.split(os.sep, 1)[0].lower() if os.sep in path else "" for path in paths])
+    order = folders_of_order(paths)
+    tops = np.array([top.lower() if (top := path.partition(os.sep)[0]) in order else "" for path in paths])
     if np.isin(tops, _TRAIN).any():
         for split in (_TEST, _VALIDATION):
             chosen = np.flatnonzero(np.isin(tops, split) & (truth >= 0))
@@ -81,11 +83,63 @@ def held_out(paths: Sequence[str], truth: NDArray[np.int16]) -> Items:
     return np.sort(np.array(by_hash[:n], dtype=np.int64))
 
 
-def _folder_class(folder: str) -> str | None:
-    for name in reversed(Path(folder).parts):
-        if name.lower() not in GENERIC:
-            return name
-    return None
+def folders_of_order(paths: Iterable[str]) -> frozenset[str]:
+    """Return the folders whose names say nothing about the images below them.
+
+    A name alone does not decide: a train is a vehicle, too. Folders named as splits or containers of images
+    are for order where
+
+    - all folders beside them are named so: ``train`` and ``test``, or ``images`` alone;
+    - splits of two kinds lie side by side, whatever else is there, and hold folders only:
+      ``train/cat``, ``test/cat`` and ``unlabeled``; containers beside these are for order, too;
+    - a container is found again in folders of other classes: ``cat/images`` and ``dog/images``.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        Of the images, relative, with the system's separators.
+    """
+    direct = {_parent(path) for path in paths}
+    sisters: dict[str, set[str]] = {}
+    for path in direct:
+        folder = path
+        while folder and folder not in sisters.get(_parent(folder), ()):
+            sisters.setdefault(_parent(folder), set()).add(folder)
+            folder = _parent(folder)
+    order: set[str] = set()
+    for beside in sisters.values():
+        splits = {folder for folder in beside if _name(folder) in _SPLITS}
+        containers = {folder for folder in beside if _name(folder) in _CONTAINERS}
+        if beside == splits | containers:
+            order |= beside
+        elif len({_SPLITS[_name(folder)] for folder in splits - direct}) > 1:
+            order |= (splits - direct) | containers
+    return frozenset(order | _found_again(sisters, order))
+
+
+def _found_again(sisters: dict[str, set[str]], order: Collection[str]) -> set[str]:
+    """Return the containers whose names are found in folders of several classes."""
+    places: dict[str, dict[str, str | None]] = {}
+    for parent, beside in sisters.items():
+        for folder in beside:
+            if _name(folder) in _CONTAINERS:
+                places.setdefault(_name(folder), {})[folder] = _folder_class(parent, order)
+    return {folder for found in places.values() if len(set(found.values())) > 1 for folder in found}
+
+
+def _folder_class(folder: str, order: Collection[str]) -> str | None:
+    """Return the name of the innermost folder that is not for order; `folder` itself or one around it."""
+    while folder in order:
+        folder = _parent(folder)
+    return folder.rpartition(os.sep)[2] or None
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(os.sep)[0]
+
+
+def _name(folder: str) -> str:
+    return folder.rpartition(os.sep)[2].lower()
 
 
 def _annotations(root: Path, paths: Iterable[str]) -> dict[str, dict[str, str]]:

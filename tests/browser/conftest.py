@@ -16,8 +16,9 @@ expect.set_options(timeout=15_000)
 NOT_RUN = "no Chromium can be had here: browser tests did NOT run"
 HERE = Path(__file__).parent
 
-CHROMIUM = ["--no-sandbox", "--font-render-hinting=none"]
-"""The headless shell would round the widths of letters, which screens of today do not."""
+CHROMIUM = ["--no-sandbox", "--font-render-hinting=none", "--js-flags=--no-turbofan --no-maglev"]
+"""The headless shell would round the widths of letters, which screens of today do not; and a page that lives
+for seconds is not worth the time of a compiler that optimizes."""
 
 FORGET = "location.protocol.startsWith('http') && localStorage.clear()"
 

@@ -158,7 +158,7 @@ def run(sitting: Sitting, answers: int) -> dict[str, Any]:
         sitting.kill_and_restart,
         lambda: sitting.labeling.pick_strategy("H-Hash"),
     ]
-    every = max(1, answers // (2 * len(mischief)))
+    every = max(2, answers // (2 * len(mischief)))  # a correction is of an answer, not of an undo
     turn = 0
     while len(sitting.expected) < answers or turn < every * len(mischief):
         sitting.answer(turn)

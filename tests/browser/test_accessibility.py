@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.browser.conftest import FORGET
 from tests.browser.labeling import Labeling
 from tests.browser.many import Gridding
 from tests.browser.served import Server
+from tests.scale import thorough
 
 Reach = Callable[[Page], None]
 
@@ -106,7 +108,7 @@ VISITS = {
     ),
     "find": Visit("?project=digits&session={labeled}&find=digit%2046", ".card.grid[data-answerable=true]"),
     "similar": Visit(
-        "similar?project=digits&session={labeled}&like=43",
+        "similar?project=digits&session={labeled}&like=443",
         ".card.similar[data-answerable=true] .tile",
         {"items selected": select_some, "a sentence about an upload": upload_nothing},
     ),
@@ -154,14 +156,32 @@ def sessions(server: Server, browser: Browser) -> dict[str, str]:
     return {"labeled": labeling.session, "gridded": grid.session}
 
 
-@pytest.fixture(params=SCREENS)
-def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def screen(browser: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """A browser on such a screen, which compiles the pages' scripts once."""
     made = browser.new_context(**SCREENS[request.param])
-    yield made.new_page()
+    yield made
     made.close()
 
 
-@pytest.mark.parametrize("name", VISITS)
+@pytest.fixture
+def page(screen: BrowserContext) -> Iterator[Page]:
+    """A page of somebody who has been nowhere before."""
+    made = screen.new_page()
+    yield made
+    made.evaluate(FORGET)
+    made.close()
+
+
+LOOKS = [
+    (screen, name) if name == "label" or (number + place) % 2 == 0 else thorough(screen, name)
+    for place, screen in enumerate(SCREENS)
+    for number, name in enumerate(VISITS)
+]
+"""Every page on some screen, every screen with half of the pages."""
+
+
+@pytest.mark.parametrize(("screen", "name"), LOOKS, indirect=["screen"])
 def test_no_page_has_a_serious_finding(
     server: Server, sessions: dict[str, str], page: Page, name: str
 ) -> None:

@@ -24,7 +24,7 @@ def test_card_and_grid_are_measured_and_their_logs_hold(tmp_path: Path) -> None:
     """A row a mode; what was given is stored once and rightly; what was shown can be replayed."""
     out, file = tmp_path / "projects", tmp_path / "ui.json"
     modes = ("--mode", "paced", "--mode", "grid")
-    few = ("--answers", 8, "--labels", 40, "--pace", 0.05, "--out", out, "--json", file)
+    few = ("--answers", 8, "--labels", 12, "--pace", 0.05, "--out", out, "--json", file)
     measured = marginalia("bench", "ui", "--pool", digits_pool(), *modes, *few)
     assert measured.returncode == 0, measured.stderr
     rows = json.loads(file.read_text())

@@ -21,6 +21,7 @@ from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.browser.test_accessibility import SCREENS, grave_findings, tab_to
+from tests.scale import thorough
 
 QUESTION = {digit: f"Is this a {digit}?" for digit in "731"}
 """The demo's own question, and those that are asked beside it, in the order of their turns."""
@@ -343,7 +344,7 @@ def test_what_chose_the_item_is_checked_against_a_full_scan(classes: Labeling) -
         classes.press(key)
 
 
-@pytest.mark.parametrize("n", [3, 9])
+@pytest.mark.parametrize("n", [thorough(3), 9])
 def test_all_classes_are_in_view(server: Server, context: BrowserContext, n: int) -> None:
     """On every screen, on the phone for a thumb; no name is cut off, and the image has its room."""
     with asked(server, *(f"Is it a {name}?" for name in ANIMALS[: n - 3])):
@@ -369,7 +370,7 @@ def test_all_classes_are_in_view(server: Server, context: BrowserContext, n: int
         assert page.locator(".thumb").last.inner_text() == ("1" if n == 3 else "7")
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", [thorough("desktop-light"), "phone-dark"])
 def test_there_is_no_serious_finding(server: Server, browser: Browser, screen: str) -> None:
     """By axe-core, with answers of each kind in the strip."""
     with asked(server, *(f"Is it a {name}?" for name in ANIMALS)):

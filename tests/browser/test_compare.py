@@ -14,6 +14,7 @@ from app.strategies import label_of
 from storage import Concepts, Database, LabelLog
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
+from tests.scale import thorough
 
 PATIENCE = 60_000
 
@@ -240,7 +241,7 @@ def test_other_first_labels_are_another_race(racing: Racing) -> None:
     expect(racing.card).to_have_attribute("data-rounds", "0", timeout=PATIENCE)
 
 
-@pytest.mark.parametrize("view", ["hyperplane", "race"])
+@pytest.mark.parametrize("view", [thorough("hyperplane"), "race"])
 def test_a_phone_shows_it_without_scrolling_sideways(server: Server, labeled: Labeling, view: str) -> None:
     labeled.page.set_viewport_size({"width": 390, "height": 844})
     page = open_compare(server, labeled, view)

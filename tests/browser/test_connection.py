@@ -12,6 +12,7 @@ from tests.browser.kills import is_sound, kill_and_label
 from tests.browser.labeling import Labeling
 from tests.browser.proxy import Proxy
 from tests.browser.served import Server
+from tests.scale import scaled
 
 WORDS = {"y": "yes", "n": "no", "s": "skip", "m": "unsure"}
 
@@ -114,8 +115,8 @@ def test_a_reload_between_answer_and_acknowledgement_stores_it_once(
 
 
 def test_a_server_killed_at_random_moments_loses_nothing(server: Server, labeling: Labeling) -> None:
-    """Three times, in the middle of presses; `tests.browser.kills` does it a hundred times."""
-    found = kill_and_label(server, labeling, kills=3, seed=0)
+    """Again and again, in the middle of presses; `tests.browser.kills` does it a hundred times."""
+    found = kill_and_label(server, labeling, kills=scaled(quick=1, all=3, long=100), seed=0)
     assert is_sound(found), found
 
 

@@ -13,6 +13,7 @@ from core.pool import Pool
 from tests.browser.double_click import double_click
 from tests.browser.many import Gridding
 from tests.browser.served import Server
+from tests.scale import thorough
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def test_two_windows_on_one_session_answer_a_grid_once(
     assert other.items == grid.items
 
 
-@pytest.mark.parametrize("wrong", ["61", "many"])
+@pytest.mark.parametrize("wrong", ["61", thorough("many")])
 def test_an_impossible_grid_is_told_in_a_sentence(
     server: Server, context: BrowserContext, wrong: str
 ) -> None:
@@ -199,7 +200,7 @@ def test_an_impossible_grid_is_told_in_a_sentence(
     expect(page.get_by_role("alert")).to_contain_text(re.compile(f"grid .* got '?{wrong}"), timeout=30_000)
 
 
-@pytest.mark.parametrize("size", [12, 60])
+@pytest.mark.parametrize("size", [thorough(12), 60])
 def test_what_is_sent_stays_in_view(server: Server, context: BrowserContext, size: int) -> None:
     """On every screen the button is there, and no image is cut off at the sides."""
     page = context.new_page()

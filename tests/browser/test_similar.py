@@ -12,6 +12,7 @@ from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port
 from tests.browser.sitting import truth_of
+from tests.scale import thorough
 
 PAGE = 24
 
@@ -205,9 +206,9 @@ def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext,
     ("content", "complaint"),
     [
         (b"", "can't be used: the file is empty"),
-        (b"This is a letter, and no image.", "it is no image of a kind that can be read"),
+        thorough(b"This is a letter, and no image.", "it is no image of a kind that can be read"),
         ("corrupt", "the image is damaged or incomplete"),
-        ("huge", "can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
+        thorough("huge", "can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
     ],
 )
 def test_what_is_no_image_is_told_in_a_sentence(
@@ -246,7 +247,7 @@ def test_what_was_refused_is_forgotten_with_the_next_file(
     expect(view.trouble).to_have_text("")
 
 
-@pytest.mark.parametrize("width", [1000, 1200, 1319, 1440])
+@pytest.mark.parametrize("width", [1000, thorough(1200), 1319, thorough(1440)])
 def test_nothing_in_the_margin_is_cut_or_runs_over(server: Server, browser: Browser, width: int) -> None:
     """Whatever the width; and each count has the colour of its answer."""
     made = browser.new_context(viewport={"width": width, "height": 900})

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser
 
 from app.workspace import NewProject, Workspace
 from tests.browser.labeling import Labeling
 from tests.browser.served import free_port
 from tests.browser.sitting import ServedProject, Sitting, is_sound, run, truth_of
+from tests.scale import scaled
 
 
+@pytest.mark.thorough  # of each alone: test_labeling, test_connection, test_resuming
 def test_a_sitting_with_everything_that_can_happen(tmp_path: Path, browser: Browser) -> None:
     """Bursts, undo, corrections, strategies, reload, kill -9: each answer is stored once, rightly."""
     data = tmp_path / "projects"
@@ -19,6 +22,6 @@ def test_a_sitting_with_everything_that_can_happen(tmp_path: Path, browser: Brow
     server.start()
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     labeling = Labeling(page, f"{server.url}/?project={server.key}")
-    found = run(Sitting(server, labeling, truth_of(server, "7")), answers=40)
+    found = run(Sitting(server, labeling, truth_of(server, "7")), answers=scaled(quick=40, all=40, long=400))
     server.stop()
     assert is_sound(found), str(found)

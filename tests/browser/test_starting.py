@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,29 @@ def test_a_folder_becomes_a_project_that_can_be_labeled(start_page: Page, tmp_pa
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.locator(".question")).to_have_text("Is it green?", timeout=30_000)
     expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
+
+
+def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp_path: Path) -> None:
+    """They are named, ticked where the question asks for one, and what is ticked is done."""
+    for i in range(120):
+        file = tmp_path / "walks" / f"2024-0{i % 3 + 1}" / f"{i:03}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 30), (i, 255 - i, (7 * i) % 256)).save(file)
+    start_page.get_by_role("textbox", name="Folder").fill(str(tmp_path / "walks"))
+    question = start_page.get_by_role("textbox", name="Question")
+    offer = start_page.get_by_role("checkbox", name="Subfolders are classes")
+    question.fill("Is it of 2024-02?")
+    question.press("Tab")
+    expect(offer).to_be_checked()
+    expect(start_page.get_by_text("Classes: 2024-01, 2024-02, 2024-03. A part")).to_be_visible()
+    question.fill("Is there a fox?")
+    question.press("Tab")
+    expect(offer).not_to_be_checked()
+    expect(start_page.get_by_text("Subfolders: 2024-01, 2024-02, 2024-03.")).to_be_visible()
+    start_page.get_by_role("button", name="Create and label").click()
+    expect(start_page.locator(".question")).to_have_text("Is there a fox?", timeout=30_000)
+    made = json.loads((server.data / "is-there-a-fox" / "project.json").read_text())
+    assert made["use_classes"] is False
 
 
 def test_what_is_wrong_is_said_beside_the_form(start_page: Page) -> None:

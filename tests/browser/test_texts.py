@@ -17,6 +17,7 @@ from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port
 from tests.browser.test_accessibility import SCREENS, grave_findings
+from tests.scale import thorough
 
 LINE = "the honey of the hive is gathered in the meadow by many bees"
 
@@ -134,7 +135,7 @@ def have_pictures(pictures: Locator) -> None:
     assert pictures.first.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 88
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", ["desktop-light", thorough("phone-dark")])
 def test_axe_has_nothing_serious_against_a_text(server: Server, browser: Browser, screen: str) -> None:
     """Neither in light on a desktop nor in dark on a phone."""
     context = browser.new_context(**SCREENS[screen])
@@ -147,7 +148,7 @@ def test_axe_has_nothing_serious_against_a_text(server: Server, browser: Browser
 @pytest.fixture
 def alike(server: Server, context: BrowserContext) -> Alike:
     """What is like a text."""
-    view = Alike(context.new_page(), f"{server.url}/similar?project=texts&session=new&like=7")
+    view = Alike(context.new_page(), f"{server.url}/similar?project=texts&session=new&like=27")
     view.wait()
     return view
 
@@ -247,7 +248,7 @@ def test_a_whole_text_is_read_by_keys(alike: Alike) -> None:
 def test_a_whole_text_is_read_on_a_phone(server: Server, browser: Browser) -> None:
     """By the button below its tile; the text leaves the answers free, and is closed by its own."""
     made = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
-    view = Alike(made.new_page(), f"{server.url}/similar?project=texts&session=new&like=7")
+    view = Alike(made.new_page(), f"{server.url}/similar?project=texts&session=new&like=27")
     view.wait()
     can_be_read(view)
     view.page.locator(".read").nth(1).tap()
@@ -270,13 +271,13 @@ def test_a_whole_text_is_read_on_a_phone(server: Server, browser: Browser) -> No
     made.close()
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", [thorough("desktop-light"), "phone-dark"])
 def test_axe_has_nothing_serious_against_texts_side_by_side(
     server: Server, browser: Browser, screen: str
 ) -> None:
     """Nor against one that is read."""
     context = browser.new_context(**SCREENS[screen])
-    view = Alike(context.new_page(), f"{server.url}/similar?project=texts&session=new&like=7")
+    view = Alike(context.new_page(), f"{server.url}/similar?project=texts&session=new&like=27")
     view.wait()
     side_by_side(server, view)
     assert grave_findings(view.page) == []

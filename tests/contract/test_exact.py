@@ -24,6 +24,7 @@ from tests.contract.kit import (
     make,
     sparse,
 )
+from tests.scale import examples, scaled, thorough
 
 every_exact_strategy = pytest.mark.parametrize("variant", EXACT)
 
@@ -71,7 +72,7 @@ def true_margins(pool: ArrayPool, plane: Hyperplane) -> list[Fraction]:
 
 
 @every_exact_strategy
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_no_item_left_out_is_nearer(variant, data):
     """Whatever the pool, the hyperplane and its scale: the nearest, as far as float64 can tell them apart.
@@ -186,21 +187,26 @@ def test_where_everything_lies_in_the_hyperplane_the_lowest_ids_are_taken(varian
         assert found.margins.tolist() == [abs(bias)] * 5
 
 
-@pytest.mark.parametrize("variant", ALL)
+OF_EACH_KIND = {"margin-index, near-exact", "h-hash, scan", "eh-hash, orders, rank 2", "bh-hash, table"}
+OF_EACH_KIND |= {name for name in ALL if "," not in name}
+"""Every strategy, every structure."""
+
+
+@pytest.mark.parametrize("variant", [name if name in OF_EACH_KIND else thorough(name) for name in ALL])
 @pytest.mark.parametrize("kind", [ArrayPool, lambda X: sparse(ArrayPool(X))], ids=["dense", "sparse"])
 def test_the_number_of_threads_changes_nothing(variant, kind):
     """Neither what is built nor what is selected, near-ties included."""
-    X = np.random.default_rng(3).standard_normal((3000, 64)) + 0.5
-    X[1500:] = X[:1500] * (1 + 1e-7)
+    X = np.random.default_rng(3).standard_normal((scaled(quick=1200, all=3000), 64)) + 0.5
+    X[len(X) // 2 :] = X[: len(X) // 2] * (1 + 1e-7)
     pool = kind(X)
     answers = []
-    for threads in (1, 2, 3):
+    for threads in scaled(quick=(1, 3), all=(1, 2, 3)):
         with threadpool_limits(threads):
             strategy = make(variant).fit(pool)
             found = [strategy.select(plane, 6, diversity=0.5) for plane in hyperplanes(5, d=64)]
             found += strategy.select_many([Request(plane, 6) for plane in hyperplanes(5, d=64)])
         answers.append([(one.ids.tolist(), one.margins.tolist()) for one in found])
-    assert answers[0] == answers[1] == answers[2]
+    assert all(found == answers[0] for found in answers)
 
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])

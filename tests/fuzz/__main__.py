@@ -10,6 +10,7 @@ tests try again.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import queue
@@ -35,6 +36,9 @@ SLOW_SECONDS = 1.0
 MOST_MEMORY = 6 * 2**30
 """Bytes of addresses that a worker may have: what asks for more is refused it."""
 
+A_PROCESS = 1000
+"""Cases that one process tries: what it keeps of closed projects goes with it."""
+
 UNNAMED = getattr(os, "O_TMPFILE", ~0)
 """A file that no folder has: the system's, until it is closed."""
 
@@ -50,6 +54,8 @@ CHANGES = {
     "os.chmod",
 }
 DEVICES = ("/dev/", "/proc/")
+COMPILED = "/__pycache__/"
+"""Where Python and Numba keep what they compiled."""
 
 
 def generator(kind: str, seed: int) -> np.random.Generator:
@@ -57,8 +63,11 @@ def generator(kind: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, sum(kind.encode())])
 
 
-def work(kind: str, first: int, number: int, folder: Path) -> None:
-    """Try the cases of a kind; a line of JSON before each, and one after it."""
+def work(kind: str, first: int, number: int, folder: Path, patience: float) -> None:
+    """Try the cases of a kind; a line of JSON before each, and one after it.
+
+    Before somebody's `patience` ends, a case says where it hangs.
+    """
     from tests.fuzz.targets import OURS, TARGETS
 
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
@@ -67,16 +76,21 @@ def work(kind: str, first: int, number: int, folder: Path) -> None:
     sys.addaudithook(_watch(folder, written))
     for seed in range(first, first + number):
         print(json.dumps({"begins": seed}), flush=True)
-        began, said, wrong = time.thread_time(), "", ""
+        faulthandler.dump_traceback_later(0.8 * patience)
+        began, said, wrong = time.thread_time() - _aside(attempt), "", ""
         try:
-            attempt(generator(kind, seed))
+            try:
+                attempt(generator(kind, seed))
+            finally:
+                if seed == first + number - 1 and hasattr(attempt, "finish"):
+                    attempt.finish()
         except OURS as error:
             said = type(error).__name__
             if "\n" in str(error) or not str(error):
                 wrong = f"no sentence: {error!r}"
         except BaseException:  # noqa: BLE001 (whatever it is, it is looked for)
             wrong = traceback.format_exc()
-        seconds = time.thread_time() - began
+        seconds = time.thread_time() - _aside(attempt) - began
         if written:
             wrong = f"{wrong}wrote outside: {written}"
             written.clear()
@@ -84,6 +98,11 @@ def work(kind: str, first: int, number: int, folder: Path) -> None:
     print(json.dumps({"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}), flush=True)
     remove_folders()
     os._exit(0)
+
+
+def _aside(attempt: Any) -> float:
+    """Return the seconds of a processor that went into stages and checks, not into cases."""
+    return float(getattr(attempt, "aside", 0.0))
 
 
 def _watch(folder: Path, written: list[str]) -> Any:
@@ -97,16 +116,26 @@ def _watch(folder: Path, written: list[str]) -> Any:
                 return
             if flags & UNNAMED == UNNAMED:
                 return
+            if os.path.isdir(path):  # noqa: PTH112 (what is opened so has no name)
+                return
         elif event in CHANGES:
             path = arguments[0]
         else:
             return
         if isinstance(path, (str, bytes, os.PathLike)):
-            real = os.path.realpath(os.fsdecode(path))
-            if not real.startswith((*allowed, *DEVICES)):
+            real = os.path.realpath(_within(event, arguments, os.fsdecode(path)))
+            if not real.startswith((*allowed, *DEVICES)) and COMPILED not in f"{real}/":
                 written.append(f"{event} {real}")
 
     return hook
+
+
+def _within(event: str, arguments: tuple[Any, ...], path: str) -> str:
+    """Return the path, also where it is relative to an open folder."""
+    folder = arguments[-1] if event in ("os.remove", "os.rmdir") else -1
+    if folder == -1 or os.path.isabs(path):  # noqa: PTH117
+        return path
+    return os.path.join(os.path.realpath(f"/proc/self/fd/{folder}"), path)  # noqa: PTH118
 
 
 class Report:
@@ -145,7 +174,10 @@ def run(kind: str, first: int, number: int, patience: float) -> Report:
         with tempfile.TemporaryDirectory(prefix="marginalia-fuzz-") as folder:
             words = [sys.executable, "-m", "tests.fuzz", "--worker", folder, "--only", kind]
             process = subprocess.Popen(
-                [*words, "--seed", str(at), "--number", str(end - at)],
+                [
+                    *(*words, "--seed", str(at), "--number", str(min(A_PROCESS, end - at))),
+                    *("--patience", str(patience)),
+                ],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -161,7 +193,8 @@ def run(kind: str, first: int, number: int, patience: float) -> Report:
             for reader in readers:
                 reader.start()
             begun: int | None = None
-            while True:
+            is_done = False
+            while not is_done:
                 try:
                     # What is there before the first case has to load and to compile.
                     line = json.loads(lines.get(timeout=patience if begun is not None else 300))
@@ -174,15 +207,18 @@ def run(kind: str, first: int, number: int, patience: float) -> Report:
                     begun = line["begins"]
                 elif "ended" in line:
                     report.take(line)
+                    if line["wrong"]:  # a run of 100,000 cases takes long
+                        print(f"{kind}, seed {line['ended']}: {line['wrong']}", file=sys.stderr, flush=True)
                     at = line["ended"] + 1
                 elif "memory" in line:
                     report.memory = max(report.memory, line["memory"])
-                    at = end
+                    is_done = True
             code = process.wait()
-            if at < end:
+            if not is_done:
                 if begun is None:
                     raise RuntimeError(f"{kind} did not begin: {''.join(said)[-2000:]}")
-                what = "hung" if code == -9 else f"ended the program ({code}): {''.join(said)[-1000:]}"
+                what = f"{'hung' if code == -9 else f'ended the program ({code})'}: {''.join(said)[-3000:]}"
+                print(f"{kind}, seed {begun}: {what}", file=sys.stderr, flush=True)
                 report.wrong.append((begun, what))
                 at = begun + 1
     return report
@@ -206,7 +242,7 @@ def main() -> None:
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        work(given.only, given.seed, given.number, given.worker)
+        work(given.only, given.seed, given.number, given.worker, given.patience)
     found = False
     for kind in [given.only] if given.only else TARGETS:
         report = run(kind, given.seed, given.number, given.patience)

@@ -12,12 +12,9 @@ import json
 import shutil
 import sqlite3
 import struct
-import time
-import uuid
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from datetime import UTC
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -108,63 +105,10 @@ def imports(folder: Path) -> Target:
 
 
 def answers(folder: Path) -> Target:
-    """What a browser says, in every view of a session."""
-    from app.components import answers_of
-    from app.people import Person
-    from app.review import Asked, Review
-    from app.taking import take
-    from app.workspace import Workspace
-    from tests.projects import label, new_project
+    """What a browser says, in every view; others must be able to go on (see `tests.fuzz.hostile`)."""
+    from tests.fuzz.hostile import Answers
 
-    workspace = Workspace(folder / "projects").__enter__()
-    project = new_project(workspace)
-    project.add_concept("Is this a 3?")
-    session = project.session()
-    label(session, 6)
-    person = Person(session.annotator, is_owner=True)
-    review = Review(session, person)
-    views = {
-        "one": session,
-        "grid": project.grid(session),
-        "classes": project.classes(session),
-        "found": project.found(session),
-        "decisions": project.decisions(session),
-    }
-    concepts = [concept.id for concept in project.concepts()]
-    log = [row.answer.id for row in project.log.log_rows()]
-
-    def attempt(rng: np.random.Generator) -> None:
-        name = sorted([*views, "review"])[int(rng.integers(len(views) + 1))]
-        shown = session.in_view() if name != "classes" else None
-        given = [
-            {
-                "id": str(uuid.UUID(bytes=rng.bytes(16))),
-                "session": session.id,
-                "item": shown.item if shown else int(rng.integers(600)),
-                "selection": shown.id if shown else None,
-                "answer": str(rng.choice(["yes", "no", "skip", "unsure", "undo"])),
-                "undoes": None if rng.random() < 0.8 else log[int(rng.integers(len(log)))],
-                "corrects": None if rng.random() < 0.8 else log[int(rng.integers(len(log)))],
-                "next": None,
-                "browser_time": int(1000 * time.time()),
-                "time_taken_ms": 700,
-            }
-            | ({"classes": concepts, "concept": concepts[0]} if name == "classes" else {})
-            | ({"purpose": "decision"} if name == "decisions" else {})
-            for _ in range(int(rng.integers(1, 4)))
-        ]
-        said = answers_of({"pending": spoilt(given, rng)})
-        if name == "review":
-            settled = review.submit(said)
-            review.page(Asked.of(spoilt({"view": "all", "line": "no", "first": 0, "fresh": 1}, rng)), UTC)
-        else:
-            settled = take(project, views[name], said, person)
-        json.dumps(settled, allow_nan=False)
-        assert len(settled["acked"]) + len(settled["refused"]) <= len(said) + 1
-        if settled["refused"]:
-            raise InputError(f"refused: {settled['refused']}")
-
-    return attempt
+    return Answers(folder)
 
 
 def backups(folder: Path) -> Target:

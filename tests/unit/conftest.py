@@ -14,16 +14,18 @@ SEED = 3
 """Of every new session: with it, sevens are among the first dozen digits that come at random."""
 
 
-@pytest.fixture(autouse=True)
-def sessions_with_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def sessions_with_one_seed() -> Iterator[None]:
     """New sessions draw their seed at random; in tests they all have the same."""
-    monkeypatch.setattr("app.project.secrets.randbelow", lambda _: SEED)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("app.project.secrets.randbelow", lambda _: SEED)
+        yield
 
 
 @pytest.fixture(autouse=True)
 def builders_that_push_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pools are built with others before them in the line for a core; tests would wait for that."""
-    monkeypatch.setattr("app.builder._be_polite", None)
+    monkeypatch.setattr("app.builder.NICE", 0)
 
 
 @pytest.fixture(scope="session")

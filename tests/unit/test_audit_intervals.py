@@ -7,6 +7,7 @@ from scipy.stats import beta, binom
 from core.audit import Interval, bands, estimate
 from core.audit.strata import shares
 from core.errors import InputError
+from tests.scale import scaled
 
 
 def population(rng, n_items, prevalence, separation=3.0):
@@ -60,15 +61,18 @@ def test_intervals_hold_the_truth_as_often_as_they_say(prevalence, earlier):
     assert (held < 200).all(), "an interval that always holds is too wide"
 
 
+AUDITS = scaled(quick=100, all=400)
+
+
 def test_estimates_are_unbiased():
-    """Over 400 audits of one pool, prevalence and true positives have the truth as mean (to 4 errors)."""
+    """Over many audits of one pool, prevalence and true positives have the truth as mean (to 4 errors)."""
     rng = np.random.default_rng(1)
     scores, y = population(rng, 6000, 0.05)
     found = []
-    for _ in range(400):
+    for _ in range(AUDITS):
         rows, chance = stratified(rng, scores, 200)
         found.append([i.estimate for i in figures(estimate(scores, rows, y[rows], chance))])
-    error = np.std(found, axis=0) / 20
+    error = np.std(found, axis=0) / np.sqrt(AUDITS)
     precision, _, prevalence = np.abs(np.mean(found, axis=0) - truth_of(scores, y)) / error
     assert precision < 4
     assert prevalence < 4

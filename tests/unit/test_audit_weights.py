@@ -7,6 +7,7 @@ from core.audit import Frame, Strata, inclusion
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection import ArrayPool
+from tests.scale import scaled
 
 EARLY = Hyperplane(np.array([1.0, 0.5, 0.0]), -0.6)
 LATE = Hyperplane(np.array([0.2, 1.0, 0.0]), -0.7)
@@ -31,20 +32,23 @@ def audit(pool, planes, n_draws, seed, lengths=(600, 600, 600)):
     return strata, np.array(frame_of), np.array(ids)
 
 
+AUDITS = scaled(quick=100, all=400)
+
+
 @pytest.mark.parametrize("planes", [[EARLY], [EARLY, LATE], [None, EARLY, LATE]])
 def test_weights_are_unbiased(pool, planes):
-    """Over 400 audits the weighted sums have the pool's sums as their mean (to four standard errors).
+    """Over many audits the weighted sums have the pool's sums as their mean (to four standard errors).
 
     Of everything there is to count: items, and those above a hyperplane that no frame was made with.
     """
     X = pool.rows(np.arange(600))
     values = np.stack([np.ones(600), X[:, 2] > 0.3, X[:, 0] + X[:, 2] > 1.2])
     sums = []
-    for seed in range(400):
+    for seed in range(AUDITS):
         strata, frame, ids = audit(pool, planes, 40, seed)
         chance = inclusion(strata, frame, ids, X[ids])
         sums.append((values[:, ids] / chance).sum(axis=1))
-    error = np.std(sums, axis=0) / np.sqrt(400)
+    error = np.std(sums, axis=0) / np.sqrt(AUDITS)
     assert np.all(np.abs(np.mean(sums, axis=0) - values.sum(axis=1)) < 4 * error)
 
 
@@ -52,11 +56,11 @@ def test_weights_are_unbiased_while_the_pool_grows(pool):
     """Items that join after the first frame are as well represented as the others (to four errors)."""
     X = pool.rows(np.arange(600))
     sums = []
-    for seed in range(400):
+    for seed in range(AUDITS):
         strata, frame, ids = audit(pool, [EARLY, LATE], 40, seed, lengths=(350, 600))
         weights = 1 / inclusion(strata, frame, ids, X[ids])
         sums.append([weights[ids < 350].sum(), weights[ids >= 350].sum()])
-    error = np.std(sums, axis=0) / np.sqrt(400)
+    error = np.std(sums, axis=0) / np.sqrt(AUDITS)
     assert np.all(np.abs(np.mean(sums, axis=0) - [350, 250]) < 4 * error)
 
 

@@ -15,6 +15,7 @@ import core.build
 from core.build import Progress, build, estimate, read_progress
 from core.errors import InputError
 from core.features import compute
+from core.manifest import Manifest
 from core.pool import Pool
 from core.progress import lock_for_building
 from tests.fakes import FakeSource
@@ -139,7 +140,7 @@ def test_progress_knows_whether_someone_builds(tmp_path: Path) -> None:
     (path / "progress.json").write_text(json.dumps(dead))
     now = read_progress(path)
     assert now is not None
-    assert (now.state, now.done, now.rows) == ("stopped", 33, 20)
+    assert (now.state, now.done, now.rows) == ("stopped", 20, 20)
     for rubbish in ("{", "[]", '{"done": 1, "other": 2}'):
         (path / "progress.json").write_text(rubbish)
         assert read_progress(path) == now
@@ -199,6 +200,64 @@ def test_a_longer_source_makes_the_pool_grow(tmp_path: Path) -> None:
     assert grown.source.spec() == fake(333).spec()
     after = contents(path)
     assert all(after[name] == digest for name, digest in before.items() if name != "pool.json")
+
+
+def test_the_first_items_wait_for_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 5,000 items, 500 of them held out, a hundred are published before 2,000 have been looked at."""
+    monkeypatch.undo()
+    begun = 0
+    through: list[tuple[int, int]] = []
+
+    class Watched(FakeSource):
+        def features(self, items: np.ndarray) -> np.ndarray | None:
+            nonlocal begun
+            begun += len(items)
+            return super().features(items)
+
+    def look(now: Progress) -> None:
+        if now.rows and not through:
+            through.append((now.rows, begun))
+
+    build(Watched(5000, 2, held_out=range(0, 5000, 10)), tmp_path / "p", threads=2, progress=look)
+    ((rows, looked_at),) = through
+    assert rows == 100
+    assert looked_at < 2000
+
+
+def test_held_out_items_come_when_as_many_others_are_there(tmp_path: Path) -> None:
+    """They delay the growth by half at most, and are there before the last rows; resumed or not."""
+
+    def order(n_items: int, held_out: range) -> list[int]:
+        """At each step, the rows that are published; a manifest with held-out items counts as −1."""
+        seen: list[int] = []
+        path = tmp_path / f"{n_items}-{len(held_out)}"
+
+        def look(_: Progress) -> None:
+            manifest = Manifest.read(path)
+            for now in [manifest.rows, *([-1] if manifest.held_out else [])]:
+                if now not in seen:
+                    seen.append(now)
+
+        build(FakeSource(n_items, held_out=held_out), path, progress=look)
+        return seen
+
+    assert order(150, range(10)) == [0, 20, -1, 70, 120, 140]
+    assert order(150, range(60)) == [0, 20, 70, -1, 90]
+    assert order(150, range(130)) == [0, -1, 20]
+
+
+def test_a_pool_of_other_segments_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool begun with a larger first segment, after its held-out items, keeps what it has."""
+    before = fake(45)
+    small_parts(monkeypatch, first=1000)
+    build(before, tmp_path / "p")
+    small_parts(monkeypatch)
+    kept = contents(tmp_path / "p")
+    grown, direct = build(fake(333), tmp_path / "p"), build(fake(333), tmp_path / "direct")
+    assert all(contents(tmp_path / "p")[name] == kept[name] for name in kept if name != "pool.json")
+    assert np.array_equal(grown.ids, direct.ids)
+    assert np.array_equal(grown.rows(np.arange(len(grown))), direct.rows(np.arange(len(direct))))
+    assert np.array_equal(grown.held_out.ids, direct.held_out.ids)
 
 
 def test_a_stopped_pool_can_grow(tmp_path: Path) -> None:

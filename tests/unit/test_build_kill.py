@@ -23,8 +23,9 @@ from core.errors import InputError
 from core.pool import Pool
 from tests.fakes import FakeSource
 from tests.pools import contents, small_parts, small_pool
+from tests.scale import scaled
 
-KILLS = 12
+KILLS = scaled(quick=5, all=12, long=200)
 
 
 class Slow(FakeSource):
@@ -93,7 +94,7 @@ def test_kill_9_at_any_moment(tmp_path: Path, tmp_path_factory: pytest.TempPathF
         if child.exitcode == 0 and landed >= KILLS:
             break
     assert landed >= KILLS
-    assert len(states) >= 3
+    assert len(states) >= scaled(quick=2, all=3)
     for path in tmp_path.iterdir():
         small_pool(path, SLOW)
         assert contents(path) == contents(reference)

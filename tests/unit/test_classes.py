@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import uuid
 
@@ -12,7 +13,8 @@ from app.classes import MOST, ClassSession, can_choose, labels_of
 from app.presses import answer_id
 from app.verify import verify_project
 from storage import AnswerRecord, StorageError
-from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+from tests.projects import answer, label, new_project, open_workspace, shown_to, wait_for_index
+from tests.scale import thorough
 
 DIGITS = ("7", "3", "1")
 
@@ -81,7 +83,10 @@ def begin(classes):
     card, project = classes.card(), classes.project
     items = [int(item) for item in project.pool.ids if int(item) != card["item"]["id"]]
     first = {given: next(i for i in items if truth(project, i) == given) for given in (*DIGITS, "none")}
-    given = [press(card, word, item=item, selection=None) for word, item in first.items()]
+    given = [
+        press(card, word, item=item, selection=shown_to(classes.session, item))
+        for word, item in first.items()
+    ]
     assert len(classes.submit(given)["acked"]) == 4
     card = classes.card()
     return classes.submit([press(card, truth(project, card["item"]["id"]))])
@@ -486,7 +491,9 @@ def test_a_spent_pool_is_told(classes, project):
     card = begin(classes)
     rest = [int(item) for item in project.pool.ids if said(project, int(item))[0] is None]
     rest.remove(card["item"]["id"])
-    classes.submit([press(card, "none", item=item, selection=None) for item in rest[1:]])
+    classes.submit(
+        [press(card, "none", item=item, selection=shown_to(classes.session, item)) for item in rest[1:]]
+    )
     card = classes.submit([press(card, "none")])
     assert coming(classes)["next"] == {}
     after = classes.submit([press(card, "7")])
@@ -494,10 +501,10 @@ def test_a_spent_pool_is_told(classes, project):
     assert after["waiting"]["exhausted"]
 
 
-@pytest.fixture
-def labeled(tmp_path):
+@pytest.fixture(scope="module")
+def labeled_once(tmp_path_factory):
     """A project labeled in every way, and closed."""
-    with open_workspace(tmp_path) as workspace:
+    with open_workspace(tmp_path_factory.mktemp("classes")) as workspace:
         project = with_classes(new_project(workspace))
         project.memories.worthwhile_seconds = 0.0
         wait_for_index(project, "margin-index")
@@ -518,7 +525,13 @@ def labeled(tmp_path):
             wait_for_index(project, strategy)
             classes.session.set_strategy(strategy)
             truly(classes, 4, ahead=True)
-        return project.folder
+    return project.folder
+
+
+@pytest.fixture
+def labeled(labeled_once, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(labeled_once, tmp_path / labeled_once.name)
 
 
 def test_the_log_can_be_replayed(labeled, capsys):
@@ -531,22 +544,29 @@ def test_the_log_can_be_replayed(labeled, capsys):
     assert set(found["ranks"]) >= {"exhaustive", "mixture", "margin-index"}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE answers SET answer = 'no' WHERE answer = 'yes' AND concept_id = {concept} AND seq < 17",
-        "UPDATE selections SET margin = margin + 0.001 WHERE margin IS NOT NULL AND concept_id = {concept}",
-        """UPDATE selections SET parameters = json_replace(parameters, '$.supposed.answer', 'yes')
+TAMPERED = {
+    "answer": "UPDATE answers SET answer = 'no' WHERE answer = 'yes' AND concept_id = {concept} AND seq < 17",
+    "margin": """UPDATE selections SET margin = margin + 0.001
+           WHERE margin IS NOT NULL AND concept_id = {concept}""",
+    "supposed": """UPDATE selections SET parameters = json_replace(parameters, '$.supposed.answer', 'yes')
            WHERE json_extract(parameters, '$.supposed.answer') = 'no' AND concept_id = {concept}""",
+}
+
+
+@pytest.mark.parametrize(
+    ("concept", "what"),
+    [
+        (concept, what) if concept == number else thorough(concept, what)
+        for number, what in enumerate(TAMPERED, 1)
+        for concept in (1, 2, 3)
     ],
 )
-@pytest.mark.parametrize("concept", [1, 2, 3])
-def test_a_tampered_log_does_not_hold(labeled, statement, concept, capsys):
+def test_a_tampered_log_does_not_hold(labeled, what, concept, capsys):
     """Whichever concept's part of it was changed."""
     database = sqlite3.connect(labeled / "labels.db")
     for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         database.execute(f"DROP TRIGGER {name}")
-    changed = database.execute(statement.format(concept=concept)).rowcount
+    changed = database.execute(TAMPERED[what].format(concept=concept)).rowcount
     database.commit()
     database.close()
     assert changed

@@ -267,6 +267,35 @@ def test_a_project_can_be_made_and_a_pool_is_none(project_folder, tmp_path):
     assert "marginalia new" in refused("serve", digits_pool(), "--headless", "--port", free_port())
 
 
+@pytest.mark.parametrize(
+    ("words", "answer", "taken"),
+    [
+        (("Is there a fox?",), None, False),
+        (("Is there a fox?",), "n", False),
+        (("Is there a fox?",), "y", True),
+        (("Is there a fox?", "--classes"), None, True),
+        (("Is it a cat?",), None, True),
+        (("Is it a cat?", "--no-classes"), None, False),
+        (("Is there a fox?", "--positive", "cat"), None, True),
+    ],
+)
+def test_new_says_what_it_took_for_classes(tmp_path, monkeypatch, words, answer, taken):
+    """Subfolders are named; where the question names none of them, somebody at a terminal is asked."""
+    for kind in ("cat", "dog"):
+        (tmp_path / "images" / kind).mkdir(parents=True)
+        for i in range(12):
+            Image.new("L", (8, 8), 20 * i).save(tmp_path / "images" / kind / f"{i}.png")
+    monkeypatch.setattr("app.cli._somebody_answers", lambda: answer is not None)
+    monkeypatch.setattr("app.builder.Builder.start", lambda _: None)
+    made = ["new", tmp_path / "mine", "--images", tmp_path / "images", "--question", *words]
+    result = CliRunner().invoke(main, [str(word) for word in made], input=answer)
+    assert result.exit_code == 0, result.output
+    assert "cat, dog" in result.output
+    assert ("Are these subfolders classes" in result.output) is (answer is not None)
+    assert ("Subfolders are classes:" in result.output) is taken
+    assert json.loads((tmp_path / "mine" / "project.json").read_text())["use_classes"] is taken
+
+
 def test_labels_in_postgresql(server, tmp_path):
     """What is made with an address keeps it, and all commands find the labels there, each project its own."""
     for name in ("mine", "yours"):

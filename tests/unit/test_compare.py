@@ -24,6 +24,7 @@ from core.experiment.race import Course, Race
 from core.pool import Pool
 from core.selection import make_strategy
 from tests.fakes import FakeSource
+from tests.scale import thorough
 
 pytestmark = pytest.mark.xdist_group("compare")  # a comparison is finished once, for all
 
@@ -70,6 +71,13 @@ def finished(folder, tmp_path_factory):
     return out
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Neither figures nor report, where a test is about results alone: they take most of the time."""
+    monkeypatch.setattr("app.compare.comparison.draw_figures", lambda *_: {})
+    monkeypatch.setattr("app.compare.comparison.write_report", lambda *_: "not written")
+
+
 @pytest.mark.slow
 def test_every_unit_is_the_race_of_its_words(folder, finished):
     """Class, run, seed and first labels are those that were asked for."""
@@ -100,7 +108,7 @@ def test_every_unit_is_the_race_of_its_words(folder, finished):
 
 
 @pytest.mark.slow
-def test_results_do_not_depend_on_the_number_of_workers(folder, finished, tmp_path):
+def test_results_do_not_depend_on_the_number_of_workers(folder, finished, tmp_path, undrawn):
     """To the last bit."""
     run(folder, tmp_path / "out", "--workers", "2")
     assert table(tmp_path / "out").equals(table(finished))
@@ -121,8 +129,8 @@ def wait_for_units(out, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
-def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished, tmp_path, sign):
+@pytest.mark.parametrize("sign", [thorough(signal.SIGKILL), signal.SIGTERM])
+def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished, tmp_path, sign, undrawn):
     """Killed, or told to stop, when a unit is finished and others are under way."""
     out = tmp_path / "out"
     process = start(folder, out, "--workers", "1")
@@ -138,7 +146,7 @@ def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished
 
 
 @pytest.mark.slow
-def test_finished_units_are_not_run_again(folder, finished):
+def test_finished_units_are_not_run_again(folder, finished, undrawn):
     """Nor are indexes built again."""
     before = {path: path.stat().st_mtime_ns for path in finished.glob("units/*")}
     assert "4 of 4 are there already" in run(folder, finished)
@@ -218,7 +226,7 @@ def children(pid):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found as Linux lists them")
-def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path):
+def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):
     """As the system does where memory is short; the same command goes on to the same results."""
     out = tmp_path / "out"
     process = start(folder, out, "--workers", "1")
@@ -235,7 +243,7 @@ def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path):
 
 
 @pytest.mark.slow
-def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch):
+def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch, undrawn):
     """Two words are enough: nothing is downloaded."""
     monkeypatch.setattr("app.compare.folder.DIGITS", "digits:600")
     words = ["compare", "--out", str(tmp_path), "--quick", "--runs", "1", "--iterations", "3", "--first", "1"]

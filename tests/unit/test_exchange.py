@@ -29,6 +29,7 @@ from storage.exports import label_rows
 from storage.imports import Claim, read_labels
 from storage.label_studio import labeling_config
 from tests.folders import fresh_folder
+from tests.scale import examples
 from tests.storage_kit import make_concept, sit_down
 
 AWKWARD = [
@@ -128,7 +129,7 @@ sayings = st.lists(
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     concepts=st.lists(texts, min_size=2, max_size=2, unique_by=str.strip),
     annotators=st.lists(texts, min_size=3, max_size=3, unique_by=str.strip),
@@ -167,7 +168,7 @@ def test_export_and_import_give_the_same_labels(form, concepts, annotators, said
 
 
 @given(name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1), word=st.sampled_from(ANSWERS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_any_name_survives_a_table(form, name, word):
     """Names of items, however they are spelled, are read as they were written."""

@@ -18,6 +18,7 @@ from core.errors import InputError
 from storage import Concepts, StorageError
 from storage.imports import digest_of, format_of, read_predictions
 from storage.tabular import MAX_LINE
+from tests.scale import examples
 from tests.storage_kit import make_concept
 from tests.unit.test_exchange import empty_database, pool
 
@@ -217,7 +218,9 @@ def test_predictions(tmp_path, text, words):
     assert all(word in str(caught.value) for word in words)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(seed=st.integers(0, 2**32 - 1), suffix=st.sampled_from([".csv", ".jsonl", ".json", ".parquet"]))
 def test_damage_is_told_or_harmless(database, tmp_path, seed, suffix):
     """Bytes changed, cut or doubled anywhere: a sentence, or labels; never anything else."""

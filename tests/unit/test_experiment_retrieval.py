@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score
 from core.errors import InputError
 from core.experiment.retrieval import among_first, retrieve
 from core.hashing import Codes
+from tests.scale import scaled, thorough
 
 N, N_QUERIES, N_NEAR = 300, 12, 6
 RETRIEVED = [1, 2, 7, 40, 150, N]
@@ -29,22 +30,23 @@ def retrieved(points, queries, *others, per_function: int = 1):
     return retrieve(*codes, *others)
 
 
-@pytest.mark.parametrize("n_bits", [4, 64, 200])
+@pytest.mark.parametrize("n_bits", [4, thorough(64), 200])
 def test_curves_are_means_over_all_orders_of_equal_codes(n_bits):
-    """In 3,000 random orders of the rows: the nearest, all neighbours, and the class."""
+    """In many random orders of the rows: the nearest, all neighbours, and the class."""
     points, queries, near, classes, own = drawn(n_bits)
     found = retrieved(points, queries, near, classes, own)
     distances = np.rint(cdist(queries, points, "hamming") * n_bits)
     rng = np.random.default_rng(1)
     counted = {"nearest": np.zeros((N_QUERIES, N)), "near": np.zeros((N_QUERIES, N)), "alike": None}
     counted["alike"] = np.zeros((N_QUERIES, N))
-    for _ in range(3_000):
+    orders = scaled(quick=1_000, all=3_000)
+    for _ in range(orders):
         order = np.lexsort((rng.random((N_QUERIES, N)), distances), axis=1)
         counted["nearest"] += order == near[:, :1]
         counted["near"] += (order[:, :, None] == near[:, None, :]).any(axis=2)
         counted["alike"] += (classes[order] == own[:, None]) & (own[:, None] >= 0)
     places = np.array(RETRIEVED) - 1
-    by_hand = {name: counts.cumsum(axis=1)[:, places] / 3_000 for name, counts in counted.items()}
+    by_hand = {name: counts.cumsum(axis=1)[:, places] / orders for name, counts in counted.items()}
     np.testing.assert_allclose(found.nearest_found(RETRIEVED), by_hand["nearest"], atol=0.05)
     np.testing.assert_allclose(found.neighbours_found(RETRIEVED), by_hand["near"] / N_NEAR, atol=0.05)
     np.testing.assert_allclose(found.precision(RETRIEVED), by_hand["alike"] / RETRIEVED, atol=0.05)
@@ -59,22 +61,22 @@ def test_all_rows_are_at_some_distance():
     assert found.alike.sum(axis=1).tolist() == [int((classes == c).sum()) if c >= 0 else 0 for c in own]
 
 
-@pytest.mark.parametrize("n_bits", [3, 12, 64])
+@pytest.mark.parametrize("n_bits", [3, thorough(12), 64])
 def test_average_precision_is_the_mean_over_all_orders_of_equal_codes(n_bits):
-    """In 200 random orders of the rows, by scikit-learn; 0 for queries of unknown class."""
+    """In many random orders of the rows, by scikit-learn; 0 for queries of unknown class."""
     points, queries, near, classes, own = drawn(n_bits)
     found = retrieved(points, queries, near, classes, own).average_precision()
     distances = np.rint(cdist(queries, points, "hamming") * n_bits)
-    rng = np.random.default_rng(1)
+    rng, orders = np.random.default_rng(1), scaled(quick=60, all=200)
     for query, value in enumerate(found):
         alike = classes == own[query]
         if own[query] < 0:
             assert value == 0
             continue
         by_hand = [
-            average_precision_score(alike, -(distances[query] + 0.9 * rng.random(N))) for _ in range(200)
+            average_precision_score(alike, -(distances[query] + 0.9 * rng.random(N))) for _ in range(orders)
         ]
-        assert value == pytest.approx(np.mean(by_hand), abs=4 * np.std(by_hand) / 200**0.5 + 1e-12)
+        assert value == pytest.approx(np.mean(by_hand), abs=4 * np.std(by_hand) / orders**0.5 + 1e-12)
 
 
 @pytest.mark.parametrize("per_function", [2, 4, 8])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shutil
 import sqlite3
 import time
 from itertools import cycle
@@ -198,13 +199,23 @@ def test_an_address_that_means_nothing_is_told(similar, word):
 
 
 def test_an_item_that_is_not_there_is_told(similar):
-    """Numbers beyond the pool; a held-out item may be looked for, but is never found."""
+    """Numbers beyond the pool."""
     assert "can't be looked for" in look(similar, 10**6)["similar"]["problem"]
-    held_out = int(similar.session.project.pool.held_out.ids[0])
+
+
+def test_a_held_out_item_is_neither_looked_for_nor_shown(similar):
+    """An item that was seen no longer tests anything; another search works as before."""
+    project = similar.session.project
+    held_out = int(project.pool.held_out.ids[0])
     card = look(similar, held_out)
-    assert card["similar"]["problem"] is None
-    assert len(card["cells"]) == PAGE
-    assert held_out not in {cell["id"] for cell in card["cells"]}
+    assert card["similar"]["problem"] == (
+        f"Item {held_out} can't be looked for: it is held out to test the classifier"
+    )
+    assert card["cells"] == []
+    shown = json.dumps(card)
+    assert project.pictures.tile(held_out) not in shown
+    assert card["similar"]["like"] == card["similar"]["like"] | {"name": str(held_out), "pictures": []}
+    assert len(look(similar, int(project.pool.ids[0]))["cells"]) == PAGE
 
 
 def test_answers_train_and_stay_in_view(similar):
@@ -550,10 +561,10 @@ def test_label_and_grid_take_turns_with_it(project, similar):
     assert look(similar, item)["round"] > card["round"]
 
 
-@pytest.fixture
-def searched(tmp_path):
+@pytest.fixture(scope="module")
+def searched_once(tmp_path_factory):
     """A project labeled by all kinds of searches, and by other means between."""
-    with open_workspace(tmp_path) as workspace:
+    with open_workspace(tmp_path_factory.mktemp("searched")) as workspace:
         project = new_project(workspace)
         session = project.session()
         similar = project.similar_to(session)
@@ -587,7 +598,13 @@ def searched(tmp_path):
             ]
         )
         label(session, 2)
-        return project.folder
+    return project.folder
+
+
+@pytest.fixture
+def searched(searched_once, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(searched_once, tmp_path / searched_once.name)
 
 
 def test_verify_makes_searches_again(searched):

@@ -28,9 +28,10 @@ from core.similar.finder import Probe
 from storage import Labels
 from tests.fakes import FakeSource
 from tests.projects import answer, new_project, open_workspace, truth_word
+from tests.scale import scaled
 
 STRUCTURES = ("scan", "tables", "orders")
-KILLS = 6
+KILLS = scaled(quick=3, all=6, long=50)
 
 
 @pytest.fixture(autouse=True)

@@ -302,3 +302,20 @@ def test_verify_replays_grids(tmp_path, monkeypatch):
     assert findings["problems"] == []
     assert findings["choices"] == findings["digests"] > n_grids > 14
     assert findings["ranks"]["exhaustive"]["selections"] >= 2 * SIZE
+
+
+def test_what_others_have_is_written_once_a_grid(project):
+    """Its first row says it for all, and a replay excludes it."""
+    label(project.session(annotator="Ada"), 12)
+    first, other = project.session(annotator="Bob"), project.session(annotator="Cleo")
+    theirs = set(project.leases.held(but_for={other.id}))
+    assert first.in_view() is not None
+    theirs |= set(project.leases.held(but_for={other.id}))
+    card = small_grid(project, other).card()
+    rows = list(project.log.selections(session_id=other.id))
+    assert len(rows) == len(card["cells"]) == SIZE
+    assert set(rows[0].leased) == theirs
+    assert all(row.leased == () for row in rows[1:])
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["problems"] == []

@@ -98,3 +98,31 @@ def test_what_is_refused_reaches_nothing():
     send_to(guard, "http", host="localhost:1")
     send_to(guard, "websocket", host="localhost:1", origin="http://localhost:1")
     assert reached == ["http", "websocket"]
+
+
+def test_every_response_says_that_no_other_site_may_frame_it():
+    """What the pages answer, what is refused, and what has a policy already, which stays as it is."""
+    own_policy = (b"content-security-policy", b"sandbox")
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [own_policy]})
+        await send({"type": "http.response.body", "body": b""})
+
+    for host, status in (("localhost", 200), ("evil.example", 421)):
+        start = started(Guard(app, OWN_NAMES), host)
+        assert start["status"] == status
+        assert (b"content-security-policy", b"frame-ancestors 'self'") in start["headers"]
+        assert (b"x-frame-options", b"SAMEORIGIN") in start["headers"]
+        assert (own_policy in start["headers"]) == (status == 200)
+
+
+def started(guard: Guard, host: str) -> dict[str, Any]:
+    """The message that begins the answer to a request for `host`."""
+    said: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    scope: Any = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", host.encode())]}
+    aside(lambda: asyncio.run(guard(scope, None, send)))  # type: ignore[arg-type]
+    return said[0]

@@ -16,6 +16,7 @@ from core.mercer import kernel_from
 from core.metric.kernel_learning import root_of
 from core.selection import ArrayPool
 from core.similar import HashedSimilarity
+from tests.precision import rounding
 
 D = 8
 
@@ -328,9 +329,17 @@ def test_rows_that_the_kernel_cannot_tell_apart_are_refused():
 
 
 def test_constraints_see_the_distances_of_the_kernel():
-    """The rows of a root are as far apart as the kernel says."""
+    """The rows of a root are as far apart as the kernel says, to the precision in which it is computed."""
     X, _ = grouped(30)
     K = kernel_from("rbf:gamma=2").matrix(X, X).astype(np.float64)
-    F = root_of((K + K.T) / 2)
+    K = (K + K.T) / 2
+    F = root_of(K)
     squares = ((F[:, None] - F) ** 2).sum(axis=2)
-    assert np.allclose(squares, 2 - 2 * K, atol=1e-6)
+    assert np.linalg.eigvalsh(K)[0] > 0
+    length = np.diag(K)
+    wrong_root = 4 * len(X) * rounding(len(X), np.float64)  # of K_ii + K_jj − 2K_ij, with ‖K‖ ≤ n
+    assert np.allclose(squares, length[:, None] + length - 2 * K, rtol=0, atol=wrong_root)
+    rows = X.astype(np.float64) / np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)
+    wrong_cosine = rounding(2 * D + 4)  # a row's norm and scaling, twice half a sum; then the product
+    wrong_value = 4 * wrong_cosine + rounding(2)  # κ = exp(4(cos − 1)) in float32
+    assert np.allclose(squares, 2 - 2 * np.exp(4 * (rows @ rows.T - 1)), rtol=0, atol=4 * wrong_value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -12,6 +12,7 @@ from app.project import Project
 from storage import StorageError
 from storage.place import LabelFile
 from tests.projects import answer, new_project, open_workspace
+from tests.storage_kit import no_room
 
 
 @pytest.fixture
@@ -57,14 +58,36 @@ def test_a_database_that_is_locked_is_said_until_it_is_not(workspace, health, mo
     assert session.submit([given])["acked"] == [given["id"]]
 
 
-def test_a_full_disk_is_said_until_an_answer_finds_room(workspace, health):
-    """Asking writes nothing, so it can't tell."""
+def test_a_full_disk_is_said_until_there_is_room(workspace, health, monkeypatch):
+    """By itself: a server that is taken out of service until it is well gets no answers that could tell."""
     database = new_project(workspace).database
     database._trouble = StorageError("the disk is full", "full")
-    assert health.look()["databases"] == {"full": 1}
-    with database.write():
-        pass
+    with monkeypatch.context() as full:
+        full.setattr("storage.sqlite.TemporaryFile", no_room)
+        assert health.look()["databases"] == {"full": 1}
     assert health.look()["databases"] == {"ok": 1}
+
+
+def test_a_database_whose_connections_are_all_taken_is_trouble(workspace, health, monkeypatch):
+    """Of the kind that passes, and no error of the page."""
+    project = new_project(workspace)
+    _impatient(project)
+    with ExitStack() as held:
+        for _ in range(32):
+            held.enter_context(project.database.read())
+        assert health.look()["databases"] == {"locked": 1}
+    assert health.look()["status"] == "ok"
+
+
+def test_an_error_that_nobody_expected_is_trouble(workspace, health, monkeypatch, caplog):
+    """Its trace is in the server's log; a request for it gets an answer."""
+
+    def fails():
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(new_project(workspace).database, "check", fails)
+    assert health.look()["databases"] == {"other": 1}
+    assert "no such thing" in caplog.text
 
 
 def test_a_database_that_does_not_answer_is_unreachable(workspace, health, monkeypatch):
@@ -98,6 +121,18 @@ def test_a_pool_that_can_t_be_built_is_trouble_of_the_pool_s(workspace, health, 
     new_project(workspace)
     said = health.look()
     assert (said["status"], said["pools"]) == ("ok", {"trouble": 1})
+
+
+def test_a_pool_that_can_not_be_looked_at_is_trouble(workspace, health, monkeypatch, caplog):
+    """Whatever goes wrong; a request for it gets an answer."""
+
+    def fails(_):
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(Project, "problem", fails)
+    new_project(workspace)
+    assert health.look()["pools"] == {"trouble": 1}
+    assert "no such thing" in caplog.text
 
 
 def _impatient(project: Project) -> None:

@@ -115,6 +115,54 @@ def test_a_saved_index_that_cannot_be_used_is_told_and_built_again(pool, tmp_pat
     assert np.array_equal(loaded.layout_.codes, built.layout_.codes)
 
 
+def test_an_index_that_fails_stops_no_other(pool, tmp_path, monkeypatch, caplog):
+    """Whatever it raises: a sentence says so, and the thread goes on."""
+
+    def fails(*_, **__):
+        raise ZeroDivisionError("nobody expected it")
+
+    monkeypatch.setattr(MarginIndex, "fit", fails)
+    with watching(pool, tmp_path) as made:
+        made.want(NAME)
+        until(lambda: made.problem)
+        assert made.problem == "margin-index can't be used with this pool: nobody expected it"
+        assert "Traceback" in caplog.text
+        made.want("exhaustive")
+        until(lambda: made.get("exhaustive"))
+        assert made.state(NAME).failure is not None
+
+
+def test_a_pool_that_fails_to_open_is_tried_again(pool, tmp_path, caplog):
+    """Whatever it raises; the sentence goes when it has passed, and the log has its trace once."""
+    broken = threading.Event()
+    broken.set()
+    asked = []
+
+    def open_pool() -> Pool:
+        asked.append(1)
+        if broken.is_set():
+            raise ZeroDivisionError("nobody expected it")
+        return pool
+
+    made = Indexes(open_pool, tmp_path)
+    made.start()
+    try:
+        for _ in range(3):
+            n = len(asked)
+            made.want(NAME)
+            until(lambda n=n: len(asked) > n)
+        assert made.problem == (
+            "Keeping the indexes up with the pool failed: ZeroDivisionError: nobody expected it"
+        )
+        assert caplog.text.count("Traceback") == 1
+        broken.clear()
+        made.want(NAME)
+        until(lambda: made.get(NAME))
+        until(lambda: made.problem is None)
+    finally:
+        made.close()
+
+
 def test_an_index_is_tried_before_anybody_asks_it(pool, tmp_path, monkeypatch):
     """The first query loads compiled code and maps files: nobody waits for that, nor for the saved one's."""
     choose, asked = MarginIndex.choose, []

@@ -122,6 +122,22 @@ def test_pictures_come_of_the_first_picks_and_of_the_newest_if_asked(race):
     assert len(json.dumps(rest["turns"][0])) < 60 * len(LANES)
 
 
+def test_a_race_that_fails_says_so_and_can_be_started_again(session, race, monkeypatch):
+    """Its thread ends; the project tells why, until a round succeeds."""
+
+    def fails():
+        raise ZeroDivisionError("nobody expected it")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(race._race, "step", fails)
+        race.step()
+        until(lambda: not race.since(0)["is_running"])
+        assert session.project.problem().endswith("failed: ZeroDivisionError: nobody expected it")
+    race.step()
+    until(lambda: len(race.since(0)["turns"]) == 1)
+    until(lambda: session.project.problem() is None)
+
+
 def test_another_run_begins_with_other_labels(session):
     """The same run with the same."""
     firsts = [live(session, run=run)._race.first.ids.tolist() for run in (0, 0, 1)]

@@ -190,7 +190,9 @@ def test_there_is_room_for_a_number_of_memories(kept, monkeypatch):
     assert [len(asked) for asked in index.passes[5:]] == [3, 2]
 
 
-@pytest.mark.parametrize("error", [None, InputError("gone"), OSError("no disk"), MemoryError()])
+@pytest.mark.parametrize(
+    "error", [None, InputError("gone"), OSError("no disk"), MemoryError(), RuntimeError("odd")]
+)
 def test_sessions_go_on_without_memory(kept, error):
     """A strategy without use for memory, or one that fails, harms nobody."""
     without, index = fitted(Forgetful, error), fitted()
@@ -199,3 +201,14 @@ def test_sessions_go_on_without_memory(kept, error):
     kept.offer("bob", index, plane(2), SLOW)
     until(lambda: kept.newest("bob", index))
     assert kept.newest("ada", without) is None
+
+
+def test_what_went_wrong_is_said_until_a_pass_succeeds(kept, caplog):
+    """With its traceback in the server's log."""
+    failing, index = fitted(Forgetful, RuntimeError("odd")), fitted()
+    kept.offer("ada", failing, plane(1), SLOW)
+    until(lambda: kept.problem)
+    assert kept.problem.endswith("failed: RuntimeError: odd")
+    assert "Traceback" in caplog.text
+    kept.offer("bob", index, plane(2), SLOW)
+    until(lambda: kept.problem is None)

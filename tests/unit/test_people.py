@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from app.afresh import start_afresh
+from app.openid import SignIn
 from app.people import (
     LONGEST_NAME,
     OPERATOR,
@@ -80,6 +82,95 @@ def test_an_address_that_was_not_verified_is_nobodys_name():
         name_vouched_for({"email": "ada@example.org", "email_verified": False})
     with pytest.raises(InputError, match="neither"):
         name_vouched_for({"email": "x@y.z", "email_verified": False, "sub": "ada@example.org"})
+
+
+ALIKE = {
+    "a sharp s": ("ada@fu\u00dfball.example", "ada@fussball.example"),
+    "a Kelvin sign": ("\u212aarl@example.org", "karl@example.org"),
+    "a dotted capital": ("\u0130da@example.org", "i\u0307da@example.org"),
+    "a dotless small letter": ("ad\u0131@example.org", "adi@example.org"),
+    "a long s": ("\u017fam@example.org", "sam@example.org"),
+    "an accent in two pieces": ("jose\u0301@example.org", "jos\u00e9@example.org"),
+    "a wide letter": ("\uff41da@example.org", "ada@example.org"),
+}
+
+
+@pytest.mark.parametrize("alike", ALIKE.values(), ids=ALIKE)
+@pytest.mark.parametrize("must_sign_in", [True, False])
+def test_an_address_that_looks_alike_is_another_persons(alike, must_sign_in):
+    """Neither of the two is the other: as an owner, as an annotator, or by the domain."""
+    for mine, other in (alike, alike[::-1]):
+        theirs = name_vouched_for({"email": other})
+        roles = Roles.of([mine], ["somebody@else.example"], must_sign_in=must_sign_in)
+        assert roles.person(name_vouched_for({"email": mine})).is_owner
+        with pytest.raises(InputError, match="may not enter"):
+            roles.person(theirs)
+        with pytest.raises(InputError, match="may not enter"):
+            Roles.of(["x"], [mine], must_sign_in=must_sign_in).person(theirs)
+        domain, of_another = (name.rpartition("@")[2] for name in (mine, other))
+        if domain != of_another:
+            with pytest.raises(InputError, match="may not enter"):
+                Roles.of(["x"], [f"@{domain}"], must_sign_in=must_sign_in).person(f"eve@{of_another}")
+
+
+def test_capitals_of_an_address_do_not_matter_and_those_of_a_subject_do():
+    """Project files name owners as people write them; a provider gives each subject to one person."""
+    roles = Roles.of(["Ada@Example.ORG", "abC1"], must_sign_in=True).joined([], ["@Example.org", "xY"])
+    assert roles.person("ada@example.org").is_owner
+    assert roles.person("abC1").is_owner
+    assert not roles.person("EVE@example.org").is_owner
+    roles.person("xY")
+    for name in ("ABC1", "abc1", "xy"):
+        with pytest.raises(InputError, match="may not enter"):
+            roles.person(name)
+
+
+def test_a_subject_is_a_persons_at_its_provider_only():
+    """Where there are several, the name says which; an address is the same at all of them."""
+    one, other = {"sub": "7", "iss": "https://one.example"}, {"sub": "7", "iss": "https://other.example"}
+    names = [name_vouched_for(user, with_issuer=True) for user in (one, other)]
+    assert names == ["7 at https://one.example", "7 at https://other.example"]
+    roles = Roles.of([names[0]], ["x"], must_sign_in=True)
+    assert roles.person(names[0]).is_owner
+    with pytest.raises(InputError, match="may not enter"):
+        roles.person(names[1])
+    assert name_vouched_for(one) == name_vouched_for(other) == "7"
+    address = {"email": "ada@example.org"}
+    assert name_vouched_for(one | address, with_issuer=True) == "ada@example.org"
+
+
+@pytest.mark.parametrize(
+    ("providers", "name"), [(("default",), "7"), (("a", "b"), "7 at https://one.example")]
+)
+def test_the_page_names_the_issuer_where_there_are_several(monkeypatch, providers, name):
+    """With one provider names stay as they are in logs that are there."""
+    from app.pages import person
+
+    user = {"sub": "7", "iss": "https://one.example"}
+    signed_in = SimpleNamespace(user=SimpleNamespace(is_logged_in=True, to_dict=lambda: user))
+    monkeypatch.setattr(person, "st", signed_in)
+    monkeypatch.setattr(person, "how_to_sign_in", lambda: SignIn("https://label.example", providers))
+    monkeypatch.setattr(person, "current", lambda: SimpleNamespace(roles=Roles.of(must_sign_in=True)))
+    assert person.name_at_page() == name
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"sub": "7"},
+        {"sub": "7", "iss": ""},
+        {"sub": "7", "iss": 7},
+        {"sub": "7", "iss": "https://a.example at https://b.example"},
+        {"sub": "7", "iss": "https://ada@example.org"},
+        {"sub": " 7", "iss": "https://a.example"},
+        {"sub": "7  8", "iss": "https://a.example"},
+        {"sub": "7" * 300, "iss": "https://a.example"},
+    ],
+)
+def test_a_token_that_could_be_two_peoples_is_nobodys(claims):
+    """Without an issuer, or with a subject that would have to be tidied up."""
+    with pytest.raises(InputError):
+        name_vouched_for(claims, with_issuer=True)
 
 
 def test_known_names_come_once_each():

@@ -16,10 +16,12 @@ from core.build import build
 from core.errors import InputError
 from core.features import compute
 from core.geometry import Hyperplane
+from core.manifest import Manifest
 from core.pool import Pool
 from core.sources.base import Problem
 from tests.fakes import FakeSource
 from tests.pools import small_parts, small_pool
+from tests.scale import examples
 
 SOURCE = FakeSource(333, 8, held_out=range(5, 333, 11), lean=1.0)
 
@@ -248,7 +250,7 @@ def patterns(draw: st.DrawFn) -> tuple[int, list[int], list[int], tuple[int, int
     return n, held_out, unreadable, draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 5)))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(patterns())
 def test_any_pattern_of_missing_items(
     tmp_path_factory: pytest.TempPathFactory,
@@ -310,7 +312,10 @@ def test_features_take_no_memory_of_their_own(tmp_path: Path) -> None:
     assert anonymous_bytes() - before < length / 4
 
 
-def test_sizes_of_parts() -> None:
-    """The first segment is small, so that labeling begins soon; the others are few even at a million."""
-    assert core.build.FIRST_SEGMENT_ROWS == 20_000
+def test_sizes_of_parts(tmp_path: Path) -> None:
+    """The first hundred come at once, then three times what is there; segments are few even at a million."""
+    pool = build(FakeSource(10_000, 2), tmp_path / "p")
+    sizes = [part.rows for part in Manifest.read(pool.path).segments]
+    assert sizes == [100, 300, 1200, 4800, 3600]
+    assert core.build.SEGMENT_GROWTH == 3
     assert 1_000_000 / core.build.SEGMENT_ROWS <= 20

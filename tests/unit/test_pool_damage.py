@@ -15,6 +15,7 @@ from core.manifest import FORMAT, Manifest
 from core.pool import Pool
 from tests.fakes import FakeSource
 from tests.pools import contents, small_pool
+from tests.scale import examples
 
 SOURCE = FakeSource(150, held_out=range(10))
 
@@ -98,7 +99,7 @@ def test_corrupt_manifest(path: Path, how: Callable[[bytes], bytes]) -> None:
     assert contents(path) == before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_no_changed_byte_of_the_manifest_is_believed(whole: Path, data: st.DataObject) -> None:
     """Whatever byte is changed, the manifest is refused, or says what it said before."""

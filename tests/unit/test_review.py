@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from datetime import UTC
 
 import numpy as np
@@ -12,7 +14,7 @@ from app.review import PAGE, Asked, Review
 from app.service import LabelingSession
 from core.leave_one_out import leave_one_out
 from storage import AnswerRecord, StorageError, new_id
-from tests.projects import answer, label, new_project, open_workspace, truth_word
+from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word
 
 
 @pytest.fixture
@@ -84,9 +86,12 @@ def test_likely_mistakes_come_first(project, session):
     label(session, 30)
     answered = set(session.concept.standing().answered.tolist())
     wrong = [int(item) for item in project.pool.ids if int(item) not in answered][::120]
-    slips = [said(session, item, other(truth_word(project, item))) for item in wrong]
+    slips = [
+        answer({"item": {"id": item, "selection": shown_to(session, item)}}, other(truth_word(project, item)))
+        for item in wrong
+    ]
     review = Review(session)
-    assert len(review.submit(slips)["acked"]) == len(wrong) >= 4
+    assert len(session.submit(slips)["acked"]) == len(wrong) >= 4
     shown = page(review)
     first = {row["item"] for row in shown["rows"][: 2 * len(wrong)]}
     assert len(first & set(wrong)) >= len(wrong) - 1
@@ -370,3 +375,16 @@ def test_the_page_waits_a_moment_for_a_new_model_and_no_longer(project, session,
 def test_what_a_browser_asks_for_may_be_anything(nonsense):
     """Then it gets the first page of the first view."""
     assert Asked.of(nonsense) == Asked()
+
+
+def test_a_project_that_was_reviewed_is_freed_when_it_closes(tmp_path):
+    """What those who review a question share belongs to the question, and ends with it."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        label(session, 4)
+        Review(session).page(Asked(), UTC)
+        seen = weakref.ref(project)
+    del workspace, project, session
+    gc.collect()
+    assert seen() is None

@@ -184,6 +184,26 @@ def test_other_sites_get_no_leave_to_read(port):
         assert SECRET.encode() not in body
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/review",
+        "/healthz",
+        "/race",
+        "/_stcore/health",
+        "/static/none.js",
+        "/media/none",
+        "/favicon.png",
+    ],
+)
+def test_no_other_site_may_frame_what_the_server_sends(port, path):
+    """Pages, static files and what is missing alike: a click in a frame would be an answer."""
+    _, _, headers = ask(port, "GET", path)
+    assert "frame-ancestors 'self'" in headers["content-security-policy"]
+    assert headers["x-frame-options"] == "SAMEORIGIN"
+
+
 def test_a_connection_is_refused_to_other_sites(port):
     """And to what asks for this machine by another's name."""
     own = f"127.0.0.1:{port}"

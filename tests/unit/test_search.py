@@ -16,6 +16,7 @@ from core.search import STRUCTURES, HammingScan, HashTable, PermutedOrders
 from core.search.orders import MOST_ORDERS, dealt, order_rule
 from core.search.ranking import check_measure, comparison, likest
 from core.search.table import LEAST_ROWS, MOST_KEY_BITS, MOST_ROWS, width_rule
+from tests.scale import examples
 
 every_structure = pytest.mark.parametrize("structure", STRUCTURES.values(), ids=STRUCTURES)
 
@@ -61,7 +62,7 @@ def build(structure, codes, n_compared=100, n_bytes=10**6, moments=None, seed=0)
 
 
 @every_structure
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     n=st.integers(1, 300),
     bits=st.integers(1, 2),
@@ -170,7 +171,7 @@ def test_weights_that_are_all_zero_are_allowed():
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     n=st.integers(1, 400),
     wanted=st.integers(1, 60),

@@ -15,6 +15,7 @@ from core.search.ball import ROWS_AN_ADDRESS, address_bits
 from core.search.keys import key_functions, rho
 from core.search.orders import order_rule
 from core.search.tables import table_rule
+from tests.scale import examples
 
 
 def random_codes(n, n_functions=20, bits=1, seed=0, bias=0.5):
@@ -33,7 +34,7 @@ def distances(codes, query):
     return (codes.unpacked() != query.code.unpacked()).sum(axis=1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     n=st.integers(1, 3000),
     n_functions=st.integers(1, 32),
@@ -136,7 +137,7 @@ def test_buckets_are_probed_in_the_order_of_their_costs():
         assert np.array_equal(few, found[:37])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     n=st.integers(1, 300),
     bits=st.integers(1, 3),

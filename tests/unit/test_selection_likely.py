@@ -11,6 +11,7 @@ from core.selection import ArrayPool, Request, make_strategy
 from tests.contract.kit import gaussian_pool, hyperplanes
 from tests.fakes import FakeSource
 from tests.pools import small_parts
+from tests.scale import examples
 
 
 def highest_first(pool, hyperplane: Hyperplane, exclude: set[int]) -> list[int]:
@@ -35,7 +36,7 @@ def test_the_highest_by_brute_force(n):
         assert found.scored == len(pool)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     rows=st.lists(st.tuples(*[st.integers(-2, 2)] * 3).filter(any), min_size=1, max_size=30),
     weights=st.tuples(*[st.sampled_from([-1.0, 0.0, 0.5, 1 / 3])] * 3),

@@ -12,6 +12,7 @@ from core.selection import ArrayPool, make_strategy
 from core.selection.margin import MarginIndex
 from core.selection.margin import index as margin_index
 from tests.margin_kit import WHERE, clustered_pool, near_exact, planes_of, true_margins
+from tests.scale import examples
 
 N, D = 3000, 130
 SURE = 1 - 1e-12
@@ -158,7 +159,7 @@ def test_what_is_remembered_is_every_score_in_the_order_of_the_index(pool, sure)
     assert sure.remember([]) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_memory_does_no_harm_on_pools_made_to_trip_it_up(data):
     """Copies, few features, everything on one side; the hyperplane through a row, or without a direction."""

@@ -6,14 +6,18 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from click.testing import CliRunner
 
+from app.cli import main
 from app.components import COMPONENTS, FOLDER, Component, answers_of
-from app.server import address, require_free_port, server_config
+from app.server import address, project_in, project_path, require_free_port, server_config
 from app.theme import DARK, LIGHT, STRATEGY_COLOURS, page_style
 from core.errors import InputError
 from core.selection import strategy_names
+from tests.projects import new_project, open_workspace
 
 
 def test_a_port_in_use_is_refused_in_one_sentence() -> None:
@@ -31,6 +35,29 @@ def test_an_address_of_another_machine_is_refused() -> None:
     """192.0.2.1 is reserved for examples and never ours."""
     with pytest.raises(InputError, match=r"192\.0\.2\.1 is no address of this machine"):
         require_free_port("192.0.2.1", 8501)
+
+
+@pytest.mark.parametrize("key", ["digits", "C++", "R&D", "50 %", "a#b", "wo?", "Käfer=1", "x/y"])
+def test_the_address_of_a_project_names_it_whatever_it_is_called(key: str) -> None:
+    """A folder may be called anything; browsers and the server read the same from the address."""
+    path = project_path(key)
+    asked = urlsplit(address("127.0.0.1", 80) + path)
+    assert parse_qs(asked.query) == {"project": [key]}
+    assert asked.fragment == ""
+    assert project_in(path) == key
+
+
+def test_serving_one_project_opens_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the command line, too."""
+    opened: list[str] = []
+    monkeypatch.setattr("app.server.require_free_port", lambda *_: None)
+    monkeypatch.setattr("app.server.serve", lambda *_, path, **__: opened.append(path))
+    with open_workspace(tmp_path) as workspace:
+        folder = new_project(workspace).folder
+    folder = folder.rename(folder.with_name("R&D in C++"))
+    ran = CliRunner().invoke(main, ["serve", str(folder)])
+    assert ran.exit_code == 0, ran.output
+    assert [parse_qs(urlsplit(path).query) for path in opened] == [{"project": ["R&D in C++"]}]
 
 
 @pytest.mark.parametrize(

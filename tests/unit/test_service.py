@@ -66,6 +66,18 @@ def test_no_item_comes_twice(session):
     assert len(set(seen)) == len(seen)
 
 
+def test_of_two_answers_to_one_view_in_a_message_the_first_counts(project, session):
+    """A queue that two windows filled holds both; the second one is refused, and nothing of it is stored."""
+    card = session.card()
+    first, second = answer(card, "yes"), answer(card, "no")
+    after = session.submit([first, second])
+    assert after["acked"] == [first["id"]]
+    (refused,) = after["refused"]
+    assert refused["id"] == second["id"]
+    assert "answered already" in refused["reason"]
+    assert [row.answer.id for row in project.log.log_rows()] == [first["id"]]
+
+
 def test_an_answer_that_was_stored_unheard_is_gone_on_from(project, session, monkeypatch):
     """The database had it when the connection broke: sent again it is known, and the next item comes."""
     first = answer(session.card(), "yes")

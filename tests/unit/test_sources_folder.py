@@ -131,6 +131,79 @@ def test_classes_are_the_innermost_names_that_say_something(tmp_path: Path) -> N
     }
 
 
+VEHICLES = ("car/1", "bus/1", "train/1")
+
+LAYOUTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "a train is a vehicle": (VEHICLES, {"car/1": "car", "bus/1": "bus", "train/1": "train"}),
+    "in splits": (
+        tuple(f"{split}/{path}" for split in ("train", "test") for path in VEHICLES),
+        {f"{split}/{path}": path[:-2] for split in ("train", "test") for path in VEHICLES},
+    ),
+    "with kinds of trains": (
+        ("train/steam/1", "train/old/1", "car/1"),
+        {"train/steam/1": "steam", "train/old/1": "old", "car/1": "car"},
+    ),
+    "a test and others": (("test/1", "exam/1"), {"test/1": "test", "exam/1": "exam"}),
+    "both beside others": (
+        ("train/1", "test/1", "car/1"),
+        {"train/1": "train", "test/1": "test", "car/1": "car"},
+    ),
+    "images and drawings": (("images/1", "drawings/1"), {"images/1": "images", "drawings/1": "drawings"}),
+    "the same in splits": (
+        ("train/images/1", "train/drawings/1", "val/images/1", "val/drawings/1"),
+        {
+            "train/images/1": "images",
+            "val/images/1": "images",
+            "train/drawings/1": "drawings",
+            "val/drawings/1": "drawings",
+        },
+    ),
+    "splits alone": (("train/1", "test/1", "Validation/1"), {}),
+    "one split alone": (("train/cat/1", "train/dog/1", "2"), {"train/cat/1": "cat", "train/dog/1": "dog"}),
+    "splits and what has no class": (
+        ("train/cat/1", "train/dog/1", "test/cat/1", "unlabeled/images/1"),
+        {"train/cat/1": "cat", "test/cat/1": "cat", "train/dog/1": "dog", "unlabeled/images/1": "unlabeled"},
+    ),
+    "splits in classes": (
+        ("cat/train/1", "cat/test/1", "dog/train/1"),
+        {"cat/train/1": "cat", "cat/test/1": "cat", "dog/train/1": "dog"},
+    ),
+    "containers in classes": (
+        ("cat/images/1", "cat/masks/1", "dog/images/1"),
+        {"cat/images/1": "cat", "dog/images/1": "dog", "cat/masks/1": "masks"},
+    ),
+    "containers around classes": (
+        ("images/cat/1", "images/dog/1"),
+        {"images/cat/1": "cat", "images/dog/1": "dog"},
+    ),
+    "a dataset below": (
+        ("pets/train/cat/1", "pets/train/dog/1", "pets/val/cat/1"),
+        {"pets/train/cat/1": "cat", "pets/train/dog/1": "dog", "pets/val/cat/1": "cat"},
+    ),
+    "nothing but containers": (("images/1", "data/imgs/1", "img/1"), {}),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_is_a_class_is_judged_among_its_sisters(tmp_path: Path, layout: str) -> None:
+    """A folder named train, test or images is a class where those beside it are, and else is for order."""
+    paths, wanted = LAYOUTS[layout]
+    put(tmp_path, *(f"{path}.png" for path in paths))
+    source = Folder(tmp_path)
+    truth = dict(zip(names(source), source.truth(np.arange(len(source))).tolist(), strict=True))
+    found = {path: source.classes[truth[f"{path}.png"]] for path in paths if truth[f"{path}.png"] >= 0}
+    assert found == wanted
+
+
+def test_a_class_called_test_is_not_what_is_held_out(tmp_path: Path) -> None:
+    """Of classes car, train and test a tenth is held out, and not one whole class."""
+    put(tmp_path, *[f"{kind}/{i}.png" for kind in ("car", "train", "test") for i in range(20)])
+    source = Folder(tmp_path)
+    held_out = {source.name(int(i)) for i in source.held_out()}
+    assert len(held_out) == 6
+    assert not all(name.startswith("test") for name in held_out)
+
+
 def test_one_class_is_none_and_classes_can_be_declined(tmp_path: Path) -> None:
     """Where all images lie in one folder nothing is known of them, nor where the user says so."""
     put(tmp_path, *[f"holiday/{i}.png" for i in range(30)])

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,10 +24,11 @@ from sqlalchemy import create_engine, event, inspect
 from storage import Database, StorageError, migrate, restore
 from storage.models import Base
 from storage.place import place_of
-from tests.storage_kit import Annotator, as_ordinary_user, make_concept, open_folder, sit_down
+from tests.storage_kit import Annotator, as_ordinary_user, make_concept, no_room, open_folder, sit_down
 
 T = TypeVar("T", Path, str)
 ROOT = Path(__file__).parents[2]
+MOST_CONNECTIONS = 32
 
 
 @pytest.fixture
@@ -263,6 +264,52 @@ def test_a_writer_of_the_same_process_is_waited_for(labels: Path | str) -> None:
         ada.says("no", 6)
 
 
+def test_who_gets_no_connection_is_told_that_the_database_is_busy(labels: Path | str) -> None:
+    """Soon, as one who waits for a lock is, and work goes on as soon as a connection is free."""
+    with Database.open(labels, busy_timeout=0.1) as database:
+        ada = reopened(database)
+        with ExitStack() as held:
+            for _ in range(MOST_CONNECTIONS):
+                held.enter_context(database.read())
+            with refused("locked", "no connection", "0.1 s"):
+                database.count_rows()
+            with refused("locked", "no connection"):
+                ada.says("no", 6)
+            with refused("locked", "no connection"):
+                database.check()
+        ada.says("no", 6)
+        database.check()
+
+
+def test_a_full_disk_is_over_as_soon_as_there_is_room(
+    labels: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A health check need not wait for a write; the attempt leaves nothing behind."""
+    with Database.open(labels) as database:
+        before = database.count_rows()
+        database._trouble = StorageError("the disk is full", "full")
+        with monkeypatch.context() as full:
+            if isinstance(labels, Path):
+                full.setattr("storage.sqlite.TemporaryFile", no_room)
+            else:
+                full.setattr("storage.postgres._ROOM", DISK_FULL)
+            for _ in range(2):
+                with refused("full", "the disk", "is full"):
+                    database.check()
+        for _ in range(2):
+            database.check()
+        assert database._trouble is None
+        assert database.count_rows() == before
+        with database.read() as connection:
+            tables = set(inspect(connection).get_table_names())
+        assert tables == {*Base.metadata.tables, "alembic_version"}
+    if isinstance(labels, Path):
+        assert [file.name for file in labels.parent.iterdir()] == [labels.name]
+
+
+DISK_FULL = """DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$"""
+
+
 def test_an_error_in_the_middle_writes_nothing(labels: Path | str) -> None:
     """A transaction is whole or not at all."""
     with Database.open(labels) as database:
@@ -318,15 +365,26 @@ try:
 except StorageError as error:
     kinds.append(error.kind)
 stored = database.count_rows()["answers"]
-ballast.unlink()
+checks = []
+for left in (ballast, None):
+    try:
+        database.check()
+        checks.append("ok")
+    except StorageError as error:
+        checks.append(error.kind)
+    if left:
+        left.unlink()
 more = len(ada.send(*batch[:acknowledged + 10]).acknowledged)
-print(json.dumps([acknowledged, stored, kinds, more, database.count_rows()["answers"]]))
+print(json.dumps([acknowledged, stored, kinds, checks, more, database.count_rows()["answers"]]))
 database.close()
 """
 
 
 def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
-    """On a real disk of 2 MB: a clear error, every acknowledged answer kept, and work goes on with room."""
+    """On a real disk of 2 MB: a clear error, every acknowledged answer kept, and work goes on with room.
+
+    A check says both.
+    """
     mount = "mount -t tmpfs -o size=2m none "
     if (
         not shutil.which("unshare")
@@ -344,8 +402,9 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    acknowledged, stored, kinds, more, finally_stored = json.loads(ran.stdout)
+    acknowledged, stored, kinds, checks, more, finally_stored = json.loads(ran.stdout)
     assert kinds == ["full"]
+    assert checks == ["full", "ok"]
     assert 100 < acknowledged < 5_000
     assert stored == acknowledged
     assert more == finally_stored == acknowledged + 10

@@ -16,6 +16,7 @@ from sqlalchemy import text
 
 from storage import AnswerRecord, Database, LabelLog, LabelState, StorageError
 from storage.records import ANSWERS
+from tests.scale import examples
 from tests.storage_kit import make_concept, sit_down
 
 _names = count()
@@ -191,7 +192,7 @@ _steps = st.lists(
 
 
 @given(steps=_steps, batch=st.integers(1, 7))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_fold_views_and_definition_agree(database: Database, steps: list[Any], batch: int) -> None:
     """Whatever is sent, in whatever batches, and sent again: each answer is stored once, and the live fold, a
     fold of the whole log, the SQL views and the definition give the same labels.

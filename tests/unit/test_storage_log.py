@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
+from sqlalchemy.engine import Engine
 
 from storage import Database, LabelLog, SelectionRecord, StorageError, new_id
 from storage.records import AnswerRecord
@@ -345,3 +346,25 @@ def test_the_latest_accuracy_is_that_of_the_newest_selection_that_has_one(ada: A
     for item, accuracy in [(1, 0.5), (2, 0.75), (3, None)]:
         ada.is_shown(item, accuracy=accuracy)
     assert ada.log.latest_accuracy(concept) == 0.75
+
+
+def test_a_session_finds_its_last_answers_without_reading_those_of_others(tmp_path: Path) -> None:
+    """A person with few answers of their own costs no walk through a long log."""
+    asked: list[tuple[str, Any]] = []
+
+    def keep(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_others: Any) -> None:
+        asked.append((statement, parameters))
+
+    with Database.open(tmp_path / "labels.sqlite", create=True) as database:
+        ada = sit_down(database, make_concept(database))
+        ada.says("yes", 5)
+        event.listen(Engine, "before_cursor_execute", keep)
+        try:
+            (found,) = ada.log.recent_answers(ada.session.concept_id, 3, session_id=ada.session.id)
+        finally:
+            event.remove(Engine, "before_cursor_execute", keep)
+        statement, parameters = next(query for query in asked if "FROM answers" in query[0])
+        with database.read() as connection:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+    assert found.item == 5
+    assert "ix_answers_session_id_seq" in str(plan[0])

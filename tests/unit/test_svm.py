@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 from core import svm
 from core.errors import InputError
 from core.svm import TOLERANCE, Solution, box, solve, train
+from tests.scale import examples
 
 
 def rows(n, d, seed=0, spread=0.3):
@@ -135,7 +136,7 @@ def test_threads_do_not_matter():
     assert together == alone
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     n=st.integers(2, 40),
     d=st.integers(1, 6),

@@ -27,6 +27,7 @@ from storage.address import with_schema
 from storage.errors import StorageError
 from tests import postgres
 from tests.projects import answer, digits_pool, truth_word
+from tests.scale import thorough
 from tests.storage_kit import ENGINES, as_ordinary_user, open_folder
 
 ROOT = Path(__file__).parents[2]
@@ -267,7 +268,7 @@ with Workspace(projects, database=address or None) as workspace:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["sqlite", thorough("postgresql")])
 def test_a_full_disk(engine: str) -> None:
     """A real one: a small file system that fills up while somebody labels, under the file or the tables."""
     if engine == "postgresql" and postgres.find() is None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import shutil
 import sqlite3
 
 import pytest
@@ -14,11 +15,17 @@ from core.selection.margin import MarginIndex
 from tests.projects import answer, label, label_with_memory, new_project, open_workspace, wait_for_index
 
 
-@pytest.fixture
-def project_folder(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def _no_index_is_kept():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
+        yield
+
+
+@pytest.fixture(scope="module")
+def labeled_folder(tmp_path_factory):
     """A project that was labeled with every kind of answer and several strategies, and closed."""
-    monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
-    with open_workspace(tmp_path) as workspace:
+    with open_workspace(tmp_path_factory.mktemp("verify")) as workspace:
         project = new_project(workspace)
         session = project.session()
         card = label(session, 12)
@@ -43,7 +50,13 @@ def project_folder(tmp_path, monkeypatch):
         label_with_memory(session, 20)
         session.revisit_skipped()
         label(session, 2)
-        return project.folder
+    return project.folder
+
+
+@pytest.fixture
+def project_folder(labeled_folder, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(labeled_folder, tmp_path / labeled_folder.name)
 
 
 @pytest.mark.parametrize(("strategy", "why"), [("margin-index", "example"), ("random", "random-start")])

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from PIL import Image
 
+from app.folder_classes import FolderClasses
 from app.project import guess_class
+from app.project_file import LABELS_FILE, lock_project
 from app.workspace import NewProject, Workspace
 from core.errors import InputError
+from storage import Database, LabelLog
 from tests.projects import digits_pool, label, new_project, open_workspace
+from tests.storage_kit import Annotator
 
 
 @pytest.mark.parametrize(
@@ -69,6 +74,48 @@ def test_the_list_tells_how_far_each_project_is(tmp_path):
     assert "damaged" in summaries["broken"].problem
 
 
+def test_the_list_opens_no_project_that_nobody_has_entered(tmp_path):
+    """It says the same of one that is closed as of one that is open, and of labels that were added since."""
+    with open_workspace(tmp_path) as workspace:
+        key = new_project(workspace).key
+        label(workspace.project(key).session(annotator="Ada"), 12)
+        open_ones = workspace.projects()
+    with open_workspace(tmp_path) as workspace:
+        assert workspace.projects() == workspace.projects() == open_ones
+        assert workspace.opened() == []
+        assert workspace.annotators("Bob") == {"Ada"}
+        assert workspace.opened() == []
+        with lock_project(tmp_path / key):
+            (served,) = workspace.projects()
+            assert "another process" in served.problem
+            assert not served.usable
+            with Database.open(tmp_path / key / LABELS_FILE) as database:
+                log = LabelLog(database)
+                sitting = Annotator(log, log.sessions()[0])
+                taken = set(log.answered_items(sitting.session.concept_id).tolist())
+                sitting.says("skip", next(item for item in range(200, 300) if item not in taken))
+        (again,) = workspace.projects()
+        assert "1 skipped" in again.status
+        workspace.project(key)
+        assert workspace.projects() == [again]
+
+
+def test_the_list_sees_to_it_that_a_pool_is_built(tmp_path):
+    """A builder that ended with its server goes on when somebody looks at the start page."""
+    with open_workspace(tmp_path) as workspace:
+        key = workspace.create(NewProject("digits:300", "Is this a 7?"))
+    with open_workspace(tmp_path) as workspace:
+        (summary,) = workspace.projects()
+        patience = time.monotonic() + 60
+        while summary.build or not summary.thumbnails:
+            assert time.monotonic() < patience
+            time.sleep(0.05)
+            (summary,) = workspace.projects()
+        pool = workspace.project(key).pool
+        assert pool is not None
+        assert pool.complete
+
+
 def test_a_server_of_one_project_shows_and_makes_no_other(tmp_path):
     """Its neighbours can be neither read nor joined."""
     with open_workspace(tmp_path) as workspace:
@@ -96,6 +143,45 @@ def test_without_classes_every_image_can_be_labeled(tmp_path):
                 threading.Event().wait(0.05)
             assert (len(project.pool) == 40) is not use_classes
             assert bool(project.pool.classes) is use_classes
+
+
+@pytest.fixture
+def dated(tmp_path):
+    """A folder of 60 images in three folders by date."""
+    for i in range(60):
+        file = tmp_path / "walks" / f"2024-0{i % 3 + 1}" / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.effect_noise((16, 16), 40 + i).save(file)
+    return tmp_path / "walks"
+
+
+@pytest.mark.parametrize(
+    ("question", "use_classes", "held_out"),
+    [("Is there a fox?", None, 0), ("Is it of 2024-02?", None, 6), ("Is there a fox?", True, 6)],
+)
+def test_nothing_is_held_out_for_a_question_that_no_folder_answers(
+    tmp_path, dated, question, use_classes, held_out
+):
+    """Folders by date are no classes, unless the question names one or the user says so."""
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = workspace.project(
+            workspace.create(NewProject(str(dated), question, use_classes=use_classes))
+        )
+        while project.pool is None or not project.pool.complete:
+            threading.Event().wait(0.05)
+        assert len(project.pool.held_out.ids) == held_out
+        assert len(project.pool) == 60 - held_out
+        assert bool(project.pool.classes) is bool(held_out)
+        assert project.problem() is None
+
+
+def test_folders_that_could_be_classes_are_named(dated):
+    """Only names of folders are up for choice: a source with classes of its own has none to choose."""
+    assert FolderClasses.of(str(dated)).names == ("2024-01", "2024-02", "2024-03")
+    assert FolderClasses.of(f"enlarged:2:{dated}").names == ("2024-01", "2024-02", "2024-03")
+    assert FolderClasses.of(str(dated / "2024-01")).names == ()
+    assert FolderClasses.of("digits:100").names == FolderClasses.of("enlarged:2:digits:100").names == ()
+    assert FolderClasses.of(str(digits_pool())).names == ()
 
 
 def test_examples_are_what_labeling_starts_with(tmp_path):

@@ -60,6 +60,18 @@ from app.sentences import sentences
     metavar="URL",
     help="Of a PostgreSQL server: postgresql://user@host/database.  [default: SQLite]",
 )
+@click.option(
+    "--in-process",
+    is_flag=True,
+    help="Without server and pages: what an answer costs, and what memory and the log grow by.",
+)
+@click.option(
+    "--persons",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="With --in-process: people an item is for.",
+)
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Replay the log afterwards.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the project in this new folder."
@@ -79,6 +91,8 @@ def bench_team(
     lease: float | None,
     kills: int,
     database: str | None,
+    in_process: bool,
+    persons: int,
     verify: bool,
     out: Path | None,
     seed: int,
@@ -88,20 +102,31 @@ def bench_team(
 
     They speak to a real server as browsers do, with a queue of their own, and close the page or lose the
     server as people do. What each did is compared with the log in the end.
+
+    With --in-process there is neither: people answer from threads of this process, and what it prints every
+    minute is its memory and the size of the log. --kills, --leave, --lease and --verify need a server.
     """
     from app.bench.report import write_json
+    from app.bench.team import inside
     from app.bench.team.measure import Plan, measure_team
     from app.bench.team.person import Manner
-    from app.bench.team.report import show_team
+    from app.bench.team.report import show_inside, show_look, show_team
     from core.pool import Pool
 
+    manner = Manner(pace=pace, noise=noise, seed=seed)
+    if in_process:
+        sitting = inside.Plan(annotators, minutes, persons, manner, positive, n_labels, database)
+        row = inside.measure_inside(Pool.open(folder), sitting, out, show_look)
+        show_inside(row)
+        write_json(json_file, row)
+        return
     plan = Plan(
         annotators=annotators,
         minutes=minutes,
         kills=kills,
         leave=leave,
         lease=lease,
-        manner=Manner(pace=pace, noise=noise, seed=seed),
+        manner=manner,
         positive=positive,
         n_labels=n_labels,
         database=database,

@@ -11,7 +11,6 @@ import asyncio
 import json
 import random
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 
 import click
 
+from app import child
 from app.bench.annotator import Truth
 from app.bench.projects import class_asked_for, make_project, truth_of
 from app.bench.serving import Server
@@ -262,8 +262,13 @@ def _row(project: Path, plan: Plan, sitting: Sitting) -> dict[str, Any]:
 
 
 def _verified(project: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "app.cli", "verify", str(project), "--json"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = subprocess.run(
+        child.command("verify", str(project), "--json"),
+        env=child.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if not said.stdout:
         raise InputError(f"verify says nothing: {said.stderr.strip()}")
     found: dict[str, Any] = json.loads(said.stdout)

@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from app.bench.team.inside import Look
+
+
+def show_look(look: Look) -> None:
+    """Print what `app.bench.team.inside.measure_inside` saw at one moment."""
+    memory = "" if look.memory_mb is None else f"; {look.memory_mb:,.1f} MB of memory"
+    log = "" if look.log_mb is None else f", {look.log_mb:,.2f} MB of log"
+    click.echo(f"  {look.minutes:6.1f} min: {look.answers:,} answers{memory}{log}")
+
+
+def show_inside(row: dict[str, Any]) -> None:
+    """Print the row of `app.bench.team.inside.measure_inside`."""
+    click.echo(
+        f"\n{row['annotators']} annotators without a page for {row['seconds']:.0f} s, "
+        f"{row['pace_seconds']:g} s an image; {row['items']:,} items, "
+        f"{row['labels_before']:,} labels before, people an item: {row['persons']}."
+    )
+    click.echo(
+        f"  {row['answers']:,} answers, {row['refused']} refused. Each took "
+        f"{row['cpu_ms_per_answer']:.1f} ms of a processor: "
+        f"{row['training_ms_per_answer']:.1f} for training, "
+        f"{row['selecting_ms_per_answer']:.1f} for selecting, {row['rest_ms_per_answer']:.1f} for the rest."
+    )
+    if row["memory_mb_per_hour"] is not None:
+        log = row["log_mb_per_hour"]
+        beside = "" if log is None else f", the log {log:+.1f} MB"
+        click.echo(f"  Memory grew {row['memory_mb_per_hour']:+.1f} MB an hour{beside}.")
 
 
 def show_team(row: dict[str, Any]) -> None:

@@ -164,6 +164,7 @@ class Grid {
     const { cells, waiting } = this.data;
     if (cells.length) return "";
     if (!waiting) return this.finder.isUsed ? this.finder.absence : "";
+    if (waiting.exhausted && imagesMayCome(waiting)) return "Every item so far has an answer. More are being prepared…";
     if (waiting.exhausted) return "Every item has an answer.";
     if (!waiting.done) return "The first items are being prepared…";
     const whole = (value) => value.toLocaleString("en-US");

@@ -246,6 +246,7 @@ class Card {
     if (item) return this.frame.querySelector(".item") ? "" : `${item.alt} can't be shown. Skip it to go on.`;
     if (!waiting) return "";
     if (waiting.said) return waiting.said;
+    if (waiting.exhausted && mayStillCome(waiting)) return "Every item so far has an answer. More are being prepared…";
     if (waiting.exhausted) return `Every item has an answer to “${concept.question}”`;
     if (!waiting.done) return "The first items are being prepared…";
     const whole = (value) => value.toLocaleString("en-US");

@@ -1,0 +1,95 @@
+"""The way into the log for what people answer: every view and page stores its answers through here.
+
+An answer is checked against the pool before it is stored. The log only grows, so one label that nothing can
+be trained on would stay for good.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from core.errors import InputError
+from core.pool import Pool
+from storage import AnswerRecord, AppendResult, Refusal, StorageError
+
+if TYPE_CHECKING:
+    from app.project import Project
+
+
+class Intake:
+    """Stores answers about a project's items. Any thread may use it.
+
+    Parameters
+    ----------
+    project : Project
+        Whose pool and log they are checked against.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._unheard: set[str] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether there are answers of which nobody knows yet whether the log has them."""
+        return bool(self._unheard)
+
+    def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
+        """Store answers as `LabelLog.append_answers` does; those about items without a row are refused.
+
+        Where the log's reply was lost, nobody has gone on from these answers yet. Sent again they are
+        `accepted`, as if they were new, although the log knows them.
+
+        Raises
+        ------
+        InputError
+            If there is no pool to check them against: nothing was stored, all may be sent again.
+        StorageError
+            As `LabelLog.append_answers`.
+        """
+        fit, refused = self._checked(answers)
+        ids = {answer.id for answer in fit}
+        try:
+            result = self._project.log.append_answers(fit, shown=shown)
+        except StorageError:
+            with self._lock:
+                self._unheard |= ids
+            raise
+        with self._lock:
+            heard = ids & self._unheard
+            self._unheard -= heard
+        late = tuple(answer for answer in result.known if answer.id in heard)
+        return replace(
+            result,
+            accepted=tuple(sorted((*result.accepted, *late), key=lambda answer: answer.seq)),
+            known=tuple(answer for answer in result.known if answer.id not in heard),
+            refused=(*refused, *result.refused),
+        )
+
+    def _checked(self, answers: Sequence[AnswerRecord]) -> tuple[list[AnswerRecord], list[Refusal]]:
+        """Those about items of the pool, and why the others are refused; an undo may be about any item."""
+        fit: list[AnswerRecord] = []
+        refused: list[Refusal] = []
+        pool = self._project.pool
+        for answer in answers:
+            if answer.answer == "undo":
+                fit.append(answer)
+            elif pool is None:
+                problem = self._project.problem() or "The pool has no items yet"
+                raise InputError(f"{problem}. Answers are stored once the pool can be read")
+            elif pool.has_row(answer.item):
+                fit.append(answer)
+            else:
+                refused.append(Refusal(answer.id, "unknown-item", why_no_row(pool, answer.item)))
+        return fit, refused
+
+
+def why_no_row(pool: Pool, item: int) -> str:
+    """Why no answer about an item can train, in one sentence."""
+    if item in pool.held_out.ids:
+        return f"Item {item} is held out and is never asked about"
+    return f"There is no item {item} in the pool"

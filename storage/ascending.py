@@ -1,0 +1,88 @@
+"""Sets of items as arrays in ascending order, of which a small change costs a copy and no sort."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Items = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class Ascending:
+    """Items with a mark each, read as two arrays. A set has the same mark for all of its items.
+
+    Changes are kept until somebody reads. Arrays that were read never change afterwards, and are the same
+    objects until an item or a mark is another one. It is not locked.
+    """
+
+    def __init__(self) -> None:
+        self._changes: dict[int, bool | None] = {}
+        self._items: Items = NONE
+        self._marks: Marks = frozen(np.empty(0, dtype=np.bool_))
+
+    def put(self, item: int, mark: bool | None) -> None:
+        """Let the item have this mark from now on; None takes it out."""
+        self._changes[item] = mark
+
+    def read(self, supposed: Mapping[int, bool | None] | None = None) -> tuple[Items, Marks]:
+        """Return the items, ascending, and their marks, both read-only.
+
+        With the `supposed` changes too, which are forgotten again.
+        """
+        if self._changes:
+            self._items, self._marks = _changed(self._items, self._marks, self._changes)
+            self._changes = {}
+        return _changed(self._items, self._marks, supposed) if supposed else (self._items, self._marks)
+
+
+def _changed(items: Items, marks: Marks, changes: Mapping[int, bool | None]) -> tuple[Items, Marks]:
+    stays = np.fromiter((mark is not None for mark in changes.values()), np.bool_, len(changes))
+    mark = np.fromiter((bool(mark) for mark in changes.values()), np.bool_, len(changes))
+    item = np.fromiter(changes, np.int64, len(changes))
+    order = np.argsort(item)
+    item, mark, stays = item[order], mark[order], stays[order]
+    places, there = _found(items, item)
+    same = there.copy()
+    same[there] = stays[there] & (marks[places[there]] == mark[there])
+    out, new = there & ~same, stays & ~same
+    if out.any():
+        items, marks = np.delete(items, places[out]), np.delete(marks, places[out])
+    if new.any():
+        places = np.searchsorted(items, item[new])
+        items, marks = np.insert(items, places, item[new]), np.insert(marks, places, mark[new])
+    return frozen(items), frozen(marks)
+
+
+def without(items: Items, others: Items) -> Items:
+    """Return those of `items` that are not among `others`; both ascending, without repeats."""
+    places, there = _found(items, others)
+    return np.delete(items, places[there]) if there.any() else items
+
+
+def joined(items: Items, others: Items) -> Items:
+    """Return the items of both, once each; all ascending, without repeats. Few `others` cost least."""
+    places, there = _found(items, others)
+    return items if there.all() else np.insert(items, places[~there], others[~there])
+
+
+def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Make an array read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def _found(items: Items, wanted: Items) -> tuple[NDArray[np.intp], Marks]:
+    """Where the wanted ones are, or would be, and whether they are there."""
+    places = np.searchsorted(items, wanted)
+    if not len(items):
+        return places, np.zeros(len(wanted), dtype=np.bool_)
+    return places, items.take(places, mode="clip") == wanted
+
+
+NONE: Items = frozen(np.empty(0, dtype=np.int64))

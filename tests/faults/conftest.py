@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.faults.injection import Faults
+from tests.faults.world import Servers, World, made
+from tests.unit.conftest import server
+
+__all__ = ["server"]
+
+
+@pytest.fixture(autouse=True)
+def quick_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is drawn is the same each time, what is waited for is there, and nobody is too fast."""
+    monkeypatch.setattr("secrets.randbelow", lambda _: 3)
+    monkeypatch.setattr("app.service.LabelingSession.DEFAULT", "exhaustive")
+    monkeypatch.setattr("app.service.AHEAD_SECONDS", 10.0)
+    monkeypatch.setattr("app.classes.AHEAD_SECONDS", 10.0)
+    monkeypatch.setattr("app.plain.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("app.live.blind.LEAST_TURNS", 1)
+    monkeypatch.setattr("app.examples.why_none", lambda *_: None)
+    monkeypatch.setattr("core.features.of_image", lambda *_: [0.3] * 8)
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
+    """At which commit something fails."""
+    return Faults(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def servers(request: pytest.FixtureRequest) -> Servers:
+    """The template's labels on PostgreSQL."""
+    return Servers(request.getfixturevalue("server").address)
+
+
+Making = Callable[[str], AbstractContextManager[World]]
+
+
+@pytest.fixture
+def making(request: pytest.FixtureRequest, faults: Faults, tmp_path: Path) -> Making:
+    """Makes a world on a database, which is gone with the block."""
+
+    @contextmanager
+    def make(engine: str) -> Iterator[World]:
+        with ExitStack() as opened:
+            address = None
+            if engine == "postgresql":
+                address = opened.enter_context(request.getfixturevalue("servers").copy())
+            yield opened.enter_context(made(faults, tmp_path / "project", address))
+
+    return make

@@ -1,0 +1,165 @@
+"""Nothing that is given is lost, doubled or stuck, whatever happens at a commit."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import storage
+from tests.faults.browser import Batch, Page, Reviewing
+from tests.faults.conftest import Making
+from tests.faults.injection import MOMENTS, Faults, Place
+from tests.faults.world import BOB, World
+from tests.faults.writes import WRITES, Write
+from tests.scale import scaled
+
+ENGINES = ("sqlite", "postgresql")
+
+WRITE_NOTHING = {"Database.open", "Database.check"}
+"""They find out whether something could be written."""
+
+_places: dict[str, Counter[str]] = {}
+
+
+def run(write: Write, world: World, faults: Faults, place: Place | None, moment: str = "") -> Counter[str]:
+    """Do it with this fault, check all that must be true, and return how often each writer committed."""
+    page: Page = write.prepare(world)
+    page.start()
+    faults.arm(place, moment)
+    write.act(page)
+    assert place is None or faults.has_struck, "there was no such commit"
+    seen = faults.seen
+    faults.arm(None, "")
+    write.check(page)
+    write.shows(page)
+    check_all(page)
+    if page.card is not None:
+        goes_on(page)
+        check_all(page)
+    another_goes_on(page)
+    world.check_log()
+    world.restarts += 1
+    write.check(page)
+    if page.card is not None:
+        page.settle()
+        goes_on(page)
+        check_all(page)
+    return seen
+
+
+def check_all(page: Page) -> None:
+    page.check_rows()
+    page.check_votes()
+    page.world.check_settings()
+
+
+def goes_on(page: Page) -> None:
+    """A further answer is taken at the first try, and what is asked next is something else."""
+    taken_back = {given["undoes"] for given in page.given}
+    done = {
+        given["item"]
+        for given in page.given
+        if given["id"] not in taken_back and given["answer"] not in ("undo", "skip")
+    }
+    if not isinstance(page, Reviewing):
+        assert not done & page.in_view(), "what was answered is asked again"
+    before = page.in_view()
+    page.answer_more()
+    assert page.ask(), "a further answer was not taken"
+    assert not page.outbox
+    if not isinstance(page, Reviewing):
+        assert page.in_view(), "nothing follows"
+        answered = {given["item"] for given in page.given[-3 if isinstance(page, Batch) else -1 :]}
+        assert not answered & page.in_view(), "the same is asked again"
+        assert before != page.in_view()
+
+
+def another_goes_on(page: Page) -> None:
+    """Somebody else gets another item, and their answer is taken at once."""
+    other = Page(page.world, BOB)
+    assert other.ask()
+    if not isinstance(page, Reviewing):
+        assert not other.in_view() & page.in_view(), "two people have the same item in view"
+    other.start()
+    goes_on(other)
+    other.check_rows()
+    other.check_votes()
+
+
+def places(write: Write, making: Making, faults: Faults) -> list[Place]:
+    """Every commit of it, found by doing it once without a fault."""
+    if write.name not in _places:
+        with making("sqlite") as world:
+            _places[write.name] = run(write, world, faults, None)
+    found = sorted(_places[write.name].items())
+    return [
+        Place(writer, n)
+        for writer, count in found
+        if writer not in WRITE_NOTHING
+        for n in range(1, count + 1)
+    ]
+
+
+@cache
+def writers() -> frozenset[str]:
+    """Every function of the package that opens a writing transaction, by its qualified name."""
+    found = set()
+    root = Path(storage.__file__).parent.parent
+    for part in ("storage", "app", "core"):
+        for file in (root / part).rglob("*.py"):
+            found |= _writers_in(ast.parse(file.read_text("utf-8")), "")
+    return frozenset(found)
+
+
+def _writers_in(node: ast.AST, name: str) -> set[str]:
+    found = set()
+    for child in ast.iter_child_nodes(node):
+        inner = name
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inner = f"{name}{child.name}"
+            found |= _writers_in(child, f"{inner}.<locals>.")
+            opens = (c for c in ast.walk(child) if isinstance(c, ast.withitem))
+            if any(_is_write(item.context_expr) for item in opens):
+                found.add(inner)
+        elif isinstance(child, ast.ClassDef):
+            found |= _writers_in(child, f"{name}{child.name}.")
+        else:
+            found |= _writers_in(child, name)
+    return found
+
+
+def _is_write(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "write"
+        and not node.args
+        and not node.keywords
+    )
+
+
+def cases(write: Write, found: list[Place]) -> list[tuple[Place, str, str]]:
+    """Every place, moment and database; in a quick run one of them, another one for each kind of write."""
+    everything = [(place, moment, engine) for engine in ENGINES for place in found for moment in MOMENTS]
+    number = WRITES.index(write)
+    on_sqlite = max(1, len(found) * len(MOMENTS))
+    chosen = (7 * number) % on_sqlite + (on_sqlite if number % 20 == 0 else 0)
+    return scaled(quick=everything[chosen : chosen + 1], all=everything)
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.name)
+def test_no_fault_at_a_commit_loses_doubles_or_blocks_anything(write, making, faults, subtests):
+    """Before each commit, after it, or with its reply lost: what was given is there once; work goes on."""
+    for place, moment, engine in cases(write, places(write, making, faults)):
+        with subtests.test(f"{place}, {moment}, {engine}"), making(engine) as world:
+            run(write, world, faults, place, moment)
+
+
+def test_every_kind_of_write_is_among_them(making, faults):
+    """A new function that writes to the database needs a row in the table of writes."""
+    exercised = {place.writer for write in WRITES for place in places(write, making, faults)}
+    assert writers() - WRITE_NOTHING == exercised

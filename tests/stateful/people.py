@@ -1,0 +1,483 @@
+"""People at their browsers: what a tab shows, what it sends, and what must become of that."""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+from unittest import mock
+
+from app.classes import can_choose
+from app.components import answers_of
+from app.live.blind_begin import begin, offer
+from app.people import Person
+from app.plain import PlainCard
+from app.progress import progress
+from app.review import VIEWS, Asked, Review
+from app.service import LabelingSession
+from app.taking import take
+from app.team import team
+from storage import StorageError
+from tests.stateful.model import Said
+from tests.stateful.served import Served
+
+WORDS = ("yes", "no", "yes", "no", "skip", "unsure")
+
+
+class Tab:
+    """One tab of one person's browser: it is at one session, and shows one view of it at a time.
+
+    Parameters
+    ----------
+    served : Served
+    name : str
+        Who sits at it.
+    concept : int
+        Which question it is about.
+    """
+
+    def __init__(self, served: Served, name: str, concept: int) -> None:
+        self.served, self.name, self.concept = served, name, concept
+        self.session_id: str | None = None
+        self.session_id = self.session.id
+        self.blind: str | None = None
+        self.plain: PlainCard | None = None
+        self.last: tuple[str, list[dict[str, Any]]] | None = None
+        """The view and the answers that were sent last."""
+        self.cards: dict[str, dict[str, Any]] = {}
+        """What each view shows in the browser, however old that is."""
+
+    @property
+    def person(self) -> Person:
+        """Who sits at it, and what they may do."""
+        return self.served.project.roles.person(self.name)
+
+    @property
+    def session(self) -> LabelingSession:
+        """The session of the address."""
+        return self.served.project.session_of(self.person, self.session_id, self.concept)
+
+    def view(self, name: str) -> Any:
+        """What answers are handed to while the tab shows the view `name`; None where there is none."""
+        project, session = self.served.project, self.session
+        match name:
+            case "one":
+                return session
+            case "grid":
+                return project.grid(session)
+            case "classes":
+                return project.classes(session) if can_choose(session) else None
+            case "found":
+                return project.found(session)
+            case "similar":
+                return project.similar_to(session)
+            case "decide":
+                return project.decisions(session) if self.person.is_owner else None
+            case "blind":
+                return self._blind(session)
+        raise AssertionError(name)
+
+    def _blind(self, session: LabelingSession) -> Any:
+        if self.blind is None:
+            if offer(session).problem:
+                return None
+            begun = begin(session, ["exhaustive", "random"])
+            self.blind = begun.id
+            for said in self.served.read():  # what both sides begin with
+                assert said.annotator == self.name
+                self.served.model.take(said)
+        return self.served.project.blind(self.blind)
+
+    # What is seen
+
+    def look(self, name: str) -> dict[str, Any] | None:
+        """Open the view, or let it run again; returns its card."""
+        view = self.view(name)
+        if view is None:
+            return None
+        card = take(self.served.project, view, [], self.person)
+        self._sees(name, card)
+        return card
+
+    def _sees(self, name: str, card: dict[str, Any]) -> None:
+        json.dumps(card, allow_nan=False)
+        assert card["message"] is None, card["message"]
+        if name in ("one", "classes", "blind", "decide"):
+            item = card["item"]
+            assert item is not None or card["waiting"]["exhausted"], (
+                "there is nothing to answer, for no reason"
+            )
+            if name == "one" and item is None:
+                self._nothing_is_left()
+            if item is not None:
+                assert item["id"] in self.served.pool.ids
+        self.cards[name] = card
+
+    def _nothing_is_left(self) -> None:
+        """Nothing is asked only where all is answered, or in another's view."""
+        project = self.served.project
+        others = set(project.leases.held(but_for=self.session.side_by_side))
+        said = set(self.served.model.items(self.concept))
+        assert not set(self.served.pool.ids.tolist()) - others - said, "items are left, and none is asked"
+
+    # What is sent
+
+    def answer(self, name: str, picks: Sequence[tuple[int, str]], *, ahead: bool = False) -> None:
+        """Answer what the view shows, as the tab saw it last: `picks` are places and words."""
+        card = self.cards.get(name) or self.look(name)
+        if card is None:
+            return
+        cells = card["cells"] if "cells" in card else [card["item"]]
+        cells = [cell for cell in cells if cell is not None and cell["selection"] is not None]
+        given: dict[str, dict[str, Any]] = {}
+        for place, word in picks:
+            if cells:
+                cell = cells[place % len(cells)]
+                given.setdefault(cell["selection"], self._answer(cell, word, name, card, place))
+        if ahead and len(given) == 1:
+            (one,) = given.values()
+            following = card.get("next", {}).get(one["answer"])
+            if following and following.get("item"):
+                one["next"] = following["item"]["selection"]
+        self.send(name, list(given.values()))
+
+    def _answer(
+        self, cell: Mapping[str, Any], word: str, name: str, card: Mapping[str, Any], place: int
+    ) -> dict[str, Any]:
+        answer = self.blank() | {"item": cell["id"], "selection": cell["selection"], "answer": word}
+        answer["session"] = card["session"]
+        if name == "classes":
+            concepts = [choice["concept"] for choice in card["classes"]]
+            answer |= {"classes": concepts}
+            if word == "yes":
+                answer["concept"] = concepts[place % len(concepts)]
+        if name == "decide" and word == "skip":
+            answer["answer"] = "skip"
+        return answer
+
+    def blank(self) -> dict[str, Any]:
+        """An answer as any view sends it, without what it says."""
+        return {
+            "id": str(uuid.uuid4()),
+            "session": self.session_id,
+            "selection": None,
+            "undoes": None,
+            "corrects": None,
+            "browser_time": 1_700_000_000_000 + len(self.served.model.log),
+            "time_taken_ms": 700,
+        }
+
+    def undo(self, name: str, place: int = -1) -> None:
+        """Take back an answer of the view's strip, or grid before."""
+        entry = self._given(name, place)
+        if entry is not None:
+            item, answer_id, _ = entry
+            own = {"item": item, "answer": "undo", "undoes": answer_id}
+            if name == "classes":
+                own["classes"] = [choice["concept"] for choice in self.cards[name]["classes"]]
+            self.send(name, [self.blank() | {"session": self.cards[name]["session"]} | own])
+
+    def correct(self, name: str, place: int, word: str) -> None:
+        """Say something else of an answer of the strip, or grid before."""
+        entry = self._given(name, place)
+        if entry is None or name == "decide":
+            return
+        item, answer_id, _ = entry
+        own: dict[str, Any] = {"item": item, "answer": word, "corrects": answer_id}
+        if name == "classes":
+            concepts = [choice["concept"] for choice in self.cards[name]["classes"]]
+            own |= {
+                "classes": concepts,
+                "concept": concepts[place % len(concepts)] if word == "yes" else None,
+            }
+        self.send(name, [self.blank() | {"session": self.cards[name]["session"]} | own])
+
+    def _given(self, name: str, place: int) -> tuple[int, str, str] | None:
+        card = self.cards.get(name) or self.look(name)
+        if card is None:
+            return None
+        if "cells" in card:
+            found = [(c["id"], c["answer_id"], c["answer"]) for c in card["last"] if c["answer_id"]]
+        else:
+            found = [(e["item"], e["answer_id"], e["answer"]) for e in card["strip"]]
+        return found[place % len(found)] if found else None
+
+    def send(self, name: str, answers: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """Hand answers to the view; asserts that what must be taken is, and is stored once."""
+        view = self.view(name)
+        if view is None:
+            return None
+        self.last = (name, answers)
+        before = self.served.model.ids()
+        fates = self._fates(answers)
+        settled = take(self.served.project, view, answers_of({"pending": answers}), self.person)
+        self._settled(answers, settled, before, fates)
+        self._sees(name, settled)
+        self._went_on(settled, answers)
+        return settled
+
+    def _went_on(self, card: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> None:
+        """What was answered, and taken, is not asked again."""
+        item = card.get("item")
+        for answer in answers:
+            if (
+                answer["id"] in card["acked"]
+                and answer["answer"] not in ("undo", "skip")
+                and item is not None
+            ):
+                assert item["selection"] != answer["selection"], "what was answered is still asked"
+
+    def _fates(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """What must become of each: taken, or refused; of some both is right."""
+        model, fates = self.served.model, {}
+        known, undone = model.ids(), {said.undoes for said in model.log}
+        answered = {
+            said.selection
+            for said in model.log
+            if said.selection and said.id not in undone and said.corrects is None
+        }
+        corrected = {
+            said.selection for said in model.log if said.selection and said.id not in undone and said.corrects
+        }
+        for answer in answers:
+            selection = answer["selection"]
+            if answer["id"] in known:
+                fate = "taken"
+            elif answer["undoes"] is not None:
+                fate = "either"
+                if answer["undoes"] in undone and "classes" not in answer and self.blind is None:
+                    fate = "refused"
+            elif answer["corrects"] is not None or selection is None or selection in corrected:
+                fate = "either"
+            else:
+                fate = "refused" if selection in answered else "taken"
+            fates[answer["id"]] = fate
+        return fates
+
+    def _settled(
+        self,
+        answers: Sequence[Mapping[str, Any]],
+        settled: Mapping[str, Any],
+        before: set[str],
+        fates: Mapping[str, str],
+    ) -> None:
+        refused = {refusal["id"]: refusal["reason"] for refusal in settled["refused"]}
+        acked = set(settled["acked"])
+        new = self.served.read()
+        for answer in answers:
+            name = answer["id"]
+            assert (name in acked) != (name in refused), f"{answer} is neither stored nor refused: {settled}"
+            if name in refused:
+                assert refused[name]
+                assert "\n" not in refused[name]
+            fate = fates[name]
+            assert fate == "either" or (name in acked) == (fate == "taken"), f"{answer}: {fate}, {refused}"
+        self._explain(new, answers, acked, before)
+
+    def _explain(
+        self,
+        new: Sequence[Said],
+        answers: Sequence[Mapping[str, Any]],
+        acked: set[str],
+        before: set[str],
+    ) -> None:
+        """Each new line of the log is what somebody sent, and for what it must be; the model takes it."""
+        model, sent = self.served.model, {answer["id"]: answer for answer in answers}
+        sides = set(self._sides())
+        stored = {said.id for said in new}
+        for said in new:
+            assert said.annotator == self.name
+            answer = sent.get(said.id)
+            others = [a for a in answers if a["item"] == said.item]
+            if answer is None and said.session in sides:
+                self._check_copy(said)
+            else:
+                assert answer is not None or any("classes" in a for a in others), f"nobody sent {said}"
+                of = [answer] if answer is not None else [a for a in others if "classes" in a]
+                assert any(self._agrees(said, a) for a in of), f"{said} is not what was sent: {of}"
+                assert answer is None or said.id in acked
+            assert said.word == "undo" or said.purpose == self._purpose(said, sent.get(said.id)), said
+            model.take(said)
+        for name in acked - before:
+            answer = sent[name]
+            is_put_off = answer["answer"] == "skip" and str(answer["selection"]).startswith("decide ")
+            assert is_put_off or name in stored, f"{answer} was acknowledged, and is not stored"
+
+    def _agrees(self, said: Said, answer: Mapping[str, Any]) -> bool:
+        word = answer["answer"]
+        if "classes" in answer and word == "yes":
+            word = "yes" if answer["concept"] == said.concept else "no"
+        return (said.item, said.word) == (answer["item"], word) and (said.undoes is None) == (
+            answer["undoes"] is None
+        )
+
+    def _check_copy(self, said: Said) -> None:
+        """A side of a blind comparison is given what its annotator said on another side."""
+        project = self.served.project
+        assert self.blind is not None
+        comparison = project.blind(self.blind)
+        concepts = {side.concept.record.id for side in comparison.sides}
+        assert said.concept in concepts
+        if said.word != "undo" and said.corrects is None:
+            words = {self.served.model.of(other, said.item).votes.get(self.name) for other in concepts}
+            assert said.word in words, f"{said} is not what was said on another side"
+
+    def _sides(self) -> list[str]:
+        return [] if self.blind is None else [side.id for side in self.served.project.blind(self.blind).sides]
+
+    def _purpose(self, said: Said, answer: Mapping[str, Any] | None) -> str:
+        """What the line must be for: nothing that is said of the audit's items trains."""
+        if answer is not None and str(answer["selection"]).startswith("decide "):
+            return "decision"
+        if self.served.model.of(said.concept, said.item).is_audited:
+            return "audit"
+        return "audit" if self.served.is_drawn_for_audit(said.selection) else "train"
+
+    def again(self) -> None:
+        """Send the last answers once more, as a browser does that heard nothing: each is taken as before."""
+        if self.last is not None:
+            self.send(*self.last)
+
+    @contextmanager
+    def reply_lost(self, *, stored: bool) -> Iterator[None]:
+        """The next answers are `stored`, or not, and the server's word of it is lost."""
+        log = self.served.project.log
+        real, is_lost = log.append_answers, False
+
+        def lose(*args: Any, **kwargs: Any) -> Any:
+            nonlocal is_lost
+            if is_lost:
+                return real(*args, **kwargs)
+            is_lost = True
+            if stored:
+                real(*args, **kwargs)
+            raise StorageError("The reply to a commit was lost", "locked")
+
+        with mock.patch.object(log, "append_answers", lose):
+            yield
+
+    def answer_unheard(self, name: str, picks: Sequence[tuple[int, str]], *, stored: bool) -> None:
+        """Answer, hear nothing of it, and send it again."""
+        send, sent = self.send, []
+        with mock.patch.object(self, "send", lambda name, answers: sent.append((name, answers))):
+            self.answer(name, picks)
+        for view_name, answers in sent:
+            view = self.view(view_name)
+            if view is None or not answers:
+                continue
+            with self.reply_lost(stored=stored):
+                settled = take(self.served.project, view, answers_of({"pending": answers}), self.person)
+            shown = self.cards[view_name].get("item")
+            if settled["message"]:
+                assert not settled["acked"]
+            ids = {answer["id"] for answer in answers}
+            self._explain(self.served.read(), answers, ids, ids)
+            after = send(view_name, answers)
+            if after is not None and shown is not None and stored:
+                self._went_on(after, answers)
+
+    # The other pages
+
+    def press(self, word: str) -> None:
+        """Use the plain widgets."""
+        if self.plain is None or self.plain._session is not self.session:
+            self.plain = PlainCard(self.session)
+        drawn = self.plain.draw()
+        drawn.sent()
+        drawn.at, self.plain._pressed_at = drawn.at - 10, -math.inf  # nobody presses at once
+        before = self.served.model.ids()
+        answer = self.plain._undo(drawn) if word == "undo" else self.plain._answer(drawn, word)
+        self.plain.press(drawn, word)
+        new = self.served.read()
+        if answer is None:
+            assert not new
+            return
+        full = {"undoes": None, "corrects": None, "selection": None, "session": self.session_id} | answer
+        assert drawn.is_done
+        acked = {answer["id"]} if not self.plain.told else set()
+        self._explain(new, [full], acked, before)
+
+    def review(self, view: str, line: str = "") -> dict[str, Any]:
+        """Open Review; what it counts is what the model counts."""
+        page = Review(self.session, self.person).page(Asked(view, line), UTC)
+        json.dumps(page, allow_nan=False)
+        items = self.served.model.items(self.concept)
+        if self.person.is_owner:
+            assert page["views"]["all"] == len(items)
+            assert page["views"]["contested"] == sum(its.is_contested for its in items.values())
+            for word in ("yes", "no", "skip", "unsure"):
+                assert page["views"][word] == sum(its.status == word for its in items.values())
+        else:
+            assert page["views"]["all"] == sum(self.name in its.votes for its in items.values())
+        return page
+
+    def correct_in_review(self, place: int, word: str) -> None:
+        """Change what is listed, or take it back: one's own; an owner may speak of any item."""
+        page = self.review("all")
+        if not page["rows"]:
+            return
+        item = page["rows"][place % len(page["rows"])]["item"]
+        own = [
+            said
+            for said in self.served.model.in_force(self.concept, item)
+            if said.annotator == self.name and said.purpose != "decision"
+        ]
+        answer = self.blank() | {"item": item, "answer": word}
+        if word == "undo":
+            if not own:
+                return
+            answer["undoes"] = own[-1].id
+        elif own:
+            answer["corrects"] = own[-1].id
+        before, settled = self.served.model.ids(), Review(self.session, self.person).submit([answer])
+        assert settled["message"] is None
+        is_other_session = word == "undo" and own[-1].session != self.session_id
+        fate = "refused" if is_other_session else "taken"
+        self._settled([answer], settled, before, {answer["id"]: fate})
+
+    def pages(self) -> None:
+        """The pages beside: none of them fails, whatever was said."""
+        session = self.session
+        shown = progress(session)
+        json.dumps(shown, allow_nan=False)
+        counts = self.served.model.counts(self.concept)
+        assert shown["labels"] == counts["labels"]
+        assert shown["counts"]["yes"] == counts["yes"]
+        for view in VIEWS:
+            self.review(view)
+        people = team(session, self.person, UTC)
+        json.dumps(people, allow_nan=False)
+        items = self.served.model.items(self.concept)
+        for row in people["people"]:
+            assert row["items"] == sum(row["name"] in its.votes for its in items.values())
+        if self.person.is_owner:
+            assert people["contested"] == sum(its.is_contested for its in items.values())
+
+    def search(self, text: str) -> None:
+        """Look for items by name."""
+        found = self.served.project.found(self.session)
+        found.ask({"id": str(uuid.uuid4()), "text": text, "first": 0})
+        self.look("found")
+
+    def look_for(self, like: str) -> None:
+        """Look for what is similar."""
+        self.served.project.similar_to(self.session).ask({"id": str(uuid.uuid4()), "like": like, "first": 0})
+        self.look("similar")
+
+    def says(self, item: int, word: str) -> None:
+        """Join what others said of an item, as Review lets owners."""
+        answer = self.blank() | {"item": item, "answer": word}
+        before = self.served.model.ids()
+        settled = take(self.served.project, self.session, [answer], self.person)
+        self._settled([answer], settled, before, {answer["id"]: "taken"})
+
+    def says_what_cannot_be(self, item: int) -> None:
+        """Answer about an item that nobody can be asked about: it is refused in a sentence."""
+        answer = self.blank() | {"item": item, "answer": "yes"}
+        before = self.served.model.ids()
+        settled = take(self.served.project, self.session, [answer], self.person)
+        self._settled([answer], settled, before, {answer["id"]: "refused"})

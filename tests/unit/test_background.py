@@ -1,0 +1,140 @@
+"""What runs beside the pages: an unexpected error is reported, and ends nothing that others rely on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import wait
+
+import pytest
+
+from app.background import ClosedError, Troubles, Workers
+from app.health import Health
+from app.progress import progress
+from app.similar.query import Like
+from core.stopping import LEAST_GROWTH
+from storage import StorageError
+from tests.projects import label, new_project, open_workspace
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def session(workspace):
+    project = new_project(workspace)
+    return project.session(project.log.start_session(1, "ada", "exhaustive", seed=5).id)
+
+
+def until(condition: Callable[[], object]) -> None:
+    patience = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < patience
+        time.sleep(0.005)
+
+
+def fails(*_: object, **__: object) -> None:
+    raise ZeroDivisionError("nobody expected it")
+
+
+def test_a_job_that_fails_is_told_until_it_succeeds(caplog):
+    """Its traceback is logged once; what another job does changes nothing."""
+    troubles = Troubles()
+    with Workers(1, "test", "Measuring", troubles) as workers:
+        for _ in range(3):
+            wait([workers.submit(fails)])
+        wait([workers.submit(time.sleep, 0)])
+        until(lambda: troubles.first)
+        assert troubles.first == "Measuring failed: ZeroDivisionError: nobody expected it"
+    assert caplog.text.count("Traceback") == 1
+    with pytest.MonkeyPatch.context() as mended, Workers(1, "test", "Measuring", troubles) as workers:
+        mended.setattr(fails, "__code__", (lambda *_, **__: None).__code__)
+        wait([workers.submit(fails)])
+        until(lambda: troubles.first is None)
+
+
+def test_a_job_that_goes_on_when_all_is_closed_is_no_trouble(caplog):
+    """One that asks for its next step then is refused, which is nobody's fault."""
+    troubles, closing = Troubles(), threading.Event()
+    workers = Workers(1, "test", "Measuring", troubles)
+
+    def step() -> None:
+        assert closing.wait(10)
+        workers.submit(step)
+
+    workers.submit(step)
+    workers.shutdown(wait=False)
+    closing.set()
+    workers.shutdown()
+    assert troubles.first is None
+    assert caplog.text == ""
+
+
+def test_what_passes_by_itself_or_is_given_up_is_no_problem(caplog):
+    """A locked database raises when it is read; a job that nobody waits for has not failed."""
+    troubles = Troubles()
+    with troubles.noted("Reading"):
+        raise StorageError("labels.db is locked", "locked")
+    assert "Reading failed: labels.db is locked" in caplog.text
+    with pytest.raises(ClosedError), troubles.noted("Building"):
+        raise ClosedError
+    assert troubles.first is None
+
+
+def test_milestones_that_fail_are_told_and_reached_later(workspace, session, monkeypatch):
+    """On the page and by the health check; the next answers are looked at as before."""
+    with monkeypatch.context() as broken:
+        broken.setattr("app.milestones.train_concept", fails)
+        label(session, LEAST_GROWTH)
+        until(lambda: progress(session) and session.project.problem())
+    assert session.project.problem().endswith("failed: ZeroDivisionError: nobody expected it")
+    assert Health(workspace).look()["pools"] == {"trouble": 1}
+    label(session, 4)
+    until(lambda: not progress(session)["is_coming"] and session.project.problem() is None)
+    assert progress(session)["milestones"]
+
+
+def test_a_frame_of_the_audit_that_fails_is_told_and_made_later(session, monkeypatch):
+    """The frame before serves meanwhile."""
+    label(session, 12)
+    audit, pool = session.concept.audit, session.project.pool
+    first = audit.frame(pool)
+    label(session, 20)
+    with monkeypatch.context() as broken:
+        broken.setattr("app.audits.Frame", fails)
+        assert audit.frame(pool) is first
+        until(session.project.problem)
+    audit.frame(pool)
+    until(lambda: audit.frame(pool) is not first)
+    until(lambda: session.project.problem() is None)
+
+
+def test_an_index_of_find_similar_that_fails_is_told(session, monkeypatch):
+    """The exact scan stands in, and the page does not wait for ever."""
+    monkeypatch.setattr("app.similar.kept.coded", fails)
+    similar = session.project.similar_to(session)
+    similar.set_method("tables")
+    similar.look_for(Like(item=int(session.project.pool.ids[0])))
+    until(lambda: (similar.card()["similar"]["search"]["awaited"] or {}).get("problem"))
+    said = similar.card()["similar"]["search"]
+    assert said["awaited"]["problem"] == "Hashing, bucket tables can't be prepared: nobody expected it"
+    assert said["method"] == "Exact scan"
+
+
+def test_a_metric_that_can_not_be_learned_is_told(session, monkeypatch):
+    """Learning goes on with the next labels."""
+    label(session, 60)
+    learning = session.project.similar_to(session).learning
+    with monkeypatch.context() as broken:
+        broken.setattr("app.similar.metric.learn_from_answers", fails)
+        learning.want(session.project.pool, session.concept.standing().labels)
+        assert learning.wait(20)
+    assert learning.said()["problem"] == "The metric can't be learned: nobody expected it"
+    label(session, 1)
+    learning.want(session.project.pool, session.concept.standing().labels)
+    assert learning.wait(60)
+    assert learning.said()["problem"] is None

@@ -1,0 +1,115 @@
+"""Sessions that nobody is at are let go; who comes back goes on, and no session ever has two objects."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import app.open_sessions
+from app.leases import Leases
+from app.open_sessions import KEPT_SECONDS, OpenSessions
+from app.project import Project
+from tests.projects import answer, label, new_project, open_workspace, truth_word
+
+
+class Clock:
+    """Time that passes when the test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    with open_workspace(tmp_path) as workspace:
+        yield new_project(workspace)
+
+
+@pytest.fixture
+def clock(project: Project) -> Clock:
+    """Of the project's sessions and leases."""
+    clock = Clock()
+    project._sessions, project.leases = OpenSessions(clock), Leases(clock=clock)
+    return clock
+
+
+def test_what_nobody_asks_for_is_let_go_and_goes_on_where_it_was(project: Project, clock: Clock) -> None:
+    """Session, views and leases go after an hour; the session comes back with the item that was in view."""
+    session = project.session(annotator="Ada")
+    label(session, 3)
+    project.grid(session), project.found(session), project.similar_to(session), project.decisions(session)
+    name, shown = session.id, session.shown
+    assert session.ahead is not None
+    session.ahead.wait(60)
+    gone = weakref.ref(session)
+    del session
+    clock.now += KEPT_SECONDS + 1
+    other = project.session(annotator="Bob")
+    gc.collect()
+    assert gone() is None
+    project.session(annotator="Cleo")
+    assert name not in project.leases._held
+    back = project.session(name)
+    assert (back.shown, back.history[-1].round) == (shown, 4)
+    assert project.session(other.id) is other
+
+
+def test_an_object_that_a_page_holds_stays_the_only_one(project: Project, clock: Clock) -> None:
+    """However long nobody asked for it: a second one would number the same session's rounds, too."""
+    session = project.session(annotator="Ada")
+    grid = project.grid(session)
+    clock.now += KEPT_SECONDS + 1
+    project.session(annotator="Bob")
+    gc.collect()
+    again = project.session(session.id)
+    assert again is session
+    assert project.grid(again) is grid
+
+
+def test_sessions_that_come_and_go_store_each_answer_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two windows a session, each let go at once: each round has one number, and each answer is there."""
+    monkeypatch.setattr(app.open_sessions, "KEPT_SECONDS", 0.0)
+    names = [project.session(annotator=who).id for who in ("Ada", "Bob", "Cleo")]
+    sent: list[str] = []
+    failed: list[BaseException] = []
+
+    def window(name: str) -> None:
+        try:
+            for _ in range(6):
+                session = project.session(name)
+                with session.lock:
+                    shown = session.in_view()
+                    assert shown is not None
+                    given = answer(
+                        {"item": {"id": shown.item, "selection": shown.id}}, truth_word(project, shown.item)
+                    )
+                    acked, refused = session.store([given])
+                assert not refused
+                sent.extend(acked)
+                del session
+                gc.collect(0)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [threading.Thread(target=window, args=(name,)) for name in names for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    concept = project.concepts()[0].id
+    assert sorted(stored.id for stored in project.log.answers_after(concept)) == sorted(sent)
+    rounds = Counter((record.session_id, record.round) for record in project.log.selections(concept))
+    assert set(rounds.values()) == {1}
+    assert len(sent) == 36
