@@ -338,7 +338,8 @@ class Served:
         out = io.StringIO()
         with redirect_stdout(out), redirect_stderr(out):
             verify_project(self.folder, as_json=True)
-        assert json.loads(out.getvalue())["problems"] == []
+        problems = json.loads(out.getvalue())["problems"]
+        assert problems == [], problems
 
     def export(self) -> None:
         """Assert that ``export`` writes what the model means, and that ``export-model`` has a classifier."""
