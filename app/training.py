@@ -141,13 +141,15 @@ def excluded_items(
 ) -> NDArray[np.int64]:
     """Items that may not be selected, ascending: the answered ones, and those that others have in view.
 
-    Audited items are among them only once a selection has `passed` over them, see `core.audit.pass_over`.
+    Audited items are among them only once a selection has `passed` over them, and from then on for good, even
+    if they were skipped; see `core.audit.pass_over`.
     """
     answered = standing.answered
     if include_skipped:
         answered = without(answered, standing.skipped)
-    answered = without(answered, without(standing.audited, sorted_ids(passed)))
-    return joined(answered, sorted_ids(leased))
+    passed_over = sorted_ids(passed)
+    answered = without(answered, without(standing.audited, passed_over))
+    return joined(joined(answered, np.intersect1d(standing.audited, passed_over)), sorted_ids(leased))
 
 
 def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.int64]:

@@ -47,9 +47,12 @@ def about(similar: SimilarSession, search: Search | None, total: int) -> dict[st
     }
     if search is None:
         return told
+    newest = learning.newest(pool) if pool is not None else None
     if search.learned is not None:
         told["metric"] |= search.learned.said()
-        told["metric"]["newer"] = learning.newest(search.learned.pool) is not search.learned
+        told["metric"]["newer"] = newest is not search.learned
+    elif newest is not None:
+        told["pending"] = True  # the first metric came while the search was made: the page asks once more
     name = search.metric_in_view(similar.view)
     found, method = search.lists[name], search.methods[name]
     checked = similar.checked

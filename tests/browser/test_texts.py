@@ -169,9 +169,9 @@ def answer(view: Alike, word: str, n: int) -> None:
 def side_by_side(server: Server, view: Alike) -> None:
     """Label some of both, unless another test did, and see both metrics."""
     by_metric = view.page.locator(".metrics li:visible")
-    held_out = Pool.open(server.data.parent / "pool").held_out.ids
-    yes, no = np.setdiff1d(np.arange(200), held_out)[:2].tolist()
-    for item, word in ((yes, "yes"), (no, "no")) if by_metric.count() < 2 else ():
+    pool = Pool.open(server.data.parent / "pool")
+    ant, bee = (int(pool.ids[pool.truth(pool.ids) == place][0]) for place in (0, 1))
+    for item, word in ((bee, "yes"), (ant, "no")) if by_metric.count() < 2 else ():
         is_like(server, view, item)
         answer(view, word, 6)
     expect(by_metric).to_have_count(2, timeout=60_000)

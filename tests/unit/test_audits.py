@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from app.audits import frame_seed
 from app.cli import main
 from app.service import LabelingSession
-from app.training import AUDIT, PASSED
+from app.training import AUDIT, PASSED, excluded_items
 from core.errors import InputError
 from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.test_verify import tamper
@@ -174,6 +174,15 @@ def test_selections_pass_over_audited_items_and_say_so(project, session):
     assert set(passed) <= audited
     assert not audited & {record.item for record in selected}
     assert session.concept.audit.passed() == tuple(passed)
+
+
+def test_what_was_passed_over_stays_so_though_it_was_skipped(session):
+    """A further answer to it would train; other skipped items may be asked about again."""
+    standing = session.concept.standing()._replace(
+        answered=np.array([3, 5, 7]), skipped=np.array([3, 7]), audited=np.array([3, 5])
+    )
+    for passed, excluded in (((), []), ((3,), [3]), ((3, 5), [3, 5])):
+        assert excluded_items(standing, (), include_skipped=True, passed=passed).tolist() == excluded
 
 
 def test_what_was_passed_over_is_known_after_a_restart(tmp_path):

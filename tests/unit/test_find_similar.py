@@ -17,7 +17,7 @@ from app.cli import main
 from app.project import Project
 from app.similar.hashed import built, coded, n_compared
 from app.similar.methods import KEPT_CODES
-from app.similar.metric import learn, parameters, what_is_missing
+from app.similar.metric import Learning, learn, parameters, what_is_missing
 from app.similar.query import Like, queries_of
 from app.similar.session import PAGE, PAGES, SimilarSession
 from app.similar.uploads import Uploads
@@ -173,6 +173,30 @@ def test_all_yes_answers_are_looked_for_by_the_nearest(similar):
     assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
     assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE])
     assert (card["similar"]["like"]["n"], card["similar"]["like"]["of"]) == (len(yes), len(yes))
+
+
+def test_the_first_metric_may_come_while_a_search_is_made(similar, monkeypatch):
+    """The page asks once more, and has it."""
+    searched = SimilarSession._searched
+
+    def before_it_came(self, pool, labels):
+        with monkeypatch.context() as then:
+            then.setattr(Learning, "newest", lambda *_: None)
+            found = searched(self, pool, labels)
+        assert self.learning.wait(120)
+        while not self.checked.is_done:
+            time.sleep(0.01)
+        return found
+
+    with monkeypatch.context() as slow:
+        slow.setattr(SimilarSession, "_searched", before_it_came)
+        for name in ("7", "1"):
+            card = look(similar, of_class(similar.session.project, name)[0])
+            card = similar.submit(truly(similar, card, 12))
+    assert card["similar"]["among"]["rows"].keys() == {"original"}
+    assert card["similar"]["pending"]
+    card = settled(similar)
+    assert card["similar"]["among"]["rows"].keys() == {"original", "learned"}
 
 
 def test_of_very_many_yes_answers_some_are_looked_for(project):
