@@ -166,6 +166,8 @@ def select_items(
     how far apart they must be. `supposed` says which answer these labels suppose, see
     `app.training.SUPPOSED`.
 
+    Where the pool grew, its index did not yet, and all that the index knows is excluded, it is extended here.
+
     Raises
     ------
     PoolExhausted
@@ -185,7 +187,13 @@ def select_items(
         own = [_of_place(place, selection, n, diversity) for place in range(len(selection.ids))]
         return _chosen(occasion, trained, found, own, skipped=standing.skipped)
 
-    return leasing(occasion, attempt)
+    try:
+        return leasing(occasion, attempt)
+    except PoolExhausted:
+        if occasion.strategy.n_items == len(occasion.pool):
+            raise
+        strategy = occasion.strategy.extended(occasion.pool)
+        return leasing(replace(occasion, strategy=strategy, remembered=None), attempt)
 
 
 def leasing(occasion: Occasion, attempt: Callable[[Occasion], Chosen]) -> Chosen:

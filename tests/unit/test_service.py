@@ -10,7 +10,7 @@ from app.project import Project
 from app.service import LabelingSession
 from app.workspace import Workspace
 from core.errors import InputError
-from core.selection import STRATEGIES
+from core.selection import STRATEGIES, make_strategy
 from storage import StorageError
 from tests.projects import (
     answer,
@@ -18,9 +18,11 @@ from tests.projects import (
     label_with_memory,
     new_project,
     open_workspace,
+    shown_to,
     truth_word,
     wait_for_index,
 )
+from tests.unit.test_audits import verify
 
 
 @pytest.fixture
@@ -272,6 +274,25 @@ def test_two_sessions_are_never_shown_the_same_item(project):
         assert one.card()["item"]["id"] != other.card()["item"]["id"]
         label(one, 1)
         label(other, 1)
+
+
+@pytest.mark.parametrize("name", ["margin-index", "exhaustive", "random", "h-hash"])
+def test_an_index_that_is_behind_its_pool_is_no_end(workspace, monkeypatch, name):
+    """Where all that it knows has an answer, what joined the pool since is asked for, and the log holds."""
+    project = new_project(workspace)
+    n = 12
+    behind = make_strategy(name).fit(project.pool.prefix(n))
+    monkeypatch.setattr(LabelingSession, "_strategy", lambda *_: behind)
+    session = project.session()
+    known = project.pool.ids[:n].tolist()
+    for number, item in enumerate(known):
+        shown = {"item": {"id": item, "selection": shown_to(session, item)}}
+        session.store([answer(shown, "yes" if number % 2 else "no")])
+    card = label(session, 1)
+    assert card["item"]["id"] not in known
+    assert session.shown.items_total == len(project.pool)
+    assert session.shown.strategy == name
+    assert verify(project.folder)["problems"] == []
 
 
 def test_an_exhausted_pool_says_so_and_skipped_items_come_again_when_asked_for(workspace):
