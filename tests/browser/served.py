@@ -91,6 +91,11 @@ class Server:
             connection.row_factory = sqlite3.Row
             return [dict(row) for row in connection.execute(query, (session,))]
 
+    def answered(self) -> set[int]:
+        """Every item that somebody gave an answer about."""
+        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as connection:
+            return {item for (item,) in connection.execute("SELECT item FROM answers")}
+
     @property
     def log(self) -> Path:
         return self.data.parent / f"server-{self.port}.log"
