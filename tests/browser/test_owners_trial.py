@@ -133,6 +133,7 @@ def label(server: Server, browser: Browser) -> None:
             items.append(labeling.item)
             errs = person is BOB and turn < ERRORS
             labeling.press("y" if is_leaf(labeling.item) != errs else "n")
+        labeling.wait_until_saved()  # what is unsent is lost with the browser's context
         seen.append(sorted(items))
         labeling.page.context.close()
     assert seen[0] == seen[1] == seen[2]
