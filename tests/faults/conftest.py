@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import random
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from tests.faults.injection import Faults
-from tests.faults.world import Servers, World, made
+from tests.faults.world import Servers, World, made, template
 from tests.unit.conftest import server
 
 __all__ = ["server"]
@@ -47,7 +50,15 @@ def making(request: pytest.FixtureRequest, faults: Faults, tmp_path: Path) -> Ma
 
     @contextmanager
     def make(engine: str) -> Iterator[World]:
+        template()  # its ids are others
+        chance = random.Random(1)
+
+        def repeatable() -> uuid.UUID:
+            """Where all else is equal, order is by ids."""
+            return uuid.UUID(int=chance.getrandbits(128), version=4)
+
         with ExitStack() as opened:
+            opened.enter_context(mock.patch("uuid.uuid4", repeatable))
             address = None
             if engine == "postgresql":
                 address = opened.enter_context(request.getfixturevalue("servers").copy())
