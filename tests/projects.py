@@ -91,6 +91,15 @@ def label(session: LabelingSession, n: int) -> dict[str, Any]:
     return session.card()
 
 
+def labeled(project: Project, n: int) -> LabelingSession:
+    """A new session of Ada's that answered until there was a hyperplane, and then n items more."""
+    session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
+    while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
+        label(session, 1)
+    label(session, n)
+    return session
+
+
 def label_with_memory(session: LabelingSession, n: int) -> None:
     """Answer n items truly, each time when the session remembers what it selected last.
 

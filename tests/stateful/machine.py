@@ -223,7 +223,7 @@ class Labeling(RuleBasedStateMachine):
 
     @rule(who=who, place=place)
     def ask_another_question(self, who: int, place: int) -> None:
-        """Turn to another question, put away or not, but to no side of a blind comparison."""
+        """Turn to another question, archived or not, but to no side of a blind comparison."""
         assert self.served is not None
         everything = self.served.project.concepts(put_away=True)
         concepts = [concept for concept in everything if "(blind" not in concept.name]

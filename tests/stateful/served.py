@@ -2,7 +2,7 @@
 threads are the test's own.
 
 What a page would call is called here: `app.taking.take`, `app.review.Review`, and so on. What the server says
-of answers is compared with a `tests.stateful.model.Model`, which is told what was sent and what was stored.
+of answers is compared with a `tests.stateful.model.Model`, which learns what was sent and what was stored.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from app.leases import LEASE_SECONDS, Leases
 from app.progress import progress
 from app.project import Project
 from app.service import LabelingSession
-from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
+from tests.projects import answer, label, labeled, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.test_audits import label_to_an_audit, verify
 from tests.unit.test_leases import Clock
 
@@ -40,11 +40,7 @@ def clock(project) -> Ticking:
 @pytest.fixture
 def ada(project, clock) -> LabelingSession:
     """Has labeled enough for a hyperplane."""
-    ada = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
-    while (counts := ada.concept.counts()).yes == 0 or counts.no == 0:
-        label(ada, 1)
-    label(ada, 10)
-    return ada
+    return labeled(project, 10)
 
 
 @pytest.fixture

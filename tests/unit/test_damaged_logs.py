@@ -23,7 +23,7 @@ from app.similar.query import Like
 from app.taking import take
 from app.team import team
 from storage import AnswerRecord, LabelState
-from tests.projects import answer, label, new_project, open_workspace, shown_to, wait_for_index
+from tests.projects import answer, label, labeled, new_project, open_workspace, shown_to, wait_for_index
 from tests.unit.test_storage_fold import answer as logged
 
 ADA = Person("ada", is_owner=True)
@@ -77,11 +77,7 @@ def project(tmp_path) -> Project:
 
 @pytest.fixture
 def ada(project) -> LabelingSession:
-    session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
-    while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
-        label(session, 1)
-    label(session, 6)
-    return session
+    return labeled(project, 6)
 
 
 @pytest.fixture

@@ -20,7 +20,16 @@ from app.service import LabelingSession
 from app.similar.query import Like
 from app.taking import take
 from storage import AppendResult, StorageError
-from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word, wait_for_index
+from tests.projects import (
+    answer,
+    label,
+    labeled,
+    new_project,
+    open_workspace,
+    shown_to,
+    truth_word,
+    wait_for_index,
+)
 
 ADA = Person("ada", is_owner=True)
 VIEWS = ("one", "grid", "found", "similar", "classes", "blind")
@@ -38,10 +47,7 @@ def project(tmp_path) -> Iterator[Project]:
 @pytest.fixture
 def ada(project) -> LabelingSession:
     """Has labeled enough for a hyperplane."""
-    session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
-    while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
-        label(session, 1)
-    return session
+    return labeled(project, 0)
 
 
 def seen_as(name: str, session: LabelingSession) -> Any:
