@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from app.afresh import start_afresh
 from app.exchange.importing import import_labels
+from app.review import VIEWS
 from core.errors import InputError
 from tests.stateful.people import WORDS, Tab
 from tests.stateful.served import LEASE_SECONDS, Served
@@ -323,7 +324,7 @@ class Labeling(RuleBasedStateMachine):
         served.compare()
         held = served.project.leases.held()
         assert set(held) <= set(served.pool.ids.tolist()), "somebody holds what no one can have in view"
-        self.tabs[self.steps % len(self.tabs)].pages()
+        self.tabs[self.steps % len(self.tabs)].pages([VIEWS[self.steps % len(VIEWS)]])
         if self.steps % VERIFY_EVERY == 0:
             served.verify()
 

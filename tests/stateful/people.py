@@ -439,15 +439,15 @@ class Tab:
         fate = "refused" if is_other_session else "taken"
         self._settled([answer], settled, before, {answer["id"]: fate})
 
-    def pages(self) -> None:
-        """The pages beside: none of them fails, whatever was said."""
+    def pages(self, views: Sequence[str] = VIEWS) -> None:
+        """The pages beside, Review in these views: none of them fails, whatever was said."""
         session = self.session
         shown = progress(session)
         json.dumps(shown, allow_nan=False)
         counts = self.served.model.counts(self.concept)
         assert shown["labels"] == counts["labels"]
         assert shown["counts"]["yes"] == counts["yes"]
-        for view in VIEWS:
+        for view in views:
             self.review(view)
         people = team(session, self.person, UTC)
         json.dumps(people, allow_nan=False)
