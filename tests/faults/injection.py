@@ -71,6 +71,11 @@ class Faults:
             self.seen, self.has_struck = Counter(), False
             self._plan = None if place is None else (place, moment)
 
+    def disarm(self) -> None:
+        """Let nothing fail from here on; `seen` and `has_struck` stay what they are."""
+        with self._lock:
+            self._plan, self.seen = None, self.seen.copy()
+
     def restarted(self) -> None:
         """A new process has taken the place of the one that died."""
         self.is_dead = False

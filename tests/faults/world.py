@@ -215,7 +215,7 @@ def made(faults: Faults, folder: Path, address: str | None) -> Iterator[World]:
     try:
         yield world
     finally:
-        faults.arm(None, "")
+        faults.disarm()
         world.project.close()
         faults.restarted()
         shutil.rmtree(folder)
