@@ -173,12 +173,13 @@ def page(screen: BrowserContext) -> Iterator[Page]:
     made.close()
 
 
+QUICK = {("desktop-light", "label"), ("desktop-light", "review")} | {
+    ("phone-dark", name) for name in ("grid", "similar", "compare")
+}
 LOOKS = [
-    (screen, name) if name == "label" or (number + place) % 2 == 0 else thorough(screen, name)
-    for place, screen in enumerate(SCREENS)
-    for number, name in enumerate(VISITS)
+    look if look in QUICK else thorough(*look) for look in ((s, name) for s in SCREENS for name in VISITS)
 ]
-"""Every page on some screen, every screen with half of the pages."""
+"""Where people are most of their time, on some screen; all pages on all screens at the larger scale."""
 
 
 @pytest.mark.parametrize(("screen", "name"), LOOKS, indirect=["screen"])

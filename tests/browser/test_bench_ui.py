@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.projects import digits_pool
 
 KEYS = {
@@ -20,6 +22,7 @@ def marginalia(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 def test_card_and_grid_are_measured_and_their_logs_hold(tmp_path: Path) -> None:
     """A row a mode; what was given is stored once and rightly; what was shown can be replayed."""
     out, file = tmp_path / "projects", tmp_path / "ui.json"

@@ -30,6 +30,7 @@ def word(server: Server, item: int) -> str:
     return "y" if pool.classes[int(pool.truth([item])[0])] == "7" else "n"
 
 
+@pytest.mark.thorough
 def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
     """Not before: the strategies' names are nowhere in the page. A reload and a correction lose nothing."""
     assert grave_findings(page) == []

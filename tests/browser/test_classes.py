@@ -114,6 +114,7 @@ def test_each_key_gives_a_class(server: Server, classes: Labeling) -> None:
     assert [label.split(": ")[1].split(".")[0] for label in labels][-4:] == ["skip", "unsure", "7", "none"]
 
 
+@pytest.mark.thorough
 def test_keys_that_mean_nothing_here_do_nothing(server: Server, classes: Labeling) -> None:
     """Neither yes and its arrow, nor a digit that is no class, nor what a held key repeats."""
     item = classes.item
@@ -126,6 +127,7 @@ def test_keys_that_mean_nothing_here_do_nothing(server: Server, classes: Labelin
     assert said(server, classes.session) == [(item, WORDS["3"])]
 
 
+@pytest.mark.thorough
 def test_a_class_called_0_has_that_key(server: Server, context: BrowserContext) -> None:
     """Then N alone is for none of them."""
     with asked(server, "Is this a 0?"):
@@ -138,6 +140,7 @@ def test_a_class_called_0_has_that_key(server: Server, context: BrowserContext) 
         assert words == [["no", "no", "no", "yes"], ["no"] * 4]
 
 
+@pytest.mark.thorough
 def test_by_mouse_and_a_double_click_answers_once(server: Server, classes: Labeling) -> None:
     """Each class has a button with its name and key."""
     buttons = classes.page.locator(".answers .answer")
@@ -150,6 +153,7 @@ def test_by_mouse_and_a_double_click_answers_once(server: Server, classes: Label
     assert said(server, classes.session) == expected
 
 
+@pytest.mark.thorough
 def test_the_next_image_needs_no_server(server: Server, classes: Labeling) -> None:
     """It is painted while the server stands still, with its numbers, which are those of its concept."""
     for key in "7310":
@@ -282,6 +286,7 @@ def view(labeling: Labeling, question: str) -> None:
     labeling.wait()
 
 
+@pytest.mark.thorough
 def test_plain_buttons_ask_one_question(server: Server, context: BrowserContext) -> None:
     """Whatever the address says beside."""
     labeling = Labeling(context.new_page(), address(server))
@@ -292,6 +297,7 @@ def test_plain_buttons_ask_one_question(server: Server, context: BrowserContext)
     expect(page.get_by_role("radio", name="Classes")).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_a_press_that_waits_is_stored_from_wherever_it_is_sent(server: Server, classes: Labeling) -> None:
     """The browser's queue may hold presses on the classes when one question is in view, and vice versa."""
     page, session = classes.page, classes.session
@@ -333,6 +339,7 @@ def _leave_in_queue(labeling: Labeling, answer: dict[str, Any]) -> None:
     labeling.page.evaluate("([key, entry]) => localStorage.setItem(key, entry)", [key, entry])
 
 
+@pytest.mark.thorough
 def test_what_chose_the_item_is_checked_against_a_full_scan(classes: Labeling) -> None:
     """Whichever concept it was."""
     page = classes.page
@@ -370,6 +377,7 @@ def test_all_classes_are_in_view(server: Server, context: BrowserContext, n: int
         assert page.locator(".thumb").last.inner_text() == ("1" if n == 3 else "7")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("screen", [thorough("desktop-light"), "phone-dark"])
 def test_there_is_no_serious_finding(server: Server, browser: Browser, screen: str) -> None:
     """By axe-core, with answers of each kind in the strip."""

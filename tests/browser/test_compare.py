@@ -96,6 +96,7 @@ def line(page: Page, strategy: str) -> Locator:
     return page.locator(f".line.{strategy}")
 
 
+@pytest.mark.thorough
 def test_a_row_says_what_its_strategy_picks(server: Server, labeled: Labeling) -> None:
     """In the fixed order, with the full scan's pick ringed, and the row in use tinted."""
     page = open_compare(server, labeled, "hyperplane")
@@ -110,6 +111,7 @@ def test_a_row_says_what_its_strategy_picks(server: Server, labeled: Labeling) -
     expect(page.locator(".about")).to_contain_text("2,000 items × 384")
 
 
+@pytest.mark.thorough
 def test_times_are_ratios_of_what_is_shown(server: Server, labeled: Labeling) -> None:
     """The row's word follows from its time and the full scan's."""
     page = open_compare(server, labeled, "hyperplane")
@@ -130,6 +132,7 @@ def read_ms(text: str) -> float:
     return float(text.removesuffix(" ms").replace(",", ""))
 
 
+@pytest.mark.thorough
 def test_it_can_be_measured_again(server: Server, labeled: Labeling) -> None:
     """The times are other ones then, the picks are not."""
     page = open_compare(server, labeled, "hyperplane")
@@ -141,6 +144,7 @@ def test_it_can_be_measured_again(server: Server, labeled: Labeling) -> None:
     assert [image.get_attribute("src") for image in page.locator(".pick img").all()] == picks
 
 
+@pytest.mark.thorough
 def test_without_a_hyperplane_it_says_what_is_missing(server: Server, context: BrowserContext) -> None:
     """Of a question that nobody has answered yet."""
     with Database.open(server.database) as database:
@@ -206,6 +210,7 @@ def test_the_headline_is_made_from_the_curves(racing: Racing) -> None:
         assert re.match(rf"1 {names[0]} label equals|So far {names[1]} labels have taught nothing", said)
 
 
+@pytest.mark.thorough
 def test_seconds_spent_can_be_the_axis_and_first_picks_the_column(racing: Racing) -> None:
     racing.page.keyboard.press("Space")
     racing.wait(8)
@@ -232,6 +237,7 @@ def test_a_race_goes_on_when_the_page_was_left(racing: Racing) -> None:
     assert parse_qs(urlsplit(racing.page.url).query)["view"] == ["race"]
 
 
+@pytest.mark.thorough
 def test_other_first_labels_are_another_race(racing: Racing) -> None:
     racing.page.keyboard.press("Space")
     racing.wait(2)
@@ -252,6 +258,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(server: Server, labeled: La
     assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
 
 
+@pytest.mark.thorough
 def test_another_race_keeps_the_speed(racing: Racing) -> None:
     """It was asked for, and what a race is asked for holds for those that follow."""
     racing.page.locator(".speed").click()

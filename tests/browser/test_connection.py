@@ -120,6 +120,7 @@ def test_a_server_killed_at_random_moments_loses_nothing(server: Server, labelin
     assert is_sound(found), found
 
 
+@pytest.mark.thorough
 def test_a_page_that_is_never_heard_is_loaded_anew(server: Server, context: BrowserContext) -> None:
     """Where the server is there, but what the page says comes to nothing: nothing of it is lost."""
     page, is_deaf = context.new_page(), False

@@ -90,6 +90,7 @@ def test_the_autopilot_answers_by_the_truth_and_under_its_own_name(server: Serve
     assert {who for who, name in sessions(server).values() if name == concept} == {"autopilot"}
 
 
+@pytest.mark.thorough
 def test_a_step_is_one_answer_and_a_pause_is_none(server: Server, flying: Labeling) -> None:
     """By mouse and by keyboard."""
     before = len(server.answers(flying.session))
@@ -108,6 +109,7 @@ def test_a_step_is_one_answer_and_a_pause_is_none(server: Server, flying: Labeli
     assert len(server.answers(flying.session)) == paused
 
 
+@pytest.mark.thorough
 def test_people_answer_nothing_in_its_place(server: Server, flying: Labeling) -> None:
     """Neither with keys nor with buttons: what is stored as the autopilot's is the truth."""
     before, selection = len(server.answers(flying.session)), flying.selection
@@ -138,6 +140,7 @@ def test_it_stops_when_the_page_is_closed(server: Server, flying: Labeling) -> N
     assert again.session == session
 
 
+@pytest.mark.thorough
 def test_it_waits_for_a_dead_server_and_goes_on(server: Server, flying: Labeling) -> None:
     """Kill −9 in the middle of a run: what was given is stored once, and still the truth."""
     run(flying, 4)
@@ -161,6 +164,7 @@ def test_it_waits_for_a_dead_server_and_goes_on(server: Server, flying: Labeling
     assert [row["answer"] for row in stored] == [truth(row["item"]) for row in stored]
 
 
+@pytest.mark.thorough
 def test_it_goes_on_with_peoples_labels_if_they_ask(server: Server, labeling: Labeling) -> None:
     """Then its answers join theirs, in a session of its own; and by hand one goes on where one was."""
     labeling.press("y")
@@ -183,6 +187,7 @@ def test_it_goes_on_with_peoples_labels_if_they_ask(server: Server, labeling: La
     assert [row["answer"] for row in server.answers(mine)] == ["yes", "no"]
 
 
+@pytest.mark.thorough
 def test_what_is_in_view_is_checked_against_a_full_scan(flying: Labeling) -> None:
     """The note is about the number in view, and about no other item."""
     run_to_a_hyperplane(flying)
@@ -198,6 +203,7 @@ def test_what_is_in_view_is_checked_against_a_full_scan(flying: Labeling) -> Non
     expect(flying.page.get_by_role("button", name="Check against a full scan")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_a_running_autopilot_holds_still_to_be_checked(flying: Labeling) -> None:
     """What is checked is what stays in view."""
     run_to_a_hyperplane(flying)

@@ -117,6 +117,7 @@ def test_marks_survive_turning_pages_and_a_reload(server: Server, finding: Findi
     expect(finding.page.locator(".marked")).to_contain_text("1 marked elsewhere")
 
 
+@pytest.mark.thorough
 def test_the_last_answers_are_corrected_there(server: Server, finding: Finding) -> None:
     """As in a grid: back, another mark, and on."""
     finding.find("45")
@@ -136,6 +137,7 @@ def test_the_last_answers_are_corrected_there(server: Server, finding: Finding) 
     assert finding.marks[place] == "no"
 
 
+@pytest.mark.thorough
 def test_nothing_found_is_said_in_a_sentence(finding: Finding) -> None:
     """With what names are like here; so is a search that is too long."""
     sentence = finding.page.locator(".placeholder")
@@ -149,6 +151,7 @@ def test_nothing_found_is_said_in_a_sentence(finding: Finding) -> None:
     expect(finding.page.get_by_role("alert")).to_contain_text("at most 200 characters, got 201")
 
 
+@pytest.mark.thorough
 def test_a_search_begins_and_ends_where_one_labels(server: Server, labeling: Labeling) -> None:
     """A key opens it; the usual selection goes on afterwards, with the answers that were given there."""
     page = labeling.page
@@ -182,6 +185,7 @@ def test_a_search_begins_and_ends_where_one_labels(server: Server, labeling: Lab
     expect(page).to_have_url(re.compile("grid="))
 
 
+@pytest.mark.thorough
 def test_answers_sent_to_a_dead_server_are_stored_once(server: Server, finding: Finding) -> None:
     """They wait in the browser until it is back."""
     finding.find("47")
@@ -197,6 +201,7 @@ def test_answers_sent_to_a_dead_server_are_stored_once(server: Server, finding: 
     assert given(server, finding) == [sent]
 
 
+@pytest.mark.thorough
 def test_a_search_fits_a_phone(server: Server, context: BrowserContext) -> None:
     """Names below the images, the search above them, and what is sent at the thumb; nothing at the sides."""
     page = context.new_page()

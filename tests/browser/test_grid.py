@@ -37,6 +37,7 @@ def rounds(server: Server, grid: Gridding) -> list[tuple[int, str | None, int]]:
         return connection.execute(query, (grid.session,)).fetchall()
 
 
+@pytest.mark.thorough
 def test_the_switch_leads_to_the_grid_and_back(server: Server, context: BrowserContext) -> None:
     """The keys go on at once, and a reload stays where it was."""
     page = context.new_page()
@@ -80,6 +81,7 @@ def test_what_is_marked_is_sent_in_one_go_and_the_rest_stays_open(server: Server
     assert len({digest for _, digest, _ in shown}) == 4
 
 
+@pytest.mark.thorough
 def test_the_cursor_moves_by_arrows_and_a_held_key_marks_once(grid: Gridding) -> None:
     """Across and down the columns, and never out of the grid; what the keyboard repeats is no mark."""
     columns = grid.columns
@@ -107,6 +109,7 @@ def test_the_rest_is_marked_at_once_and_undone_at_once(server: Server, grid: Gri
     assert given(server, grid) == []
 
 
+@pytest.mark.thorough
 def test_all_by_mouse(server: Server, grid: Gridding) -> None:
     """Clicks turn an image through yes, no, skip and open; a double click on Send sends once."""
     items = grid.items
@@ -190,6 +193,7 @@ def test_two_windows_on_one_session_answer_a_grid_once(
     assert other.items == grid.items
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", ["61", thorough("many")])
 def test_an_impossible_grid_is_told_in_a_sentence(
     server: Server, context: BrowserContext, wrong: str
@@ -200,6 +204,7 @@ def test_an_impossible_grid_is_told_in_a_sentence(
     expect(page.get_by_role("alert")).to_contain_text(re.compile(f"grid .* got '?{wrong}"), timeout=30_000)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [thorough(12), 60])
 def test_what_is_sent_stays_in_view(server: Server, context: BrowserContext, size: int) -> None:
     """On every screen the button is there, and no image is cut off at the sides."""

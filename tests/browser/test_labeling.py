@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -70,6 +71,7 @@ def test_a_held_key_answers_once(server: Server, labeling: Labeling) -> None:
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
 
 
+@pytest.mark.thorough
 def test_a_held_enter_on_a_button_answers_once(server: Server, labeling: Labeling) -> None:
     """Nor is Enter, held on a button that has the focus."""
     labeling.page.locator("[data-answer=no]").focus()
@@ -131,6 +133,7 @@ def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
 
 
+@pytest.mark.thorough
 def test_other_keys_answer_nothing(server: Server, labeling: Labeling) -> None:
     """Shortcuts of the browser and other letters are not ours."""
     for key in ("Control+y", "Alt+n", "Meta+s", "q"):
@@ -150,6 +153,7 @@ def test_the_strategy_can_be_changed_and_the_keys_go_on(server: Server, labeling
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes", "no", "yes"]
 
 
+@pytest.mark.thorough
 def test_a_strategy_may_be_picked_before_its_index_is_there(server: Server, labeling: Labeling) -> None:
     """Until then another stands in and says so; the page goes on without an error when the index is ready."""
     labeling.press("y")
@@ -164,6 +168,7 @@ def test_a_strategy_may_be_picked_before_its_index_is_there(server: Server, labe
     expect(labeling.page.get_by_test_id("stException")).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_the_image_stays_in_its_place_while_an_index_is_built(labeling: Labeling) -> None:
     """How far the index is takes the room that is left beside the buttons, and moves nothing."""
     labeling.page.set_viewport_size({"width": 1440, "height": 900})

@@ -69,6 +69,7 @@ def test_a_closer_look_moves_nothing_else(server: Server, labeling: Labeling) ->
     assert server.answers(labeling.session) == []
 
 
+@pytest.mark.thorough
 def test_the_next_image_is_seen_whole(server: Server, labeling: Labeling) -> None:
     """An answer given to a close look belongs to that image; the look ends with it."""
     item = labeling.item
@@ -79,6 +80,7 @@ def test_the_next_image_is_seen_whole(server: Server, labeling: Labeling) -> Non
     assert [(row["item"], row["answer"]) for row in server.answers(labeling.session)] == [(item, "yes")]
 
 
+@pytest.mark.thorough
 def test_what_is_zoomed_can_be_moved_by_keys_and_mouse(labeling: Labeling) -> None:
     """Shift and the arrows, or the mouse, show another part, and never what is outside the image."""
     labeling.page.keyboard.press("z")
@@ -112,6 +114,7 @@ def test_a_pull_to_the_right_is_yes_and_to_the_left_no(server: Server, touched: 
     assert [(row["item"], row["answer"]) for row in server.answers(touched.session)] == given
 
 
+@pytest.mark.thorough
 def test_other_movements_answer_nothing(server: Server, touched: Labeling) -> None:
     """Neither a scroll of the page nor a pull that is let go early."""
     before = touched.selection
@@ -136,6 +139,7 @@ def test_a_pull_taken_back_answers_nothing(server: Server, touched: Labeling) ->
     assert server.answers(touched.session) == []
 
 
+@pytest.mark.thorough
 def test_two_fingers_look_closer_and_one_then_moves(server: Server, touched: Labeling) -> None:
     """What is zoomed is moved by a pull, not answered; a tap goes back."""
     fingers = Fingers(touched)

@@ -108,6 +108,7 @@ def test_nobody_is_somebody_else_by_a_cookie_or_a_careless_address(
     expect(page.locator(".card")).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserContext]) -> None:
     """In one sentence, wherever they go; no project is named, and they can leave."""
     page = sign_in(contexts[0].new_page(), team, EVE)
@@ -119,6 +120,7 @@ def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserC
         expect(page.get_by_text("Is this a 7?")).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_signing_out_lets_another_person_in(team: Server, contexts: list[BrowserContext]) -> None:
     """The provider is told, too; then the door is shut, and answers are the next person's."""
     page = sign_in(contexts[0].new_page(), team, ADA)
@@ -134,6 +136,7 @@ def test_signing_out_lets_another_person_in(team: Server, contexts: list[Browser
     expect(page.get_by_text(f"Your answers are stored under {BOB.email}.")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_at_an_address_where_signing_in_fails_the_right_one_is_named(
     team: Server, contexts: list[BrowserContext]
 ) -> None:

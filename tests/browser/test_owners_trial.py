@@ -85,6 +85,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_an_owner_sets_up_a_team_and_moves_it(
     home: Path, databases: tuple[str, str], browser: Browser
 ) -> None:

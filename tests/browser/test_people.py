@@ -117,6 +117,7 @@ def test_another_persons_session_is_not_opened_by_its_address(
     assert team.answers(ada.session) == theirs
 
 
+@pytest.mark.thorough
 def test_who_is_no_owner_is_offered_nothing_of_an_owners(
     team: Server, contexts: list[BrowserContext]
 ) -> None:

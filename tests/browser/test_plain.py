@@ -47,6 +47,7 @@ def test_bursts_answer_no_image_unseen(server: Server, plain: PlainLabeling) -> 
     assert {row["item"] for row in stored} <= set(plain.painted_at_presses())
 
 
+@pytest.mark.thorough
 def test_a_held_key_answers_once(server: Server, plain: PlainLabeling) -> None:
     """What the keyboard repeats is no press."""
     for _ in range(40):
@@ -57,6 +58,7 @@ def test_a_held_key_answers_once(server: Server, plain: PlainLabeling) -> None:
     assert [row["answer"] for row in server.answers(plain.session)] == ["yes"]
 
 
+@pytest.mark.thorough
 def test_a_double_click_answers_once(server: Server, plain: PlainLabeling) -> None:
     double_click(plain.page.get_by_role("button", name="No"))
     plain.settle()
@@ -77,6 +79,7 @@ def test_where_the_card_does_not_run_plain_buttons_are_offered(
     assert [row["answer"] for row in server.answers(plain.session)] == ["yes"]
 
 
+@pytest.mark.thorough
 def test_where_the_card_runs_nothing_else_is_offered(labeling: Labeling) -> None:
     """However long it has been there."""
     offer = labeling.page.locator(".st-key-offer-plain")

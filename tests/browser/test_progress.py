@@ -58,6 +58,7 @@ def test_an_audit_begins_with_its_share_and_says_so_on_the_card(server: Server, 
     }
 
 
+@pytest.mark.thorough
 def test_the_page_keeps_its_share_when_it_is_loaded_again(server: Server, progress: Page) -> None:
     progress.get_by_role("radio", name="10").click()
     expect(progress.get_by_role("radio", name="10")).to_be_checked()

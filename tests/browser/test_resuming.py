@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 
 
+@pytest.mark.thorough
 def test_a_reload_goes_on_where_the_log_ends(server: Server, labeling: Labeling) -> None:
     """The session is in the address: the same item is in view, the last answers are in the strip."""
     labeling.press("y")
@@ -48,6 +50,7 @@ def test_an_answer_given_to_a_dead_server_is_stored_once_it_is_back(
     assert [row["answer"] for row in server.answers(session)] == ["yes", "no", "yes", "yes"]
 
 
+@pytest.mark.thorough
 def test_a_reload_keeps_what_is_not_saved(server: Server, labeling: Labeling) -> None:
     """An answer and its undo, given while the server is dead, survive the page's reload."""
     labeling.press("n")

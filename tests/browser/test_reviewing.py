@@ -25,6 +25,7 @@ def stored(server: Server, reviewing: Reviewing) -> list[dict]:
     return server.answers(reviewing.session)[len(GIVEN) :]
 
 
+@pytest.mark.thorough
 def test_the_last_answers_are_listed_first(server: Server, reviewing: Reviewing) -> None:
     """Each with what was answered, and the first one is current."""
     given = server.answers(reviewing.session)
@@ -55,6 +56,7 @@ def test_keys_correct_the_current_answer_and_undo_takes_it_back(server: Server, 
     assert len(stored(server, reviewing)) == 4
 
 
+@pytest.mark.thorough
 def test_a_click_corrects_and_the_history_tells_both(server: Server, reviewing: Reviewing) -> None:
     """The answer that was there stays in sight."""
     item = reviewing.items[2]
@@ -72,6 +74,7 @@ def test_a_click_corrects_and_the_history_tells_both(server: Server, reviewing: 
     expect(lines).to_have_count(3)
 
 
+@pytest.mark.thorough
 def test_what_changes_nothing_is_not_stored(server: Server, reviewing: Reviewing) -> None:
     """The answer that stands already, shortcuts of the browser, other letters."""
     reviewing.press("n", "Control+y", "q")
@@ -79,6 +82,7 @@ def test_what_changes_nothing_is_not_stored(server: Server, reviewing: Reviewing
     assert stored(server, reviewing) == []
 
 
+@pytest.mark.thorough
 def test_a_held_key_corrects_once(server: Server, reviewing: Reviewing) -> None:
     """What the keyboard repeats is no answer."""
     for _ in range(20):
@@ -108,6 +112,7 @@ def test_an_item_is_found_by_its_id_and_letters_of_the_search_answer_nothing(
     assert [(row["item"], row["answer"]) for row in stored(server, reviewing)] == [(item, "skip")]
 
 
+@pytest.mark.thorough
 def test_arrows_go_from_page_to_page(server: Server, labeling: Labeling) -> None:
     """Down from the last row leads to the next page's first, and up leads back."""
     for _ in range(25):
@@ -153,6 +158,7 @@ def test_what_another_window_changed_meanwhile_is_told_and_stays(
     assert [(row["item"], row["answer"]) for row in stored(server, reviewing)] == [(item, "yes")]
 
 
+@pytest.mark.thorough
 def test_a_correction_is_seen_on_the_labeling_page(server: Server, reviewing: Reviewing) -> None:
     """By way of the navigation, in the same session."""
     item = reviewing.items[0]

@@ -4,6 +4,7 @@ import re
 import sqlite3
 from contextlib import closing
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.labeling import Labeling
@@ -30,6 +31,7 @@ def test_the_shares_of_a_mixture_are_adjusted_on_the_page(server: Server, labeli
     expect(said).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_the_card_says_which_part_of_a_mixture_chose(server: Server, labeling: Labeling) -> None:
     """In the margin, as the log has it."""
     page = labeling.page
@@ -54,6 +56,7 @@ def test_the_card_says_which_part_of_a_mixture_chose(server: Server, labeling: L
     assert len(told) == 8
 
 
+@pytest.mark.thorough
 def test_other_strategies_have_no_shares(labeling: Labeling) -> None:
     """There is nothing to adjust where everything is chosen in one way."""
     labeling.page.get_by_role("button", name="Settings").click()

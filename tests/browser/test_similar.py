@@ -190,6 +190,7 @@ def test_an_upload_is_searched_for_labeled_and_searched_again_by_a_learned_metri
     assert len(server.answers(view.session)) == len(given)
 
 
+@pytest.mark.thorough
 def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext, seven: Path) -> None:
     """An upload, too: what was looked for is in the address, and kept in the project."""
     view = alike(server, context.new_page(), "")
@@ -231,6 +232,7 @@ def test_what_is_no_image_is_told_in_a_sentence(
     assert view.items == items
 
 
+@pytest.mark.thorough
 def test_what_was_refused_is_forgotten_with_the_next_file(
     server: Server, context: BrowserContext, tmp_path: Path, seven: Path
 ) -> None:
@@ -247,6 +249,7 @@ def test_what_was_refused_is_forgotten_with_the_next_file(
     expect(view.trouble).to_have_text("")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [1000, thorough(1200), 1319, thorough(1440)])
 def test_nothing_in_the_margin_is_cut_or_runs_over(server: Server, browser: Browser, width: int) -> None:
     """Whatever the width; and each count has the colour of its answer."""
@@ -274,6 +277,7 @@ def test_label_leads_here(server: Server, context: BrowserContext) -> None:
     expect(labeling.page.locator(".card.similar")).to_have_attribute("data-like", str(item), timeout=30_000)
 
 
+@pytest.mark.thorough
 def test_a_phone_shows_all_of_it(server: Server, phone: Page) -> None:
     """Four columns and no scrolling to the sides; what is pressed is in view."""
     view = alike(server, phone, f"&like={first_of(server, '4')}")

@@ -19,12 +19,14 @@ def start_page(server: Server, context: BrowserContext) -> Page:
     return page
 
 
+@pytest.mark.thorough
 def test_the_first_address_shows_the_demo(server: Server, context: BrowserContext) -> None:
     """Whoever opens the bare address can label at once."""
     labeling = Labeling(context.new_page(), server.url)
     assert "project=digits" in labeling.page.url
 
 
+@pytest.mark.thorough
 def test_a_project_leads_to_its_labeling_page(start_page: Page) -> None:
     """The list's button opens the project."""
     start_page.locator(".st-key-open-digits button").click()

@@ -81,6 +81,7 @@ def test_a_text_is_read_and_answered_by_keys(server: Server, labeling: Labeling)
     expect(labeling.page.locator(".strip img")).to_have_count(5)
 
 
+@pytest.mark.thorough
 def test_a_long_text_scrolls_and_nothing_else_moves(labeling: Labeling) -> None:
     """By wheel and page keys; the next text begins at its top; a closer look makes letters larger."""
     sheet, stood = labeling.page.locator(".frame .text"), places(labeling)
@@ -108,6 +109,7 @@ def test_a_long_text_scrolls_and_nothing_else_moves(labeling: Labeling) -> None:
     assert places(labeling)[:4] == stood[:4]
 
 
+@pytest.mark.thorough
 def test_what_follows_a_text_is_there_in_the_next_frame(labeling: Labeling) -> None:
     """Texts are looked ahead for as images are."""
     labeling.press("y")
@@ -136,6 +138,7 @@ def have_pictures(pictures: Locator) -> None:
     assert pictures.first.evaluate("image => image.decode().then(() => image.naturalWidth)") >= 88
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("screen", ["desktop-light", thorough("phone-dark")])
 def test_axe_has_nothing_serious_against_a_text(server: Server, browser: Browser, screen: str) -> None:
     """Neither in light on a desktop nor in dark on a phone."""
@@ -208,6 +211,7 @@ def test_what_is_like_a_text_can_be_read(server: Server, alike: Alike) -> None:
     expect(alike.page.locator(".what .opening").first).to_have_text(re.compile("^(ant|bee)$"))
 
 
+@pytest.mark.thorough
 def test_a_whole_text_is_read_where_the_mouse_rests(alike: Alike) -> None:
     """Beside the nearest: it covers no tile, nothing moves, and it is gone with the mouse."""
     page, reader = alike.page, alike.page.locator(".reader")
@@ -248,6 +252,7 @@ def test_a_whole_text_is_read_by_keys(alike: Alike) -> None:
     expect(alike.title).to_contain_text("25 to 48")
 
 
+@pytest.mark.thorough
 def test_a_whole_text_is_read_on_a_phone(server: Server, browser: Browser) -> None:
     """By the button below its tile; the text leaves the answers free, and is closed by its own."""
     made = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
@@ -274,6 +279,7 @@ def test_a_whole_text_is_read_on_a_phone(server: Server, browser: Browser) -> No
     made.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("screen", [thorough("desktop-light"), "phone-dark"])
 def test_axe_has_nothing_serious_against_texts_side_by_side(
     server: Server, browser: Browser, screen: str
