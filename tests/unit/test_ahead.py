@@ -243,6 +243,7 @@ def test_where_it_fails_the_card_waits_for_the_server(session, monkeypatch, capl
     assert after["item"]["id"] != card["item"]["id"]
 
 
+@pytest.mark.thorough
 def test_the_last_items_of_a_pool_are_foreseen_and_its_end_too(workspace):
     """Where nothing follows an answer, nothing is sent for it."""
     project = new_project(workspace)

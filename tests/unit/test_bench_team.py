@@ -286,6 +286,7 @@ def test_what_can_not_be_measured_gets_one_sentence(tmp_path, words, sentence):
     assert re.search(sentence, result.stderr)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_small_team_loses_nothing_though_its_server_is_killed(tmp_path):
     """Three people for some seconds, one of whom leaves; what each did is in the log, once, and it holds."""

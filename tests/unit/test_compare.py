@@ -107,6 +107,7 @@ def test_every_unit_is_the_race_of_its_words(folder, finished):
                 assert [row["digest"] for row in mine[1:]] == [turn.hyperplane.digest for turn in own]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_workers(folder, finished, tmp_path, undrawn):
     """To the last bit."""
@@ -208,6 +209,7 @@ def test_figures_and_report_are_there(finished):
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_report_is_made_again_from_what_is_there(folder, finished):
     """For another price of a label, too, without a race; with the same words it is the same."""
@@ -224,6 +226,7 @@ def children(pid):
     return [int(child) for child in listed.split()]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found as Linux lists them")
 def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):

@@ -94,6 +94,7 @@ def test_every_family_has_its_rows(folder, finished):
     assert {row["bits"] for row in rows if row["structure"]} == {32}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_same_words_give_the_same_table(folder, finished, tmp_path, undrawn):
     """In another folder, and where a part of it was there already; only times differ."""

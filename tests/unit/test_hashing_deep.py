@@ -188,6 +188,7 @@ def test_layers_are_levelled():
     assert after.std(axis=0) == pytest.approx([*np.maximum(spread[:4], 1), 0], rel=1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_fine_tuned_codes_find_more_neighbours():
     """By distance: more than before, and more than random hyperplanes, which know no rows."""

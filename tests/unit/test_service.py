@@ -295,6 +295,7 @@ def test_an_index_that_is_behind_its_pool_is_no_end(workspace, monkeypatch, name
     assert verify(project.folder)["problems"] == []
 
 
+@pytest.mark.thorough
 def test_an_exhausted_pool_says_so_and_skipped_items_come_again_when_asked_for(workspace):
     """The last card is followed by none; revisiting brings the skipped ones, and only those."""
     from app.workspace import NewProject
