@@ -25,7 +25,7 @@ from core.stopping import is_checkpoint
 from storage import AnswerRecord, ConceptRecord, Concepts, LabelState, SelectionRecord
 
 if TYPE_CHECKING:
-    from app.concept import LiveConcept
+    from app.concept_state import ConceptState
     from app.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
@@ -136,12 +136,12 @@ class Audit:
 
     Parameters
     ----------
-    concept : LiveConcept
+    concept : ConceptState
     executor : Executor
         Makes a new frame while the one before still serves.
     """
 
-    def __init__(self, concept: LiveConcept, executor: Executor) -> None:
+    def __init__(self, concept: ConceptState, executor: Executor) -> None:
         self._concept = concept
         self._executor = executor
         self._making = threading.Lock()
@@ -224,7 +224,7 @@ class Audit:
         if missing:
             concept, log = self._concept.record, self._concept.log
             answers = log.answers_after(concept.id)
-            self._frames |= frames_then(pool, self._concept.concepts, concept, answers, missing)
+            self._frames |= frames_then(pool, self._concept.store, concept, answers, missing)
         described = {place_of_frame(record): record.parameters[AUDIT] for record in records}
         return {
             place: Strata(

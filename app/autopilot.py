@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app.people import AUTOPILOT
 from core.experiment.oracle import Oracle
 from storage import ConceptRecord
 
 if TYPE_CHECKING:
     from app.project import Project
     from app.service import LabelingSession
-
-AUTOPILOT = "autopilot"
-"""The annotator that its answers are stored under."""
 
 _OWN = f" ({AUTOPILOT})"
 

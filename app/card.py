@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from PIL import Image
-
 from app.events import tell
-from app.pictures import data_url
 from app.strategies import label_of
 from app.training import PART, SEARCH, accuracy_of_always_no
 from core.errors import InputError
@@ -192,8 +188,3 @@ def _waiting(session: LabelingSession) -> dict[str, Any]:
         "total": progress.total if progress else 0,
         "exhausted": session.exhausted,
     }
-
-
-def example_urls(images: Sequence[bytes]) -> list[str]:
-    """Stored example images as data URLs."""
-    return [data_url(Image.open(io.BytesIO(raw))) for raw in images]

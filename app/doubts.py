@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,7 @@ from app.training import known_labels
 from core.geometry import Hyperplane
 from core.leave_one_out import leave_one_out
 from core.pool import Pool
-from storage import ExampleRecord, Labels
-
-if TYPE_CHECKING:
-    from app.project import Project
-    from storage import ConceptRecord
+from storage import ConceptRecord, Concepts, ExampleRecord, Labels
 
 CLEARLY = 1.0
 """A label is doubted where the model of the others puts its item beyond the other answer's margin.
@@ -86,14 +81,14 @@ class Judge:
 
     Parameters
     ----------
-    project : Project
-        Whose pool it reads.
+    store : Concepts
+        Has the examples.
     concept : ConceptRecord
         What the labels are about.
     """
 
-    def __init__(self, project: Project, concept: ConceptRecord) -> None:
-        self._project = project
+    def __init__(self, store: Concepts, concept: ConceptRecord) -> None:
+        self._store = store
         self._concept = concept
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="judge")
@@ -111,7 +106,7 @@ class Judge:
             If the labels can't be trained on.
         """
         with self._lock:
-            through = self._project.concept_store.examples_position(self._concept.id)
+            through = self._store.examples_position(self._concept.id)
             asked = (labels.items.tobytes(), labels.yes.tobytes(), through)
             if asked != self._asked or self._job is None:
                 if self._job is not None:
@@ -128,7 +123,7 @@ class Judge:
 
     def _judgement(self, pool: Pool, labels: Labels, through: int) -> Judgement:
         if self._examples[0] != through:
-            self._examples = (through, self._project.concept_store.examples(self._concept.id, through))
+            self._examples = (through, self._store.examples(self._concept.id, through))
         known = known_labels(pool, labels, self._examples[1])
         n = len(labels)
         if known.y.all() or not known.y.any():

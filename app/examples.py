@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    from app.project import Project
     from core.pool import Pool
 
 LARGEST_UPLOAD = 20_000_000
@@ -36,7 +35,7 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
     return None
 
 
-def read_example(raw: bytes, project: Project) -> tuple[bytes, NDArray[np.float32]]:
+def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
     """An uploaded example as a bounded PNG, and its features of shape (n_features,).
 
     Raises
@@ -44,9 +43,9 @@ def read_example(raw: bytes, project: Project) -> tuple[bytes, NDArray[np.float3
     InputError
         If it is no image that can be read, or if the pool holds texts, or embeddings of the user's own.
     """
-    if problem := why_none(project.pool):
+    if problem := why_none(pool):
         raise InputError(problem)
-    return read_upload(raw, "An example image", project.pool)
+    return read_upload(raw, "An example image", pool)
 
 
 def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:

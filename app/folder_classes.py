@@ -7,15 +7,23 @@ question names one of them.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.project import guess_class
 from core.manifest import MANIFEST
 from core.sources import Source, source_from
 
 OWN = ("digits", "cifar10", "tiny", "newsgroups")
 """Kinds of source whose classes are known, whatever folders are called."""
+
+
+def guess_class(question: str, classes: Sequence[str]) -> str | None:
+    """The class that a question ends in: "airplane" in "Is it an airplane?"; the longest where several do."""
+    asked = " " + " ".join(re.findall(r"[\w-]+", question.lower()))
+    named = [name for name in classes if asked.endswith(" " + " ".join(re.findall(r"[\w-]+", name.lower())))]
+    return max(named, key=len, default=None)
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,12 @@ be trained on would stay for good.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from core.errors import InputError
 from core.pool import Pool
-from storage import AnswerRecord, AppendResult, Refusal, StorageError
-
-if TYPE_CHECKING:
-    from app.project import Project
+from storage import AnswerRecord, AppendResult, LabelLog, Refusal, StorageError
 
 
 class Intake:
@@ -24,12 +20,19 @@ class Intake:
 
     Parameters
     ----------
-    project : Project
-        Whose pool and log they are checked against.
+    log : LabelLog
+    pool : callable
+        Returns the newest snapshot of the pool, None before its first items.
+    problem : callable
+        Returns why there is no pool, in one sentence, or None.
     """
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(
+        self, log: LabelLog, pool: Callable[[], Pool | None], problem: Callable[[], str | None]
+    ) -> None:
+        self._log = log
+        self._pool = pool
+        self._problem = problem
         self._unheard: set[str] = set()
         self._lock = threading.Lock()
 
@@ -54,7 +57,7 @@ class Intake:
         fit, refused = self._checked(answers)
         ids = {answer.id for answer in fit}
         try:
-            result = self._project.log.append_answers(fit, shown=shown)
+            result = self._log.append_answers(fit, shown=shown)
         except StorageError:
             with self._lock:
                 self._unheard |= ids
@@ -74,12 +77,12 @@ class Intake:
         """Those about items of the pool, and why the others are refused; an undo may be about any item."""
         fit: list[AnswerRecord] = []
         refused: list[Refusal] = []
-        pool = self._project.pool
+        pool = self._pool()
         for answer in answers:
             if answer.answer == "undo":
                 fit.append(answer)
             elif pool is None:
-                problem = self._project.problem() or "The pool has no items yet"
+                problem = self._problem() or "The pool has no items yet"
                 raise InputError(f"{problem}. Answers are stored once the pool can be read")
             elif pool.has_row(answer.item):
                 fit.append(answer)

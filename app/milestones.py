@@ -23,7 +23,7 @@ from core.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
 from storage import AnswerRecord, Counts, LabelState
 
 if TYPE_CHECKING:
-    from app.concept import LiveConcept
+    from app.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
 """A pool of fewer items has no first tenth to compare."""
@@ -62,12 +62,12 @@ class Milestones:
 
     Parameters
     ----------
-    concept : LiveConcept
+    concept : ConceptState
     executor : Executor
         Computes them, and tells what goes wrong.
     """
 
-    def __init__(self, concept: LiveConcept, executor: Executor) -> None:
+    def __init__(self, concept: ConceptState, executor: Executor) -> None:
         self._concept = concept
         self._executor = executor
         self._state = LabelState(concept.record.id, concept.has_row)
@@ -133,7 +133,7 @@ class Milestones:
     def _milestone(self, when: int, pool: Pool) -> Milestone | None:
         """As of the answer that was applied last; None where there is no hyperplane."""
         concept, standing = self._concept.record, self._state.standing()
-        examples = [one for one in self._concept.concepts.examples(concept.id) if one.created <= when]
+        examples = [one for one in self._concept.store.examples(concept.id) if one.created <= when]
         through = examples[-1].id if examples else 0
         trained = train_concept(pool, standing.labels, examples, concept, examples_through=through)
         if trained.hyperplane is None:

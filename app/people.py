@@ -20,12 +20,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from app.autopilot import AUTOPILOT
 from core.errors import InputError
 from storage.models import MAX_NAME
 
 SOMEBODY = "annotator"
 """The name of whoever did not give one."""
+
+AUTOPILOT = "autopilot"
+"""The simulated annotator's name."""
 
 LONGEST_NAME = min(MAX_NAME, 80)
 """Characters of a name that somebody types."""

@@ -50,6 +50,11 @@ def data_url(image: Image.Image) -> str:
     return f"data:{media_type};base64,{base64.b64encode(raw).decode('ascii')}"
 
 
+def data_url_of(raw: bytes) -> str:
+    """The stored image as a ``data:`` URL."""
+    return data_url(Image.open(io.BytesIO(raw)))
+
+
 class Pictures:
     """Renders a source's items and remembers the last few.
 

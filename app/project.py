@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from app.builder import Builder
 from app.classes import ClassSession
 from app.concept import LiveConcept
 from app.decisions import Decisions
+from app.folder_classes import guess_class
 from app.found import FoundSession
 from app.grid import GridSession
 from app.indexes import Indexes
@@ -80,7 +80,7 @@ class Project:
                 Database.open(self.file.labels(folder), alone=True, copies_in=folder)
             )
             self.log = LabelLog(self.database)
-            self.intake = Intake(self)
+            self.intake = Intake(self.log, lambda: self.pool, self.problem)
             self.concept_store = Concepts(self.database)
             self.archive = Archive(self.database)
             self.builder = self._make_builder()
@@ -233,7 +233,9 @@ class Project:
         with self._lock:
             if concept_id not in self._live_concepts:
                 record = self.concept_store.get(concept_id)
-                self._live_concepts[concept_id] = LiveConcept(self, record)
+                self._live_concepts[concept_id] = LiveConcept(
+                    record, self.log, self.concept_store, lambda: self.pool, self.background
+                )
             return self._live_concepts[concept_id]
 
     def session_of(
@@ -403,10 +405,3 @@ def create_concept(
         c=DEFAULT_C,
         class_weight=DEFAULT_CLASS_WEIGHT,
     )
-
-
-def guess_class(question: str, classes: Sequence[str]) -> str | None:
-    """The class that a question ends in: "airplane" in "Is it an airplane?"; the longest where several do."""
-    asked = " " + " ".join(re.findall(r"[\w-]+", question.lower()))
-    named = [name for name in classes if asked.endswith(" " + " ".join(re.findall(r"[\w-]+", name.lower())))]
-    return max(named, key=len, default=None)

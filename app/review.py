@@ -104,7 +104,7 @@ class ReviewedConcept:
 
     def __init__(self, project: Project, concept: LiveConcept) -> None:
         self.project = project
-        self.judge = Judge(project, concept.record)
+        self.judge = Judge(project.concept_store, concept.record)
         self._table = AnswerTable(concept.record.id)
         self._known: tuple[Answers, Pool, Answers] | None = None
         self._names: dict[int, str] = {}

@@ -255,7 +255,7 @@ class LabelingSession:
         by.require_owner("add examples")
 
         with self.lock:
-            prepared = [read_example(raw, self.project) for raw in images]
+            prepared = [read_example(raw, self.project.pool) for raw in images]
             for image, feature in prepared:
                 self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
             self.concept.refresh_examples()

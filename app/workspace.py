@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from app.folder_classes import chosen_source
+from app.folder_classes import chosen_source, guess_class
 from app.listing import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from app.people import OPERATOR, Person, Roles
-from app.project import Project, create_concept, guess_class, sittings
+from app.project import Project, create_concept, sittings
 from app.project_file import (
     LABELS_FILE,
     POOL_FOLDER,

@@ -66,7 +66,7 @@ class Plane:
 def last_planes(concept: LiveConcept, pool: Pool) -> list[Plane]:
     """The concept's last hyperplanes that differ, `LAST` at most, the newest first."""
     record = concept.record
-    examples = concept.concepts.examples(record.id)
+    examples = concept.store.examples(record.id)
     answers = list(concept.log.answers_after(record.id))
     state = LabelState(record.id, pool.has_row).fold(answers[:-LOOKED])
     stood: list[tuple[int, Standing]] = []

@@ -9,10 +9,10 @@ import streamlit as st
 
 from app import autopilot, words
 from app.afresh import start_afresh
-from app.autopilot import AUTOPILOT
 from app.full_scan import Check
 from app.pages.chosen import open_session, person_at
 from app.pages.said import show_problem
+from app.people import AUTOPILOT
 from core.errors import InputError
 from storage.errors import StorageError
 

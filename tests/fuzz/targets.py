@@ -61,7 +61,7 @@ def upload(folder: Path) -> Target:
 
     def attempt(rng: np.random.Generator) -> None:
         raw = malformed_image(rng)
-        kept, feature = read_example(raw, project)
+        kept, feature = read_example(raw, project.pool)
         assert np.isfinite(feature).all()
         assert data_url(Image.open(io.BytesIO(kept))).startswith("data:image/")
         _check_examples([raw])

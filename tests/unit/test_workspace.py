@@ -6,8 +6,7 @@ import time
 import pytest
 from PIL import Image
 
-from app.folder_classes import FolderClasses
-from app.project import guess_class
+from app.folder_classes import FolderClasses, guess_class
 from app.project_file import LABELS_FILE, lock_project
 from app.workspace import NewProject, Workspace
 from core.errors import InputError
