@@ -1,8 +1,7 @@
 """Python processes of our own: they run the code that runs here, whatever lies in the working folder.
 
 A plain ``python -m`` looks for modules in the working folder first, which belongs to the user: an ``app.py``
-there would run instead of ours. A child gets the module path of the process that starts it instead. This file
-is also what the child runs, so it imports nothing but the standard library before the path is set.
+there would run instead of ours. A child gets the module path of the process that starts it instead.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import sys
 from multiprocessing import get_context
 from multiprocessing.context import SpawnContext
 from pathlib import Path
+
+_RUNNER = Path(__file__).resolve().parent / "cli" / "in_child.py"
 
 SAFE_PATH = "PYTHONSAFEPATH"
 """Keeps the working folder out of the module path of every Python that inherits it."""
@@ -34,7 +35,7 @@ def command(*words: str, nice: int = 0) -> list[str]:
         How far the child lowers its own priority, from its first moment on.
     """
     path = _PATH if _ROOT in _PATH else [_ROOT, *_PATH]
-    return [sys.executable, "-P", str(Path(__file__).resolve()), json.dumps(path), str(nice), *words]
+    return [sys.executable, "-P", str(_RUNNER), json.dumps(path), str(nice), *words]
 
 
 def environment() -> dict[str, str]:
@@ -47,17 +48,3 @@ def spawning() -> SpawnContext:
     """Return a context for worker processes, which leave the working folder out of their path, too."""
     os.environ[SAFE_PATH] = "1"
     return get_context("spawn")
-
-
-def _run(path: str, nice: str, *words: str) -> None:
-    if hasattr(os, "nice"):
-        os.nice(int(nice))
-    sys.path[:] = json.loads(path)
-
-    from app.cli import main
-
-    main(words, prog_name="marginalia")
-
-
-if __name__ == "__main__":
-    _run(*sys.argv[1:])

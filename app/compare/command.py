@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from app.compare.similar.command import compare_similar
-from app.sentences import sentences
 
 QUICK = {"runs": 2, "iterations": 200, "classes": 10}
 """What --quick makes smaller, where the command says nothing else."""
@@ -116,7 +115,6 @@ class WithOthers(click.Command):
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds whatever is random."
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one a core]")
-@sentences
 def compare(
     folder: Path | None,
     out: Path,

@@ -7,8 +7,6 @@ from typing import Any, cast
 
 import click
 
-from app.sentences import sentences
-
 _PROJECT = click.argument("project", type=click.Path(path_type=Path))
 _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [default: stdout]")
 
@@ -33,7 +31,6 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [defa
     show_default=True,
     help="What Label Studio puts before an image's path to show it.",
 )
-@sentences
 def export_command(
     project: Path,
     form: str,
@@ -66,7 +63,6 @@ def export_command(
     "--annotator", default="import", show_default=True, help="Whose labels they are, unless FILE says."
 )
 @click.option("--predictions", "model", help="FILE holds predictions of a model of this name, not labels.")
-@sentences
 def import_command(
     project: Path, file: Path, form: str | None, concept: str | None, annotator: str, model: str | None
 ) -> None:
@@ -86,7 +82,6 @@ def import_command(
 
 @click.command("predictions")
 @_PROJECT
-@sentences
 def predictions_command(project: Path) -> None:
     """List the other models' predictions that PROJECT has."""
     from app.exchange.importing import tell_predictions
@@ -98,7 +93,6 @@ def predictions_command(project: Path) -> None:
 @_PROJECT
 @click.option("--concept", help="Whose classifier, by name.  [default: the only one]")
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="New folder.")
-@sentences
 def export_model_command(project: Path, concept: str | None, out: Path) -> None:
     """Write a classifier of PROJECT: weights, a manifest, and a scikit-learn estimator (a pickle)."""
     from app.exchange.model import export_model
@@ -116,7 +110,6 @@ def export_model_command(project: Path, concept: str | None, out: Path) -> None:
     help="Kind of file.  [default: as --out says, else csv]",
 )
 @_OUT
-@sentences
 def predict_command(project: Path, concept: str | None, form: str | None, out: Path | None) -> None:
     """Write the score and the predicted label of every item of PROJECT's pool."""
     from app.exchange.model import predict
@@ -130,7 +123,6 @@ def predict_command(project: Path, concept: str | None, form: str | None, out: P
 @_PROJECT
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-@sentences
 def backup(project: Path, file: Path, force: bool) -> None:
     """Copy the labels of PROJECT, and its uploads, to FILE, also while it is being served."""
     from app.exchange.copies import backup_labels
@@ -147,7 +139,6 @@ def backup(project: Path, file: Path, force: bool) -> None:
     metavar="URL",
     help="Where PROJECT's labels go and stay: an address in PostgreSQL, or the word sqlite.",
 )
-@sentences
 def restore(file: Path, project: Path, force: bool, database: str | None) -> None:
     """Put the labels and uploads of a backup FILE into PROJECT."""
     from app.exchange.copies import restore_labels

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.audits import frame_seed
-from app.cli import main
+from app.cli.main import main
 from app.service import LabelingSession
 from app.training import AUDIT, PASSED, excluded_items
 from core.errors import InputError

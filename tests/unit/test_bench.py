@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.bench import bench
+from app.cli.main import main
 from core.build import build
 from core.experiment.corpus import Corpus
 from core.experiment.planes import Plane, one_vs_all
@@ -77,7 +77,7 @@ def pool(tmp_path):
 
 
 def run(*words: object):
-    return CliRunner().invoke(bench, [str(word) for word in words])
+    return CliRunner().invoke(main, ["bench", *map(str, words)])
 
 
 def select(pool: Pool, *words: object) -> list[dict]:

@@ -5,9 +5,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.bench import bench
 from app.bench.audit import row_of
 from app.bench.stopping import summary
+from app.cli.main import main
 from core.audit import Audited, Interval
 from core.build import build
 from core.experiment.auditing import MEASURES, AuditedSession
@@ -22,7 +22,7 @@ def pool(tmp_path_factory):
 
 
 def run(*words):
-    return CliRunner().invoke(bench, [str(word) for word in words])
+    return CliRunner().invoke(main, ["bench", *map(str, words)])
 
 
 def audited(low, high):

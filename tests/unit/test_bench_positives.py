@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.bench import bench
+from app.cli.main import main
 from core.build import build
 from core.experiment.positives import classes_to_search, search_positives
 from core.experiment.similar import FindSimilar
@@ -22,7 +22,7 @@ def pool(tmp_path_factory):
 
 
 def run(*words: object):
-    return CliRunner().invoke(bench, ["positives", *map(str, words)])
+    return CliRunner().invoke(main, ["bench", "positives", *map(str, words)])
 
 
 def measure(pool, tmp_path, *words: object) -> tuple[list[dict], str]:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.bench import bench
 from app.bench.contenders import Answer
 from app.bench.sessions import Round, Session, figures, sessions_of
+from app.cli.main import main
 from app.memories import Remembered
 from core.build import build
 from core.errors import InputError
@@ -92,7 +92,7 @@ def corpus(pool, planes, tmp_path_factory):
 
 def run(pool, corpus, *words: object):
     return CliRunner().invoke(
-        bench, ["sessions", "--pool", str(pool.path), "--planes", str(corpus), *map(str, words)]
+        main, ["bench", "sessions", "--pool", str(pool.path), "--planes", str(corpus), *map(str, words)]
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.bench import bench
+from app.cli.main import main
 from core.build import build
 from core.sources import Digits
 from tests.fakes import FakeSource, FakeTexts
@@ -19,7 +19,7 @@ def pool(tmp_path_factory):
 
 
 def run(*words: object):
-    return CliRunner().invoke(bench, ["similar", *map(str, words)])
+    return CliRunner().invoke(main, ["bench", "similar", *map(str, words)])
 
 
 def test_each_form_gets_a_row(pool, tmp_path):

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app.bench import bench
 from app.bench.team import card as rules
 from app.bench.team.card import Card, Queue
 from app.bench.team.inside import BEFORE, Look, growth
 from app.bench.team.outcome import fate, given_twice, leases_returned, waits
 from app.bench.team.person import Diary, Held, Press
+from app.cli.main import main
 from app.components import FOLDER
 from app.project import Project
 from app.project_file import LABELS_FILE
@@ -281,7 +281,7 @@ def test_waits_are_those_for_the_next_item_and_for_the_acknowledgement(logged):
 def test_what_can_not_be_measured_gets_one_sentence(tmp_path, words, sentence):
     """Before a server is started."""
     words = [str(word).format(there=tmp_path) for word in words]
-    result = CliRunner().invoke(bench, ["team", "--pool", str(digits_pool()), *words])
+    result = CliRunner().invoke(main, ["bench", "team", "--pool", str(digits_pool()), *words])
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert re.search(sentence, result.stderr)
 
@@ -292,8 +292,10 @@ def test_a_small_team_loses_nothing_though_its_server_is_killed(tmp_path):
     """Three people for some seconds, one of whom leaves; what each did is in the log, once, and it holds."""
     file = tmp_path / "team.json"
     few = ("--annotators", 3, "--minutes", 0.1, "--pace", 0.3, "--leave", 1, "--kills", 1)
-    words = map(str, ("team", "--pool", digits_pool(), *few, "--out", tmp_path / "kept", "--json", file))
-    result = aside(lambda: CliRunner().invoke(bench, list(words)))
+    words = map(
+        str, ("bench", "team", "--pool", digits_pool(), *few, "--out", tmp_path / "kept", "--json", file)
+    )
+    result = aside(lambda: CliRunner().invoke(main, list(words)))
     assert result.exit_code == 0, result.output
     row = json.loads(file.read_text())
     assert row["answers"] >= 3
@@ -311,8 +313,10 @@ def test_a_team_without_pages_answers_what_it_says(tmp_path):
     """Each answer that it counts is in the log, and the processor's time is shared out among its parts."""
     file, kept = tmp_path / "team.json", tmp_path / "kept"
     few = ("--annotators", 2, "--minutes", 0.02, "--pace", 0.1, "--labels", 20, "--persons", 2)
-    words = map(str, ("team", "--pool", digits_pool(), "--in-process", *few, "--out", kept, "--json", file))
-    result = aside(lambda: CliRunner().invoke(bench, list(words)))
+    words = map(
+        str, ("bench", "team", "--pool", digits_pool(), "--in-process", *few, "--out", kept, "--json", file)
+    )
+    result = aside(lambda: CliRunner().invoke(main, list(words)))
     assert result.exit_code == 0, result.output
     row = json.loads(file.read_text())
     with Database.open(kept / LABELS_FILE, read_only=True) as database:

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from app.bench import bench
 from app.bench.annotator import MODES, Press
+from app.bench.commands.ui import bench_ui
 from app.bench.outcome import fate, looking_ahead, waits
 from app.bench.report import show_ui
+from app.cli.main import main
 from app.service import LabelingSession
 from storage import AnswerRecord, SelectionRecord
 from tests.projects import digits_pool, label, new_project, open_workspace
@@ -127,7 +128,7 @@ def test_what_is_printed_says_the_pace(capsys):
 
 def test_every_mode_can_be_asked_for():
     """By its name, on the command line."""
-    modes = next(option for option in bench.commands["ui"].params if option.name == "modes")
+    modes = next(option for option in bench_ui.params if option.name == "modes")
     assert tuple(modes.type.choices) == MODES
 
 
@@ -153,7 +154,7 @@ def test_what_can_not_be_measured_gets_one_sentence(tmp_path, words, sentence):
     """Before a project is made or a browser started."""
     (tmp_path / "grid").mkdir()
     words = [str(word).format(taken=tmp_path) for word in words]
-    result = CliRunner().invoke(bench, ["ui", "--pool", str(digits_pool()), *words])
+    result = CliRunner().invoke(main, ["bench", "ui", "--pool", str(digits_pool()), *words])
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert re.search(sentence, result.stderr)
     assert list(tmp_path.iterdir()) == [tmp_path / "grid"]

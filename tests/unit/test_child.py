@@ -97,7 +97,7 @@ def test_a_builder_gives_way_to_other_programs(tmp_path: Path, monkeypatch: pyte
 
 def test_a_builder_does_not_load_what_serves_projects() -> None:
     """The first image waits for its start: what it needs for a pool is all that it imports."""
-    code = "import sys, app.cli, app.terminal; print('app.project' in sys.modules)"
+    code = "import sys, app.cli.main, app.terminal; print('app.project' in sys.modules)"
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout

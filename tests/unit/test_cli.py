@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from app.cli import main
+from app.cli.main import main
 from core.errors import InputError
 from core.progress import being_built
 from storage.address import with_schema
@@ -285,7 +285,7 @@ def test_new_says_what_it_took_for_classes(tmp_path, monkeypatch, words, answer,
         (tmp_path / "images" / kind).mkdir(parents=True)
         for i in range(12):
             Image.new("L", (8, 8), 20 * i).save(tmp_path / "images" / kind / f"{i}.png")
-    monkeypatch.setattr("app.cli._somebody_answers", lambda: answer is not None)
+    monkeypatch.setattr("app.cli.main._somebody_answers", lambda: answer is not None)
     monkeypatch.setattr("app.builder.Builder.start", lambda _: None)
     made = ["new", tmp_path / "mine", "--images", tmp_path / "images", "--question", *words]
     result = CliRunner().invoke(main, [str(word) for word in made], input=answer)

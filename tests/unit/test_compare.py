@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.compare.plan import Plan, Unit
 from app.compare.results import Results
 from app.compare.unit import TIMES

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.compare.command import compare
 from app.compare.similar.looks import look_of, outline
 from app.compare.similar.names import lane_label

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.exchange.copies import backup_labels, restore_labels
 from app.live.blind_begin import offer
 from app.people import Person

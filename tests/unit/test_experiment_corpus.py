@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.bench import bench
+from app.cli.main import main
 from core.build import build
 from core.errors import InputError
 from core.experiment import corpus as corpora
@@ -34,7 +34,7 @@ def facts(planes):
 
 
 def run(*words: object):
-    return CliRunner().invoke(bench, ["planes", *(str(word) for word in words)])
+    return CliRunner().invoke(main, ["bench", "planes", *(str(word) for word in words)])
 
 
 def refused(*words: object) -> str:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from app.cli import main
+from app.cli.main import main
 from app.project import Project
 from app.similar.hashed import built, coded, n_compared
 from app.similar.methods import KEPT_CODES

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import app.similar.kept
 import core.hashing.pool
 from app import indexes
-from app.cli import main
+from app.cli.main import main
 from app.similar import hashed
 from app.similar.hashed import coded
 from app.similar.kept import KEPT_CODES, Kept, Wanted

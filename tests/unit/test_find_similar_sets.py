@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.project import Project
 from app.similar.query import Like
 from app.similar.session import PAGE, SimilarSession

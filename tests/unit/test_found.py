@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.found import LONGEST, PAGE, FoundSession
 from app.leases import LEASE_SECONDS, Leases
 from app.project import Project

@@ -6,7 +6,7 @@ import math
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.grid import MOST, GridSession
 from app.project import Project
 from core.errors import InputError

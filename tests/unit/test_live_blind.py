@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.live.blind import LEAST_TURNS
 from app.live.blind_begin import begin, current, offer
 from app.live.verdict import verdict

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.components import COMPONENTS, FOLDER, Component, answers_of
 from app.server import address, project_in, project_path, require_free_port, server_config
 from app.theme import DARK, LIGHT, STRATEGY_COLOURS, page_style

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.agreement import pairs_of, together_of
-from app.cli import main
+from app.cli.main import main
 from app.people import Person
 from app.project import Project
 from app.project_file import ProjectFile

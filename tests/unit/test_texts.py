@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.project import Project
 from app.review import Asked, Review
 from app.similar.query import Like

@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main
+from app.cli.main import main
 from app.selecting import STAND_INS
 from core.selection.margin import MarginIndex
 from tests.projects import answer, label, label_with_memory, new_project, open_workspace, wait_for_index

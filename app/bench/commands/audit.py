@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from app.bench.commands.options import json_option, pool_option
-from app.sentences import sentences
 
 
 @click.command("audit")
@@ -36,7 +35,6 @@ from app.sentences import sentences
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws items, classes and audits."
 )
 @json_option
-@sentences
 def bench_audit(
     folder: Path,
     prevalences: tuple[float, ...],

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from app.bench.commands.options import json_option
-from app.sentences import sentences
 
 
 @click.command("build")
@@ -22,7 +21,6 @@ from app.sentences import sentences
 @click.option(
     "--threads", type=click.IntRange(1), help="Threads that compute features.  [default: all cores]"
 )
-@sentences
 def bench_build(
     json_file: Path | None, items: int, word: str | None, out: Path | None, threads: int | None
 ) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from app.bench.commands.options import pool_option
-from app.sentences import sentences
 
 
 @click.command("planes")
@@ -51,7 +50,6 @@ from app.sentences import sentences
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws the classes and the labels."
 )
-@sentences
 def bench_planes(
     folder: Path,
     out: Path,

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from app.bench.commands.options import json_option, pool_option
-from app.sentences import sentences
 
 
 @click.command("positives")
@@ -53,7 +52,6 @@ from app.sentences import sentences
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws classes and first items."
 )
 @json_option
-@sentences
 def bench_positives(
     folder: Path,
     words: tuple[str, ...],

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from app.bench.commands.options import json_option, pool_option
-from app.sentences import sentences
 
 
 @click.command("select")
@@ -68,7 +67,6 @@ from app.sentences import sentences
     type=click.Path(dir_okay=False, path_type=Path),
     help="File for time against rank, .svg or .png.",
 )
-@sentences
 def bench_select(
     folder: Path,
     corpus: Path | None,

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from app.bench.commands.options import json_option, pool_option
-from app.sentences import sentences
 
 
 @click.command("sessions")
@@ -69,7 +68,6 @@ from app.sentences import sentences
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds whatever is random."
 )
 @json_option
-@sentences
 def bench_sessions(
     folder: Path,
     corpus: Path,

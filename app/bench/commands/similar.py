@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from app.bench.commands.options import json_option, pool_option
-from app.sentences import sentences
 
 if TYPE_CHECKING:
     from core.similar.index import StructureName
@@ -143,7 +142,6 @@ BITS = (8, 12, 16, 24, 32, 48)
     help="Of speed: an index of faiss beside ours, faiss-flat, faiss-ivf or faiss-hnsw (the extra peers).",
 )
 @json_option
-@sentences
 def bench_similar(
     folder: Path,
     what: str,

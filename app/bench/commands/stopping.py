@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from app.bench.commands.options import json_option
-from app.sentences import sentences
 
 
 @click.command("stopping")
@@ -45,7 +44,6 @@ from app.sentences import sentences
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws items, classes and labels."
 )
 @json_option
-@sentences
 def bench_stopping(
     folders: tuple[Path, ...],
     sessions: int,

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from app.bench.commands.options import json_option, pool_option
-from app.sentences import sentences
 
 
 @click.command("team")
@@ -78,7 +77,6 @@ from app.sentences import sentences
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds what people do.")
 @json_option
-@sentences
 def bench_team(
     folder: Path,
     positive: str | None,

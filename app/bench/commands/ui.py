@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from app.bench.commands.options import json_option, pool_option
-from app.sentences import sentences
 
 
 @click.command("ui")
@@ -43,7 +42,6 @@ from app.sentences import sentences
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds the labels before.")
 @json_option
-@sentences
 def bench_ui(
     folder: Path,
     positive: str | None,

@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from app.sentences import sentences
-
 QUICK: dict[str, Any] = {"bits": (16, 64, 256), "draws": 1, "queries": 200, "landmarks": 300}
 """What --quick makes smaller, where the command says nothing else."""
 
@@ -70,7 +68,6 @@ FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds whatever is random."
 )
-@sentences
 def compare_similar(
     folder: Path | None,
     out: Path,

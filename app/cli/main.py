@@ -12,16 +12,16 @@ import click
 import platformdirs
 
 from app.bench import bench
+from app.cli.errors import PlainErrors
 from app.compare import compare
 from app.exchange.command import COMMANDS
-from app.sentences import sentences
 from core.errors import InputError
 
 if TYPE_CHECKING:
     from app.people import Roles
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="marginalia")
 def main() -> None:
     """Label a million images at the margin: every answer retrains an SVM and picks the next image."""
@@ -96,7 +96,6 @@ def _database_option(words: str) -> Callable[[Callable[..., Any]], Callable[...,
 )
 @_database_option(_OF_NEW)
 @_serving_options
-@sentences
 def demo(
     items: int,
     data: Path,
@@ -137,7 +136,6 @@ def demo(
 )
 @_database_option(_OF_NEW)
 @_serving_options
-@sentences
 def serve_project(
     project: Path,
     owners: tuple[str, ...],
@@ -213,7 +211,6 @@ def _tell_of_owners(roles: Roles) -> None:
     "[default: asked; where nobody can answer, if the question names one]",
 )
 @_database_option(_OF_NEW)
-@sentences
 def new_project(
     project: Path,
     images: str,
@@ -270,7 +267,6 @@ def pool() -> None:
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
 @click.option("--no-classes", is_flag=True, help="Class subfolders are no truth: nothing is held out.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@sentences
 def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool) -> None:
     """Build a pool from SOURCE, or go on with one that was interrupted.
 
@@ -297,7 +293,6 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
 @pool.command("info")
 @click.argument("pool", type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Read every file and compare its checksum.")
-@sentences
 def pool_info(pool: Path, check: bool) -> None:
     """Say what POOL holds, and which files could not be read."""
     from app.terminal import show_pool
@@ -308,7 +303,6 @@ def pool_info(pool: Path, check: bool) -> None:
 @main.command()
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@sentences
 def verify(project: Path, as_json: bool) -> None:
     """Replay the log of PROJECT: retrain, compare every digest and selection, rank by brute force."""
     from app.verify import verify_project
@@ -320,6 +314,3 @@ for command in COMMANDS:
     main.add_command(command)
 main.add_command(bench)
 main.add_command(compare)
-
-if __name__ == "__main__":
-    main()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -28,13 +26,13 @@ MENDABLE = (
 """What a file system reports that is about the names and the disk that a user gave."""
 
 
-def sentences(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what a user can mend into one sentence on stderr and exit code 2."""
+class PlainErrors(click.Group):
+    """A group of commands that turn what a user can mend into one sentence on stderr and exit code 2."""
 
-    @wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command."""
         try:
-            return function(*args, **kwargs)
+            return super().invoke(context)
         except (InputError, StorageError) as error:
             _refuse(str(error))
         except OSError as error:
@@ -45,9 +43,7 @@ def sentences(function: Callable[..., Any]) -> Callable[..., Any]:
             click.echo("Stopped. What was finished is kept; the same command goes on from there.", err=True)
             sys.exit(130)
 
-    return wrapped
 
-
-def _refuse(sentence: str) -> None:
+def _refuse(sentence: str) -> NoReturn:
     click.echo(f"Error: {sentence}", err=True)
     sys.exit(EXIT_BAD_INPUT)
