@@ -91,7 +91,7 @@ class Project:
             opened.callback(self.indexes.close)
             self.memories = Memories()
             opened.callback(self.memories.close)
-            self.similar = Similar(self)
+            self.similar = Similar(lambda: self.pool, folder, self.log.labels)
             opened.callback(self.similar.close)
             self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
             opened.callback(self.executor.shutdown, cancel_futures=True)

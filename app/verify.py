@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from app.audits import FrameThen, Place, frames_then, has_frame, place_of_frame
 from app.findings import Findings, named
 from app.intake import why_no_row
 from app.project_file import ProjectFile
+from app.replay import Replay, replays_of
 from app.similar.replay import search_again
 from app.training import (
     AUDIT,
@@ -23,21 +23,14 @@ from app.training import (
     OF_THE_QUERY,
     OVERLAP,
     PART,
-    REMEMBERED,
     SEARCH,
     SIMILAR,
-    Trained,
     choose,
     draw_wanted,
-    excluded_then,
-    is_of_many,
-    standing_then,
-    train_concept,
 )
 from core.audit import Frame
 from core.errors import InputError
 from core.experiment.rank import BruteForce, margins_of
-from core.geometry import Hyperplane
 from core.names import Names
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
@@ -47,15 +40,9 @@ from storage import (
     Concepts,
     Database,
     LabelLog,
-    LabelState,
-    SelectionRecord,
     SessionRecord,
-    Standing,
 )
 from storage.imports import IMPORT, answer_id
-
-REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
-"""Selections that were computed; an undo only shows an earlier one again."""
 
 REMEMBERED_AT_ONCE = 16
 """Hyperplanes for which one pass over the pool makes the memories again, of 4 MB a million items each."""
@@ -75,22 +62,6 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
     else:
         findings.show()
     return 1 if findings.problems else 0
-
-
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """What was selected at once, with the concept as it was then, and what the session remembered."""
-
-    records: tuple[SelectionRecord, ...]
-    trained: Trained
-    exclude: np.ndarray
-    standing: Standing
-    remembered: Hyperplane | None
-
-    @property
-    def record(self) -> SelectionRecord:
-        """The first of them, in the order of choice."""
-        return self.records[0]
 
 
 def _verify_concept(
@@ -117,7 +88,7 @@ def _verify_concept(
     sessions = log.sessions(concept.id)
     findings.imported += _check_imported(answers, sessions, findings)
     annotators = {session.id: session.annotator for session in sessions}
-    replays = sorted(_replays(concepts, concept, answers, by_id, annotators, pool, findings), key=_index_of)
+    replays = sorted(replays_of(concepts, concept, answers, by_id, annotators, pool, findings), key=_index_of)
     drawn = [selection for selection in selections if selection.why == "audit" and has_frame(selection)]
     frames = frames_then(pool, concepts, concept, answers, drawn)
     fitted: dict[str, QueryStrategy] = {}
@@ -162,61 +133,6 @@ def _check_imported(
                     f"Answer {answer.id} about item {answer.item} is not what its file said: {answer.answer}"
                 )
     return number
-
-
-def _replays(
-    concepts: Concepts,
-    concept: ConceptRecord,
-    answers: Sequence[AnswerRecord],
-    by_id: Mapping[str, SelectionRecord],
-    annotators: Mapping[str, str],
-    pool: Pool,
-    findings: Findings,
-) -> Iterator[Replay]:
-    """Fold the log forward once, training the concept as it stood at each selection."""
-    known: dict[str | None, Hyperplane | None] = {None: None}
-    state, coming = LabelState(concept.id, pool.has_row), iter(answers)
-    following = next(coming, None)
-    computed = [selection for selection in by_id.values() if selection.why in REPLAYED]
-    computed.sort(key=lambda selection: (selection.trained_through, selection.seq))
-    for _, group in groupby(computed, key=_occasion_of):
-        together = list(group)
-        records, record = tuple(sorted(together, key=_place_of)), together[0]
-        while following is not None and following.seq <= record.trained_through:
-            state.apply(following)
-            following = next(coming, None)
-        standing = standing_then(state, record, annotators[record.session_id])
-        examples = concepts.examples(concept.id, record.examples_through)
-        as_then = replace(concept, c=record.c, class_weight=record.class_weight)
-        trained = train_concept(
-            pool, standing.labels, examples, as_then, examples_through=record.examples_through
-        )
-        digest = trained.hyperplane.digest if trained.hyperplane else None
-        findings.digests += 1
-        if digest != record.hyperplane_digest:
-            findings.problems.append(
-                f"Round {record.round}: the labels give hyperplane {digest}, "
-                f"the log has {record.hyperplane_digest}"
-            )
-        known[digest] = trained.hyperplane
-        remembered = record.parameters.get(REMEMBERED)
-        if remembered not in known:
-            findings.problems.append(
-                f"Round {record.round}: hyperplane {remembered} was remembered, which no labels gave before"
-            )
-        excluded = excluded_then(standing, record)
-        yield Replay(records, trained, excluded, standing, known.get(remembered))
-
-
-def _occasion_of(record: SelectionRecord) -> tuple[str, int | str]:
-    """The same for items that were selected at once, and for no others."""
-    return record.session_id, record.round if is_of_many(record) else record.id
-
-
-def _place_of(record: SelectionRecord) -> int:
-    """Which of the items that were selected at once it is, from 0."""
-    batch = next(filter(None, (record.parameters.get(name) for name in (BATCH, SEARCH, SIMILAR))), None)
-    return int(batch["place"]) if batch else 0
 
 
 def _index_of(replay: Replay) -> tuple[int, str, str]:

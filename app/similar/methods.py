@@ -33,8 +33,9 @@ from core.similar.answers import GoOn
 from core.similar.finder import ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from app.concept import LiveConcept
-    from app.project import Project
     from core.pool import Pool
     from storage import Labels
 
@@ -132,14 +133,20 @@ class Similar:
 
     Parameters
     ----------
-    project : Project
-        Whose pool is searched.
+    pool : callable
+        Returns the newest snapshot of the pool that is searched, None before its first items.
+    folder : Path
+        The project's: uploads and indexes are kept there.
+    labels : callable
+        Returns a concept's labels at a position of the log; see `LabelLog.labels`.
     """
 
-    def __init__(self, project: Project) -> None:
-        self.uploads = Uploads(project.folder)
-        self._saves = Kept(project.folder / INDEX_FOLDER / "similar", project.log.labels)
-        self._project = project
+    def __init__(
+        self, pool: Callable[[], Pool | None], folder: Path, labels: Callable[[int, int], Labels]
+    ) -> None:
+        self.uploads = Uploads(folder)
+        self._saves = Kept(folder / INDEX_FOLDER / "similar", labels)
+        self._pool = pool
         self._learnings: dict[int, Learning] = {}
         self._exact: ExactScan | None = None
         self._plain: dict[tuple[str, int | None], _Index] = {}
@@ -169,7 +176,7 @@ class Similar:
 
     def why_no_upload(self) -> str | None:
         """Why images can't be uploaded here, in one sentence; None where they can."""
-        return why_none(self._project.pool, "Uploads")
+        return why_none(self._pool(), "Uploads")
 
     def learning(self, concept: LiveConcept) -> Learning:
         """What learns a metric from the concept's labels."""
@@ -182,7 +189,7 @@ class Similar:
     @property
     def codes(self) -> Mapping[str, str]:
         """The families whose codes a method may compare, by name, as the page calls them."""
-        pool = self._project.pool
+        pool = self._pool()
         own = ("all", "sparse" if pool is not None and pool.is_sparse else "dense")
         return {name: label for name, label in CODES.items() if FAMILIES[name].takes in own}
 

@@ -23,6 +23,10 @@ _UPLOAD = "upload-"
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
+PAGES = 10
+"""So many pages are ranked; what is further away is hardly like it."""
+
+
 @dataclass(frozen=True)
 class Like:
     """What the neighbours are looked for of: an `item`, the upload of a `digest`, or else all yes answers."""

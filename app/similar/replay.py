@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.similar import hashed
 from app.similar.metric import LearnedMetric, learn
-from app.similar.query import Like, queries_of
-from app.similar.session import PAGES
+from app.similar.query import PAGES, Like, queries_of
 from app.similar.uploads import Uploads
 from app.training import SIMILAR
 from core.errors import InputError
@@ -18,7 +17,7 @@ from core.pool import Pool
 from core.similar.finder import PAGE, ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
-    from app.verify import Replay
+    from app.replay import Replay
     from storage import ConceptRecord, LabelLog, Labels
 
 

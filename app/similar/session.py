@@ -19,7 +19,7 @@ from app.grid import MOST, Batch, BatchSession
 from app.selecting import Chosen, Occasion, leasing, take_found
 from app.similar.card import RECALLED, about
 from app.similar.hashed import USUAL
-from app.similar.query import Like, queries_of, require_shown
+from app.similar.query import PAGES, Like, queries_of, require_shown
 from app.similar.search import VIEWS, Search
 from app.training import SIMILAR, is_of_many
 from core.errors import InputError
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from app.service import LabelingSession
     from app.similar.methods import Checked
     from app.similar.metric import Learning
-
-PAGES = 10
-"""So many pages are ranked; what is further away is hardly like it."""
 
 COURSE = 60
 """Searches that the course of each number shows."""

@@ -18,8 +18,8 @@ from app.project import Project
 from app.similar.hashed import built, coded, n_compared
 from app.similar.methods import KEPT_CODES
 from app.similar.metric import Learning, learn, parameters, what_is_missing
-from app.similar.query import Like, queries_of
-from app.similar.session import PAGE, PAGES, SimilarSession
+from app.similar.query import PAGES, Like, queries_of
+from app.similar.session import PAGE, SimilarSession
 from app.similar.uploads import Uploads
 from core.errors import InputError
 from core.geometry import unit_rows

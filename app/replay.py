@@ -1,0 +1,106 @@
+"""The selections of a log, each with its concept as it was then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from app.findings import Findings
+from app.training import (
+    BATCH,
+    REMEMBERED,
+    SEARCH,
+    SIMILAR,
+    Trained,
+    excluded_then,
+    is_of_many,
+    standing_then,
+    train_concept,
+)
+from core.geometry import Hyperplane
+from core.pool import Pool
+from storage import (
+    AnswerRecord,
+    ConceptRecord,
+    Concepts,
+    LabelState,
+    SelectionRecord,
+    Standing,
+)
+
+REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
+"""Selections that were computed; an undo only shows an earlier one again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What was selected at once, with the concept as it was then, and what the session remembered."""
+
+    records: tuple[SelectionRecord, ...]
+    trained: Trained
+    exclude: np.ndarray
+    standing: Standing
+    remembered: Hyperplane | None
+
+    @property
+    def record(self) -> SelectionRecord:
+        """The first of them, in the order of choice."""
+        return self.records[0]
+
+
+def replays_of(
+    concepts: Concepts,
+    concept: ConceptRecord,
+    answers: Sequence[AnswerRecord],
+    by_id: Mapping[str, SelectionRecord],
+    annotators: Mapping[str, str],
+    pool: Pool,
+    findings: Findings,
+) -> Iterator[Replay]:
+    """Fold the log forward once, training the concept as it stood at each selection."""
+    known: dict[str | None, Hyperplane | None] = {None: None}
+    state, coming = LabelState(concept.id, pool.has_row), iter(answers)
+    following = next(coming, None)
+    computed = [selection for selection in by_id.values() if selection.why in REPLAYED]
+    computed.sort(key=lambda selection: (selection.trained_through, selection.seq))
+    for _, group in groupby(computed, key=_occasion_of):
+        together = list(group)
+        records, record = tuple(sorted(together, key=_place_of)), together[0]
+        while following is not None and following.seq <= record.trained_through:
+            state.apply(following)
+            following = next(coming, None)
+        standing = standing_then(state, record, annotators[record.session_id])
+        examples = concepts.examples(concept.id, record.examples_through)
+        as_then = replace(concept, c=record.c, class_weight=record.class_weight)
+        trained = train_concept(
+            pool, standing.labels, examples, as_then, examples_through=record.examples_through
+        )
+        digest = trained.hyperplane.digest if trained.hyperplane else None
+        findings.digests += 1
+        if digest != record.hyperplane_digest:
+            findings.problems.append(
+                f"Round {record.round}: the labels give hyperplane {digest}, "
+                f"the log has {record.hyperplane_digest}"
+            )
+        known[digest] = trained.hyperplane
+        remembered = record.parameters.get(REMEMBERED)
+        if remembered not in known:
+            findings.problems.append(
+                f"Round {record.round}: hyperplane {remembered} was remembered, which no labels gave before"
+            )
+        excluded = excluded_then(standing, record)
+        yield Replay(records, trained, excluded, standing, known.get(remembered))
+
+
+def _occasion_of(record: SelectionRecord) -> tuple[str, int | str]:
+    """The same for items that were selected at once, and for no others."""
+    return record.session_id, record.round if is_of_many(record) else record.id
+
+
+def _place_of(record: SelectionRecord) -> int:
+    """Which of the items that were selected at once it is, from 0."""
+    batch = next(filter(None, (record.parameters.get(name) for name in (BATCH, SEARCH, SIMILAR))), None)
+    return int(batch["place"]) if batch else 0
