@@ -10,10 +10,10 @@ from app.people import OPERATOR, Person
 from storage import ConceptRecord
 
 if TYPE_CHECKING:
-    from app.project import Project
+    from app.open_project import OpenProject
 
 
-def start_afresh(project: Project, concept: ConceptRecord, *, by: Person = OPERATOR) -> ConceptRecord:
+def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = OPERATOR) -> ConceptRecord:
     """A concept that asks the same and has no labels; `concept` is put away with all that was said of it.
 
     Nothing is moved or deleted: sessions that still have the old concept in view go on storing their answers,
@@ -35,7 +35,7 @@ def start_afresh(project: Project, concept: ConceptRecord, *, by: Person = OPERA
     return project.copy_concept(concept, _next_name(project, concept.name), in_its_place=True)
 
 
-def _next_name(project: Project, name: str) -> str:
+def _next_name(project: OpenProject, name: str) -> str:
     """The name with the next number that is free: "Is this a 7 (2)" after "Is this a 7"."""
     stem, number = re.sub(r" \(\d+\)$", "", name), 2
     while project.concept_store.named(f"{stem} ({number})"):

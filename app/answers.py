@@ -5,14 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from storage import AnswerRecord, Refusal
 from storage.models import MAX_ID
 from storage.records import ANSWERS
 
 if TYPE_CHECKING:
-    from app.service import LabelingSession
+    from app.concept import LiveConcept
+    from app.project import Project
     from storage.records import RefusalKind
 
 MOST_AT_ONCE = 1000
@@ -34,6 +35,18 @@ class Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
         self.kind: RefusalKind = kind
 
 
+class Asking(Protocol):
+    """The session that an answer is given in."""
+
+    id: str
+    annotator: str
+    concept: LiveConcept
+    project: Project
+
+    def is_audits(self, selection_id: str, /) -> bool:
+        """Return whether the selection was drawn for the audit."""
+
+
 @dataclass(frozen=True)
 class Parsed:
     """Answers fit for the log, and those that are not; `following` is what the browser showed after which."""
@@ -43,7 +56,7 @@ class Parsed:
     refused: list[Refusal]
 
 
-def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: LabelingSession) -> Parsed:
+def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: Asking) -> Parsed:
     """Turn the browser's queue into records; what is malformed is refused, the rest goes on."""
     records: list[AnswerRecord] = []
     following: dict[str, str] = {}
@@ -75,7 +88,7 @@ def refers_to_something(answer: Mapping[str, Any]) -> bool:
     return any(answer.get(name) is not None for name in ("selection", "corrects", "undoes"))
 
 
-def has_answered(session: LabelingSession, item: object) -> bool:
+def has_answered(session: Asking, item: object) -> bool:
     """Whether the session's annotator says something of the item now."""
     with session.concept.lock:
         state = session.concept.catch_up()
@@ -87,7 +100,7 @@ def others_only(item: object) -> str:
     return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
 
 
-def require_answered(item: int, session: LabelingSession) -> None:
+def require_answered(item: int, session: Asking) -> None:
     """Refuse an answer to something that was never asked.
 
     Only Review sends answers that refer to nothing: a reviewer adds to what others said of an item.
@@ -112,9 +125,7 @@ def malformed(answer: object, error: Exception) -> Refusal:
     return Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}")
 
 
-def in_its_audit(
-    record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]
-) -> AnswerRecord:
+def in_its_audit(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRecord]) -> AnswerRecord:
     """What was drawn for the audit doesn't train, and what else is said of such an item doesn't either."""
     if record.answer == "undo":
         return record
@@ -124,7 +135,7 @@ def in_its_audit(
     return replace(record, purpose="audit") if audited else record
 
 
-def require_first(record: AnswerRecord, session: LabelingSession, batch: Sequence[AnswerRecord]) -> None:
+def require_first(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRecord]) -> None:
     """Refuse a second answer to what was shown once; corrections say that they are one, and may.
 
     Raises
@@ -143,7 +154,7 @@ def require_first(record: AnswerRecord, session: LabelingSession, batch: Sequenc
         raise Refused("conflict", reason)
 
 
-def read_answer(answer: Mapping[str, Any], session: LabelingSession) -> AnswerRecord:
+def read_answer(answer: Mapping[str, Any], session: Asking) -> AnswerRecord:
     """The browser's answer as a record of the session's.
 
     Raises

@@ -17,13 +17,13 @@ from core.experiment.oracle import Oracle
 from storage import ConceptRecord
 
 if TYPE_CHECKING:
-    from app.project import Project
+    from app.open_project import OpenProject
     from app.service import LabelingSession
 
 _OWN = f" ({AUTOPILOT})"
 
 
-def can_answer(project: Project, concept: ConceptRecord) -> bool:
+def can_answer(project: OpenProject, concept: ConceptRecord) -> bool:
     """Whether the truth is known: the pool has classes, and the question asks for one of them."""
     return project.pool is not None and concept.positive_class in project.pool.classes
 
@@ -33,7 +33,7 @@ def is_autopilot(session: LabelingSession) -> bool:
     return session.annotator == AUTOPILOT
 
 
-def own_concept(project: Project, concept: ConceptRecord) -> ConceptRecord:
+def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
     """The same question with labels of the autopilot's own; made at first, and never offered to people."""
     if concept.name.endswith(_OWN):
         return concept
@@ -41,7 +41,7 @@ def own_concept(project: Project, concept: ConceptRecord) -> ConceptRecord:
     return project.concept_store.named(name) or project.copy_concept(concept, name, put_away=True)
 
 
-def peoples_concept(project: Project, concept: ConceptRecord) -> ConceptRecord:
+def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
     """The concept that `own_concept` was made for; others are people's themselves."""
     return project.concept_store.named(concept.name.removesuffix(_OWN)) or concept
 

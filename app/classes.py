@@ -84,7 +84,7 @@ class ClassSession:
             name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.id}, concept {concept_id}"))
             if log.session(name) is None:
                 log.start_session(concept_id, main.annotator, main.strategy, seed=main.seed, id=name)
-            self._opened[concept_id] = self.project.session(name)
+            self._opened[concept_id] = self.session.sessions.session(name)
         return self._opened[concept_id]
 
     def session_of(self, selection_id: str) -> LabelingSession:

@@ -18,7 +18,7 @@ from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.project import Project
+    from app.open_project import OpenProject
     from app.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Health:
             "pools": dict(Counter(map(_pool, projects))),
         }
 
-    def _databases(self, projects: Sequence[Project]) -> list[str]:
+    def _databases(self, projects: Sequence[OpenProject]) -> list[str]:
         """Of each project "ok", or the kind of error that its database would meet labels with."""
         until = time.monotonic() + PATIENCE_SECONDS
         asked = [self._executor.submit(_database, project) for project in projects]
@@ -80,7 +80,7 @@ class Health:
         return said
 
 
-def _database(project: Project) -> str:
+def _database(project: OpenProject) -> str:
     try:
         project.database.check()
     except StorageError as error:
@@ -91,7 +91,7 @@ def _database(project: Project) -> str:
     return "ok"
 
 
-def _pool(project: Project) -> str:
+def _pool(project: OpenProject) -> str:
     try:
         if project.problem():
             return "trouble"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from app.answers import (
     MOST_AT_ONCE,
@@ -22,8 +22,25 @@ from app.answers import (
 from storage import AnswerRecord, AppendResult, Refusal
 
 if TYPE_CHECKING:
-    from app.classes import ClassSession
+    from app.project import Project
+    from app.service import LabelingSession
     from storage.records import AnswerWord
+
+
+class Members(Protocol):
+    """The concepts that are answered together, each with a session."""
+
+    @property
+    def session(self) -> LabelingSession:
+        """The session that they share their view with."""
+
+    @property
+    def project(self) -> Project:
+        """What the sessions belong to."""
+
+    def member(self, concept_id: int, /) -> LabelingSession:
+        """Return the session of one of the concepts."""
+
 
 CLASSES = "classes"
 """Names, in the browser's answer, the concepts that were to choose from; no other answer has it."""
@@ -63,7 +80,7 @@ def answer_id(press: str, concept_id: int, *, own: int) -> str:
 
 
 def read_presses(
-    answers: Sequence[Mapping[str, Any]], *, session: ClassSession
+    answers: Sequence[Mapping[str, Any]], *, session: Members
 ) -> tuple[list[Press], list[Refusal]]:
     """Turn the browser's queue into presses whose answers the log takes together; others are refused."""
     presses: list[Press] = []
@@ -105,7 +122,7 @@ class _Reading:
     """The browser's answer, the session that it was given in, and the answers before it in the same queue."""
 
     answer: Mapping[str, Any]
-    session: ClassSession
+    session: Members
     batch: Mapping[str, AnswerRecord]
 
     def press(self) -> Press:

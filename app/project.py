@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.background import Troubles, Workers
 from app.builder import Builder
-from app.classes import ClassSession
 from app.concept import LiveConcept
-from app.decisions import Decisions
 from app.folder_classes import guess_class
-from app.found import FoundSession
-from app.grid import GridSession
 from app.indexes import Indexes
 from app.intake import Intake
 from app.leases import Leases
-from app.live.blind import BlindComparison
 from app.memories import Memories
-from app.open_sessions import OpenSessions
-from app.people import OPERATOR, SOMEBODY, Person, Roles
+from app.people import OPERATOR, Person, Roles
 from app.pictures import Pictures
 from app.project_file import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
 from app.search import NameSearch
-from app.service import BLIND, LabelingSession
 from app.similar.methods import Similar
-from app.similar.session import SimilarSession
 from app.strategies import label_of
 from core.audit import is_overlap_turn
 from core.build import Progress
@@ -101,11 +91,9 @@ class Project:
             self._opened = opened.pop_all()
         self.leases = Leases(self.file.lease_seconds)
         self._take_up_leases()
-        self._deciding: dict[int, Leases] = {}  # by concept
         self._names = NameSearch()
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
-        self._sessions = OpenSessions()
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -238,106 +226,9 @@ class Project:
                 )
             return self._live_concepts[concept_id]
 
-    def session_of(
-        self, person: Person, session_id: str | None = None, concept_id: int | None = None
-    ) -> LabelingSession:
-        """The session of this id where it is the person's; else one of their own, as `session` finds it."""
-        with self._lock:
-            annotator = self._annotator_of(session_id) if session_id else None
-            is_theirs = annotator is None or person.owns(annotator)
-            return self.session(session_id if is_theirs else None, concept_id, person.name)
-
-    def session(
-        self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
-    ) -> LabelingSession:
-        """The session of this id; without one, the annotator's last that nobody is at; else a new one.
-
-        Whose it is, is not asked: see `session_of`. A session goes on where its log ends; a new one has the
-        parameters of the concept's newest.
-        """
-        with self._lock:
-            opened = self._sessions.get(session_id)
-            if opened is not None:
-                return opened
-            wanted = concept_id if concept_id is not None else self.concepts()[0].id
-            record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
-            if record is None or (concept_id is not None and record.concept_id != concept_id):
-                before = self.sittings(wanted)
-                record = self.log.start_session(
-                    wanted,
-                    annotator,
-                    LabelingSession.DEFAULT,
-                    seed=secrets.randbelow(2**31),
-                    parameters=_inherited(before[-1]) if before else {},
-                )
-            return self._sessions.get(record.id) or self._open(record)
-
-    def _open(self, record: SessionRecord) -> LabelingSession:
-        session = LabelingSession(self, record)
-        self._sessions.add(session)
-        self.leases.forget(self._sessions)
-        return session
-
-    def grid(self, session: LabelingSession) -> GridSession:
-        """The session, many items at once."""
-        return self._view(session, GridSession)
-
-    def classes(self, session: LabelingSession) -> ClassSession:
-        """The session, each item given one of several concepts' classes."""
-        return self._view(session, ClassSession)
-
-    def found(self, session: LabelingSession) -> FoundSession:
-        """The session, with items that were found by name."""
-        return self._view(session, FoundSession)
-
-    def similar_to(self, session: LabelingSession) -> SimilarSession:
-        """The session, with items that are like something."""
-        return self._view(session, SimilarSession)
-
-    def decisions(self, session: LabelingSession) -> Decisions:
-        """What an owner has to decide about the session's concept."""
-        with self._lock:
-            leases = self._deciding.setdefault(session.concept.record.id, Leases(self.file.lease_seconds))
-            leases.forget(self._sessions)
-            return self._view(session, Decisions, leases)
-
-    def blind(self, leader_id: str) -> BlindComparison:
-        """The blind comparison that a session leads."""
-        return self._view(self.session(leader_id), BlindComparison)
-
-    def _view(self, session: LabelingSession, kind: Callable[..., V], *others: object) -> V:
-        """The session's view of this kind, made once; it lives as long as the session's object."""
-        with self._lock:
-            if kind not in session.views:
-                session.views[kind] = kind(session, *others)
-            view: V = session.views[kind]
-            return view
-
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
         """Sessions, of one concept or all, oldest first, without those that hold a file's labels."""
         return sittings(self.log, concept_id)
-
-    def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
-        """The annotator's newest session at the concept, unless somebody is at it."""
-        own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
-        if not own:
-            return None
-        opened = self._sessions.get(own[-1].id)
-        return own[-1] if opened is None or not opened.is_attended() else None
-
-    def known_session(self, session_id: str, person: Person) -> LabelingSession | None:
-        """The session of this id; None where it is another person's, or of another database."""
-        with self._lock:
-            annotator = self._annotator_of(session_id)
-            is_theirs = annotator is not None and person.owns(annotator)
-            return self.session(session_id) if is_theirs else None
-
-    def _annotator_of(self, session_id: str) -> str | None:
-        opened = self._sessions.get(session_id)
-        if opened is not None:
-            return opened.annotator
-        record = self.log.session(session_id)
-        return record.annotator if record else None
 
     def _take_up_leases(self) -> None:
         """Browsers show what they were sent before this process began; now they can be heard of again."""
@@ -386,11 +277,6 @@ def what_is_gone(pool: Pool) -> str | None:
     if not isinstance(path, Path) or path.exists():
         return None
     return f"There is no {path} any more: bring back what the pool was made from, or a link to it"
-
-
-def _inherited(before: SessionRecord) -> dict[str, Any]:
-    """What a new session of a concept has from the one before: not that it is a side of a comparison."""
-    return {name: value for name, value in before.parameters.items() if name != BLIND}
 
 
 def create_concept(

@@ -181,9 +181,8 @@ class Review:
         settled: dict[str, Any] = {"acked": [], "refused": [], "message": None}
         try:
             for name in {str(answer.get("session")) for answer in answers}:
-                session = (
-                    self.session if name == self.session.id else self.project.known_session(name, self.person)
-                )
+                known = self.session.sessions.known_session
+                session = self.session if name == self.session.id else known(name, self.person)
                 if session is None:
                     continue
                 given = [answer for answer in answers if str(answer.get("session")) == name]

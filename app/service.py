@@ -13,7 +13,7 @@ import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from app.ahead import Lookahead
 from app.answers import parse_answers
@@ -70,6 +70,16 @@ def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
         _events.warning("slow selection", extra={"told": told})
 
 
+class Sessions(Protocol):
+    """The sessions of a project, by their ids."""
+
+    def session(self, session_id: str, /) -> LabelingSession:
+        """Return the session of this id."""
+
+    def known_session(self, session_id: str, person: Person, /) -> LabelingSession | None:
+        """Return the session of this id, or None where it is another person's or unknown."""
+
+
 class LabelingSession:
     """One annotator at one concept. All methods may be called from any thread; they take turns.
 
@@ -79,16 +89,19 @@ class LabelingSession:
         The project that the session belongs to.
     record : SessionRecord
         The session; reopening it goes on where its log ends.
+    sessions : Sessions
+        The project's other sessions.
     """
 
     DEFAULT: ClassVar[str] = "margin-index"
     """The strategy of new sessions."""
 
-    def __init__(self, project: Project, record: SessionRecord) -> None:
+    def __init__(self, project: Project, record: SessionRecord, sessions: Sessions) -> None:
         self.id = record.id
         self.annotator = record.annotator
         self.strategy = record.strategy
         self.project = project
+        self.sessions = sessions
         self.concept = project.live_concept(record.concept_id)
         self.include_skipped = False
         self.parameters = dict(record.parameters)

@@ -17,15 +17,15 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from app.grid import BatchSession
     from app.live.blind import BlindComparison
+    from app.open_project import OpenProject
     from app.people import Person
-    from app.project import Project
     from app.service import LabelingSession
 
     View = LabelingSession | BatchSession | ClassSession | BlindComparison | Decisions
     """One item at a time, many, one for several concepts, one to decide: each takes answers, gives a card."""
 
 
-def take(project: Project, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
+def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
     """Store a person's `answers` and return the card.
 
     What can't be stored stays in the browser, the reason in sight; so does what another person said in the
@@ -53,7 +53,7 @@ def take(project: Project, view: View, answers: list[dict[str, Any]], person: Pe
 
 
 def _theirs(
-    project: Project, taker: View, given: list[dict[str, Any]], person: Person
+    project: OpenProject, taker: View, given: list[dict[str, Any]], person: Person
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """The answers that the person may give, and why they may not give the others: these hold up none."""
     if person.is_owner:
@@ -72,7 +72,7 @@ def _theirs(
     return theirs, refused
 
 
-def taker_of(project: Project, view: View, answer: dict[str, Any], person: Person) -> View | None:
+def taker_of(project: OpenProject, view: View, answer: dict[str, Any], person: Person) -> View | None:
     """Whom an answer was given to, be it in another session or view; None where that isn't the person's."""
     session = project.known_session(str(answer.get("session")), person)
     if session is None:
@@ -86,7 +86,7 @@ def taker_of(project: Project, view: View, answer: dict[str, Any], person: Perso
     return view if session.id == view.id and not isinstance(view, ClassSession | Decisions) else session
 
 
-def takes_back_decision(project: Project, answer: Mapping[str, Any]) -> bool:
+def takes_back_decision(project: OpenProject, answer: Mapping[str, Any]) -> bool:
     """Whether the answer undoes or corrects a decision: it names no selection that would tell."""
     changed = answer.get("undoes") or answer.get("corrects")
     stored = project.log.answer(changed) if isinstance(changed, str) else None

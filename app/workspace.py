@@ -15,8 +15,9 @@ from typing import Self
 
 from app.folder_classes import chosen_source, guess_class
 from app.listing import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
+from app.open_project import OpenProject
 from app.people import OPERATOR, Person, Roles
-from app.project import Project, create_concept, sittings
+from app.project import create_concept, sittings
 from app.project_file import (
     LABELS_FILE,
     POOL_FOLDER,
@@ -113,7 +114,7 @@ class Workspace:
         self.roles = roles
         self._only = only
         self._database = checked_database(database)
-        self._open: dict[str, Project] = {}
+        self._open: dict[str, OpenProject] = {}
         self._closed: dict[str, Closed] = {}
         self._lock = threading.RLock()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -131,7 +132,7 @@ class Workspace:
         for project in self._open.values():
             project.close()
 
-    def opened(self) -> list[Project]:
+    def opened(self) -> list[OpenProject]:
         """The projects that are open by now; nobody waits for one that is being opened."""
         return list(self._open.values())
 
@@ -193,7 +194,7 @@ class Workspace:
             return False
         return True
 
-    def project(self, key: str) -> Project:
+    def project(self, key: str) -> OpenProject:
         """The project of this key, opened once a process.
 
         Raises
@@ -206,7 +207,7 @@ class Workspace:
                 folder = self.folder / key
                 if not (self._only in (None, key) and key in self.served_keys()):
                     raise InputError(f"There is no project {key!r} here")
-                self._open[key] = Project(folder, self.roles)
+                self._open[key] = OpenProject(folder, self.roles)
                 self._closed.pop(key, None)
             return self._open[key]
 

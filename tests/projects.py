@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from app.project import Project
+from app.open_project import OpenProject
 from app.service import LabelingSession
 from app.workspace import NewProject, Workspace
 from core.build import build
@@ -36,7 +36,7 @@ def open_workspace(folder: Path) -> Iterator[Workspace]:
         yield workspace
 
 
-def new_project(workspace: Workspace, question: str = "Is this a 7?") -> Project:
+def new_project(workspace: Workspace, question: str = "Is this a 7?") -> OpenProject:
     """A project of its own on a copy of the digits pool."""
     pool = workspace.folder / "pools" / uuid.uuid4().hex
     shutil.copytree(digits_pool(), pool)
@@ -74,7 +74,7 @@ def shown_to(session: LabelingSession, item: int) -> str:
     ).id
 
 
-def truth_word(project: Project, item: int, positive: str = "7") -> str:
+def truth_word(project: OpenProject, item: int, positive: str = "7") -> str:
     """What somebody who knows the digit would answer."""
     assert project.pool is not None
     index = int(project.pool.truth([item])[0])
@@ -91,7 +91,7 @@ def label(session: LabelingSession, n: int) -> dict[str, Any]:
     return session.card()
 
 
-def labeled(project: Project, n: int) -> LabelingSession:
+def labeled(project: OpenProject, n: int) -> LabelingSession:
     """A new session of Ada's that answered until there was a hyperplane, and then n items more."""
     session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
     while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
@@ -122,7 +122,7 @@ def label_with_memory(session: LabelingSession, n: int) -> None:
             time.sleep(0.001)
 
 
-def wait_for_index(project: Project, strategy: str) -> None:
+def wait_for_index(project: OpenProject, strategy: str) -> None:
     """Until the strategy answers for itself: before that an exhaustive scan stands in for it."""
     project.indexes.want(strategy)
     while project.indexes.get(strategy) is None:

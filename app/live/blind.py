@@ -40,6 +40,9 @@ SIDES, QUESTION, HAS_JUDGE, SEED, BEGUN_WITH, TOLD = (
 )
 
 
+_opening = threading.Lock()
+
+
 class BlindComparison:
     """One that was begun. All methods may be called from any thread; they take turns.
 
@@ -54,12 +57,21 @@ class BlindComparison:
         self.id = leader.id
         self.project = project
         self.question = project.concept_store.get(about[QUESTION])
-        self.sides = [project.session(side) for side in about[SIDES]]
+        self.sides = [leader.sessions.session(side) for side in about[SIDES]]
         self.has_judge = bool(about[HAS_JUDGE])
         self.is_told = bool(about[TOLD])
         self.begun_with = frozenset(about[BEGUN_WITH])
         self.lock = threading.RLock()
         self._seed = int(about[SEED])
+
+    @classmethod
+    def of(cls, leader: LabelingSession) -> BlindComparison:
+        """Return the one that a session leads; it lives as long as the session's object."""
+        with _opening:
+            if cls not in leader.views:
+                leader.views[cls] = cls(leader)
+            comparison: BlindComparison = leader.views[cls]
+            return comparison
 
     @property
     def rivals(self) -> list[LabelingSession]:

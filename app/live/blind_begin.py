@@ -127,7 +127,7 @@ def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindCompariso
             for row in first
         ]
     store(project.database, sessions, given, now)  # all or none: else the sides would begin without labels
-    return project.blind(ids[0])
+    return BlindComparison.of(session.sessions.session(ids[0]))
 
 
 def current(session: LabelingSession) -> BlindComparison | None:
@@ -141,8 +141,9 @@ def current(session: LabelingSession) -> BlindComparison | None:
         and about[SIDES][0] == record.id
         and record.annotator == session.annotator
     ]
-    found = (project.blind(record.id) for record in reversed(leaders) if _is_whole(project, record))
-    return next(found, None)
+    whole = (record.id for record in reversed(leaders) if _is_whole(project, record))
+    leader = next(whole, None)
+    return None if leader is None else BlindComparison.of(session.sessions.session(leader))
 
 
 def _is_whole(project: Project, leader: SessionRecord) -> bool:

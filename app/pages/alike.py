@@ -10,7 +10,7 @@ from app.service import LabelingSession
 from app.similar.query import Like
 
 if TYPE_CHECKING:
-    from app.project import Project
+    from app.open_project import OpenProject
     from app.taking import View
 
 IN_ADDRESS = "like"
@@ -20,7 +20,7 @@ TAKEN_UP = "similar"
 """Names, in the session state, whose search began as the address's; the browser asks for later ones."""
 
 
-def offer_similar(project: Project, view: View) -> None:
+def offer_similar(project: OpenProject, view: View) -> None:
     """A button that leads from the item in view to Find similar; nothing where several are in view."""
     if not isinstance(view, LabelingSession):
         return

@@ -19,14 +19,14 @@ from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.project import Project
+    from app.open_project import OpenProject
     from app.service import LabelingSession
 
 RIVAL = "random"
 """What is offered beside the strategy in use; where that is random itself, the full scan."""
 
 
-def blind(project: Project, session: LabelingSession) -> None:
+def blind(project: OpenProject, session: LabelingSession) -> None:
     """The comparison that is under way, or what it found, or the offer to begin one."""
     try:
         found = current(session)
@@ -40,7 +40,7 @@ def blind(project: Project, session: LabelingSession) -> None:
         show_problem(error, waits=True)
 
 
-def offer_one(project: Project, session: LabelingSession, before: BlindComparison | None) -> None:
+def offer_one(project: OpenProject, session: LabelingSession, before: BlindComparison | None) -> None:
     """Which strategies, and what it takes; or back to the one before."""
     offered, labels = offer(session), project.strategies()
     question = session.concept.record
@@ -99,7 +99,7 @@ def offer_one(project: Project, session: LabelingSession, before: BlindCompariso
 
 
 @st.fragment
-def show_turns(project: Project, session: LabelingSession, found: BlindComparison) -> None:
+def show_turns(project: OpenProject, session: LabelingSession, found: BlindComparison) -> None:
     """The card, and above it how many answers there are."""
     key = f"blind-{found.id}"
     said: dict[str, Any] = st.session_state.get(key, {})

@@ -15,12 +15,12 @@ from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from app.open_project import OpenProject
     from app.people import Person
-    from app.project import Project
     from app.service import LabelingSession
 
 
-def opened() -> tuple[Project, LabelingSession] | None:
+def opened() -> tuple[OpenProject, LabelingSession] | None:
     """The project and the session of the address; None where there are none, and the page says why."""
     try:
         project = chosen_project()
@@ -31,7 +31,7 @@ def opened() -> tuple[Project, LabelingSession] | None:
         return None
 
 
-def chosen_project() -> Project:
+def chosen_project() -> OpenProject:
     """The project of the address; else the one before; else the one that the server was started for.
 
     Raises
@@ -53,12 +53,12 @@ def chosen_project() -> Project:
     return project
 
 
-def person_at(project: Project) -> Person:
+def person_at(project: OpenProject) -> Person:
     """Who is at the page, and what they may do in this project."""
     return project.roles.person(name_at_page())
 
 
-def chosen_session(project: Project) -> LabelingSession:
+def chosen_session(project: OpenProject) -> LabelingSession:
     """The session of the address, so that a reload or another server goes on with it; else a new one.
 
     Nobody gets another person's. Of an address that names none that is there, or that may be opened, the
@@ -82,7 +82,7 @@ def chosen_session(project: Project) -> LabelingSession:
     return session
 
 
-def open_session(project: Project, session: LabelingSession) -> None:
+def open_session(project: OpenProject, session: LabelingSession) -> None:
     """Go on with this session instead of the one in the address; for callbacks.
 
     What the browser sends before it knows still names the other one: until it doesn't, it is overruled.
@@ -98,7 +98,7 @@ def put_into_address(name: str, value: str) -> None:
         st.query_params[name] = value
 
 
-def pick_concept(project: Project, session: LabelingSession, *, put_away: bool = False) -> None:
+def pick_concept(project: OpenProject, session: LabelingSession, *, put_away: bool = False) -> None:
     """The project's questions, and what is put away if asked for; another question is another session."""
     offered = [*project.concepts(put_away=put_away), session.concept.record]
     concepts = {concept.id: concept for concept in offered}

@@ -17,11 +17,11 @@ from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.project import Project
+    from app.open_project import OpenProject
     from app.service import LabelingSession
 
 
-def demo(project: Project, session: LabelingSession) -> None:
+def demo(project: OpenProject, session: LabelingSession) -> None:
     """The autopilot, where the truth is known, and the fresh start."""
     if not (person_at(project).is_owner and autopilot.can_answer(project, session.concept.record)):
         return
@@ -35,7 +35,7 @@ def demo(project: Project, session: LabelingSession) -> None:
         offer_fresh_start(project, session)
 
 
-def offer_autopilot(project: Project, session: LabelingSession) -> None:
+def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
     """Let the simulated annotator label, apart from people's labels unless they ask."""
     st.caption("The autopilot knows the truth, and answers for you.")
     together = st.toggle("Add its answers to the labels here", key="together")
@@ -55,7 +55,7 @@ def offer_autopilot(project: Project, session: LabelingSession) -> None:
     action("Watch the autopilot", watch, session)
 
 
-def leave_autopilot(project: Project, session: LabelingSession) -> None:
+def leave_autopilot(project: OpenProject, session: LabelingSession) -> None:
     """Back to one's own labels."""
     st.caption("The autopilot answers here, under its own name.")
 
@@ -67,7 +67,7 @@ def leave_autopilot(project: Project, session: LabelingSession) -> None:
     action("Label by hand again", leave, session)
 
 
-def offer_fresh_start(project: Project, session: LabelingSession) -> None:
+def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
     """The same question without labels, once it is confirmed."""
     asked = ("afresh", session.id)
 
@@ -105,13 +105,13 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
 
 
 def on_show(
-    project: Project, session: LabelingSession, card: dict[str, Any], said: Mapping[str, Any]
+    project: OpenProject, session: LabelingSession, card: dict[str, Any], said: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The card, with the autopilot's answers where it is its session, and the check that was asked for."""
     return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, said)}
 
 
-def _check(project: Project, session: LabelingSession, said: Mapping[str, Any]) -> dict[str, Any] | None:
+def _check(project: OpenProject, session: LabelingSession, said: Mapping[str, Any]) -> dict[str, Any] | None:
     """What is known of the item that the browser asked about last."""
     asked, key = said.get("check"), ("check", session.id)
     check: Check | None = st.session_state.get(key)

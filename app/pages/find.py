@@ -11,7 +11,7 @@ from core.errors import InputError
 
 if TYPE_CHECKING:
     from app.found import FoundSession
-    from app.project import Project
+    from app.open_project import OpenProject
     from app.service import LabelingSession
 
 IN_ADDRESS = "find"
@@ -29,7 +29,7 @@ def is_finding() -> bool:
     return st.session_state.setdefault(IN_ADDRESS, st.query_params.get(IN_ADDRESS)) is not None
 
 
-def chosen_search(project: Project, session: LabelingSession) -> FoundSession:
+def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSession:
     """What the address says to find.
 
     Raises

@@ -30,8 +30,8 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from app.indexes import IndexState
+    from app.open_project import OpenProject
     from app.people import Person
-    from app.project import Project
     from app.service import LabelingSession
     from app.taking import View
 
@@ -80,7 +80,7 @@ def main() -> None:
                 offer_plain()
 
 
-def chosen_view(project: Project, session: LabelingSession) -> View:
+def chosen_view(project: OpenProject, session: LabelingSession) -> View:
     """One item at a time, a grid, the classes, or what is found by name: as the address says."""
     if is_finding() and not is_one_at_a_time(session):
         return chosen_search(project, session)
@@ -149,7 +149,7 @@ def pick_view(session: LabelingSession, view: View) -> None:
     )
 
 
-def pick_strategy(project: Project, session: LabelingSession) -> None:
+def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     """Who chooses the next item; may change at any time."""
     labels = project.strategies()
 
@@ -168,14 +168,14 @@ def pick_strategy(project: Project, session: LabelingSession) -> None:
     )
 
 
-def awaited_index(project: Project, session: LabelingSession) -> IndexState | None:
+def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState | None:
     """The index of the session's strategy while it is being built."""
     index = project.indexes.state(session.strategy)
     return index if index.fitted is None and index.failure is None else None
 
 
 @st.fragment(run_every=WATCH_SECONDS)
-def watch(project: Project, session: LabelingSession) -> None:
+def watch(project: OpenProject, session: LabelingSession) -> None:
     """How far pool and index are; runs by itself beside the card, and in the end runs the page once more."""
     progress, index = project.build_progress(), awaited_index(project, session)
     if progress is not None:
@@ -189,7 +189,7 @@ def watch(project: Project, session: LabelingSession) -> None:
 
 
 @st.fragment
-def show_card(project: Project, view: View) -> None:
+def show_card(project: OpenProject, view: View) -> None:
     """Take the browser's answers, and show what comes next."""
     component = GRID if isinstance(view, BatchSession) else LABEL
     key = f"{key_of(view)}-{view.id}"
@@ -217,7 +217,7 @@ def key_of(view: View) -> str:
     return "classes" if isinstance(view, ClassSession) else LABEL.name
 
 
-def settings(project: Project, session: LabelingSession, view: View) -> None:
+def settings(project: OpenProject, session: LabelingSession, view: View) -> None:
     """What is seldom needed while labeling."""
     with st.popover("Settings", icon=":material/tune:", key="settings"):
 
@@ -237,7 +237,7 @@ def settings(project: Project, session: LabelingSession, view: View) -> None:
                 add_question(project, person)
 
 
-def set_overlap(project: Project, person: Person) -> None:
+def set_overlap(project: OpenProject, person: Person) -> None:
     """How many people an item is for, and how many rounds that takes."""
     share = round(100 * project.file.overlap_share)
 
@@ -286,7 +286,7 @@ def add_examples(session: LabelingSession, person: Person) -> None:
                 st.rerun()
 
 
-def add_question(project: Project, person: Person) -> None:
+def add_question(project: OpenProject, person: Person) -> None:
     """Another concept over the same pool."""
     with st.form("another", clear_on_submit=True, border=False):
         question = st.text_input("Another question over these items", placeholder="Is it a leaf?")

@@ -16,7 +16,7 @@ from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.project import Project
+    from app.open_project import OpenProject
     from app.service import LabelingSession
 
 VIEWS = {"people": "People", "decide": "Decide"}
@@ -71,7 +71,7 @@ def show_people(session: LabelingSession) -> None:
 
 
 @st.fragment
-def show_decisions(project: Project, session: LabelingSession) -> None:
+def show_decisions(project: OpenProject, session: LabelingSession) -> None:
     """Take what was decided, and show the next item on which people disagree."""
     key = f"decide-{session.id}"
     person = person_at(project)

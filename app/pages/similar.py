@@ -15,7 +15,7 @@ from app.taking import take
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    from app.project import Project
+    from app.open_project import OpenProject
     from app.similar.session import SimilarSession
 
 VIEWS = {"original": "Original", "learned": "Learned", "both": "Side by side"}
@@ -70,12 +70,12 @@ def pick_view(similar: SimilarSession) -> None:
     )
 
 
-def pick_method(project: Project, similar: SimilarSession) -> None:
+def pick_method(project: OpenProject, similar: SimilarSession) -> None:
     """What retrieves."""
     _pick("Search method", "method", project.similar.methods, similar.method, similar.set_method, 304)
 
 
-def pick_codes(project: Project, similar: SimilarSession) -> None:
+def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
     """Whose codes it compares."""
     _pick("Codes", "codes", project.similar.codes, similar.codes, similar.set_codes, 240)
 
@@ -97,7 +97,7 @@ def _pick(
 
 
 @st.fragment
-def show_similar(project: Project, similar: SimilarSession) -> None:
+def show_similar(project: OpenProject, similar: SimilarSession) -> None:
     """Take the browser's answers, and what it asks for, and show what comes next."""
     key = f"{SIMILAR.name}-{similar.id}"
     said = st.session_state.get(key, {})

@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 from sqlalchemy import text
 
+from app.open_project import OpenProject
 from app.people import Person
-from app.project import Project
 from app.project_file import LABELS_FILE, ProjectFile
 from app.service import LabelingSession
 from app.verify import verify_project
@@ -73,7 +73,7 @@ def template() -> Path:
         return project.folder
 
 
-def truth(project: Project, item: int, positive: str = CLASSES[0]) -> str:
+def truth(project: OpenProject, item: int, positive: str = CLASSES[0]) -> str:
     """What somebody who knows the item says to the question of a class."""
     assert project.pool is not None
     return "yes" if project.pool.classes[int(project.pool.truth([item])[0])] == positive else "no"
@@ -131,18 +131,18 @@ class World:
 
     folder: Path
     faults: Faults
-    project: Project = field(init=False)
+    project: OpenProject = field(init=False)
     restarts: int = 0
     told: str = ""
 
     def __post_init__(self) -> None:
-        self.project = Project(self.folder)
+        self.project = OpenProject(self.folder)
 
     def restart(self) -> None:
         """End the process without further ado, and let another one serve the project."""
         self.project.close()
         self.faults.restarted()
-        self.project = Project(self.folder)
+        self.project = OpenProject(self.folder)
         self.restarts += 1
 
     def while_closed(self, act: Callable[[], Any]) -> None:
@@ -153,7 +153,7 @@ class World:
                 break
         else:
             raise AssertionError(f"stuck: {TRIES} tries did not do; the last one: {self.told}")
-        self.project = Project(self.folder)
+        self.project = OpenProject(self.folder)
         self.restarts += 1
 
     def insist(self, act: Callable[[], Any]) -> Any:
@@ -201,7 +201,7 @@ class World:
         try:
             assert verify_project(self.folder, as_json=True) == 0
         finally:
-            self.project = Project(self.folder)
+            self.project = OpenProject(self.folder)
 
 
 @contextmanager

@@ -29,8 +29,9 @@ from PIL import Image, ImageDraw
 from app.exchange.exporting import export_labels
 from app.exchange.model import export_model
 from app.leases import Leases
+from app.open_project import OpenProject
 from app.people import Roles
-from app.project import Project, create_concept
+from app.project import create_concept
 from app.project_file import LABELS_FILE, ProjectFile
 from app.review import ReviewedConcept
 from app.verify import verify_project
@@ -154,9 +155,8 @@ class Served:
         self._patched = ExitStack()
         self._patched.enter_context(mock.patch("secrets.randbelow", self._chance.randrange))
         self._patched.enter_context(mock.patch("uuid.uuid4", self._new_uuid))
-        self._patched.enter_context(
-            mock.patch("app.project.Leases", lambda seconds: Leases(seconds, clock=self._now))
-        )
+        for place in ("app.project.Leases", "app.open_project.Leases"):
+            self._patched.enter_context(mock.patch(place, self._leases))
         self._pool = shutil.copytree(self._given, folder / "pool")
         self._whole = Manifest.read(self._pool)
         self.grow(len(self._whole.segments) if segments is None else segments)
@@ -175,6 +175,10 @@ class Served:
         self._read = 0
         self.open()
 
+    def _leases(self, seconds: float) -> Leases:
+        """Leases that end when this clock says so."""
+        return Leases(seconds, clock=self._now)
+
     def _now(self) -> float:
         """Seconds that only ever grow, as those of a clock: no two moments are the same."""
         self.seconds += 1e-6
@@ -186,7 +190,7 @@ class Served:
 
     def open(self) -> None:
         """Serve it."""
-        self.project = Project(self.folder, Roles.of(self.owners))
+        self.project = OpenProject(self.folder, Roles.of(self.owners))
         self.project.executor = AtOnce()
         self.project.background = self.later = Later()
 

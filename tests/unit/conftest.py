@@ -18,7 +18,7 @@ SEED = 3
 def sessions_with_one_seed() -> Iterator[None]:
     """New sessions draw their seed at random; in tests they all have the same."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("app.project.secrets.randbelow", lambda _: SEED)
+        monkeypatch.setattr("app.open_project.secrets.randbelow", lambda _: SEED)
         yield
 
 

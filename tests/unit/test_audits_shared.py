@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.leases import LEASE_SECONDS, Leases
+from app.open_project import OpenProject
 from app.progress import progress
-from app.project import Project
 from app.service import LabelingSession
 from tests.projects import answer, label, labeled, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.test_audits import label_to_an_audit, verify
@@ -14,7 +14,7 @@ from tests.unit.test_leases import Clock
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch) -> Project:
+def project(tmp_path, monkeypatch) -> OpenProject:
     monkeypatch.setattr("app.indexes.CHEAP_SECONDS", float("inf"))
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)

@@ -16,7 +16,7 @@ from app.bench.team.outcome import fate, given_twice, leases_returned, waits
 from app.bench.team.person import Diary, Held, Press
 from app.cli.main import main
 from app.components import FOLDER
-from app.project import Project
+from app.open_project import OpenProject
 from app.project_file import LABELS_FILE
 from storage import Database, LabelLog, SelectionRecord
 from tests.aside import aside
@@ -26,7 +26,7 @@ ADA, BOB = "ada", "bob"
 
 
 @pytest.fixture
-def project(tmp_path) -> Project:
+def project(tmp_path) -> OpenProject:
     with open_workspace(tmp_path) as workspace:
         yield new_project(workspace)
 

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from app.cli.main import main
 from app.exchange.copies import backup_labels, restore_labels
 from app.live.blind_begin import offer
+from app.open_project import OpenProject
 from app.people import Person
 from app.progress import progress
-from app.project import Project
 from app.review import VIEWS, Asked, Review
 from app.service import LabelingSession
 from app.similar.query import Like
@@ -68,7 +68,7 @@ def damage(ada: LabelingSession, bob: LabelingSession) -> list[AnswerRecord]:
 
 
 @pytest.fixture
-def project(tmp_path) -> Project:
+def project(tmp_path) -> OpenProject:
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         wait_for_index(project, LabelingSession.DEFAULT)

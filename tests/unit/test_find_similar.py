@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from app.cli.main import main
-from app.project import Project
+from app.open_project import OpenProject
 from app.similar.hashed import built, coded, n_compared
 from app.similar.methods import KEPT_CODES
 from app.similar.metric import Learning, learn, parameters, what_is_missing
@@ -36,7 +36,7 @@ def workspace(tmp_path):
 
 
 @pytest.fixture
-def project(workspace) -> Project:
+def project(workspace) -> OpenProject:
     return new_project(workspace)
 
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.project import Project
+from app.open_project import OpenProject
 from app.similar.query import Like
 from app.similar.session import PAGE, SimilarSession
 from app.workspace import NewProject
@@ -35,7 +35,7 @@ def sets_pool() -> Path:
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch) -> Project:
+def project(tmp_path, monkeypatch) -> OpenProject:
     monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         yield workspace.project(workspace.create(NewProject(str(sets_pool()), "Is this a 7?")))
@@ -46,7 +46,7 @@ def similar(project) -> SimilarSession:
     return project.similar_to(project.session())
 
 
-def of_class(project: Project, name: str, n: int = 1) -> list[int]:
+def of_class(project: OpenProject, name: str, n: int = 1) -> list[int]:
     pool = project.pool
     return pool.ids[pool.truth(pool.ids) == pool.classes.index(name)][:n].tolist()
 
@@ -65,7 +65,7 @@ def settled(similar: SimilarSession) -> dict:
     return card
 
 
-def png(project: Project, item: int) -> bytes:
+def png(project: OpenProject, item: int) -> bytes:
     kept = io.BytesIO()
     project.pool.source.image(item, 256).save(kept, "PNG")
     return kept.getvalue()
@@ -89,7 +89,7 @@ def upload(similar: SimilarSession, raw: bytes) -> dict:
     return settled(similar)
 
 
-def nearest(project: Project, item: int) -> tuple[list[int], np.ndarray]:
+def nearest(project: OpenProject, item: int) -> tuple[list[int], np.ndarray]:
     """By the angles of dense rows, in float64."""
     X = project.pool.rows(np.arange(len(project.pool))).toarray().astype(np.float64)
     row = project.pool.row_of([item])[0]

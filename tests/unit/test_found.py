@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from app.cli.main import main
 from app.found import LONGEST, PAGE, FoundSession
 from app.leases import LEASE_SECONDS, Leases
-from app.project import Project
+from app.open_project import OpenProject
 from core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
 
@@ -21,7 +21,7 @@ def workspace(tmp_path):
 
 
 @pytest.fixture
-def project(workspace) -> Project:
+def project(workspace) -> OpenProject:
     return new_project(workspace)
 
 

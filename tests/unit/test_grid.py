@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from app.cli.main import main
 from app.grid import MOST, GridSession
-from app.project import Project
+from app.open_project import OpenProject
 from core.errors import InputError
 from core.geometry import Hyperplane
 from storage import StorageError
@@ -31,7 +31,7 @@ def workspace(tmp_path):
 
 
 @pytest.fixture
-def project(workspace) -> Project:
+def project(workspace) -> OpenProject:
     return new_project(workspace)
 
 

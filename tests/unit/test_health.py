@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from app.health import Health
-from app.project import Project
+from app.open_project import OpenProject
 from storage import StorageError
 from storage.place import LabelFile
 from tests.projects import answer, new_project, open_workspace
@@ -117,7 +117,7 @@ def test_it_is_asked_but_once_a_moment(workspace, monkeypatch):
 
 def test_a_pool_that_can_t_be_built_is_trouble_of_the_pool_s(workspace, health, monkeypatch):
     """Labels can be stored all the same."""
-    monkeypatch.setattr(Project, "problem", lambda _: "The pool could not be built")
+    monkeypatch.setattr(OpenProject, "problem", lambda _: "The pool could not be built")
     new_project(workspace)
     said = health.look()
     assert (said["status"], said["pools"]) == ("ok", {"trouble": 1})
@@ -129,13 +129,13 @@ def test_a_pool_that_can_not_be_looked_at_is_trouble(workspace, health, monkeypa
     def fails(_):
         raise RuntimeError("no such thing")
 
-    monkeypatch.setattr(Project, "problem", fails)
+    monkeypatch.setattr(OpenProject, "problem", fails)
     new_project(workspace)
     assert health.look()["pools"] == {"trouble": 1}
     assert "no such thing" in caplog.text
 
 
-def _impatient(project: Project) -> None:
+def _impatient(project: OpenProject) -> None:
     """Connections made from now on wait a tenth of a second for a lock."""
     database = project.database
     database._engine.dispose()

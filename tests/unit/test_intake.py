@@ -13,8 +13,8 @@ import pytest
 
 import app.intake
 from app.live.blind_begin import begin
+from app.open_project import OpenProject
 from app.people import Person
-from app.project import Project
 from app.review import Review
 from app.service import LabelingSession
 from app.similar.query import Like
@@ -36,7 +36,7 @@ VIEWS = ("one", "grid", "found", "similar", "classes", "blind")
 
 
 @pytest.fixture
-def project(tmp_path) -> Iterator[Project]:
+def project(tmp_path) -> Iterator[OpenProject]:
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         project.add_concept("Is this a 3?")
@@ -78,7 +78,7 @@ def answers_to(card: dict[str, Any], word: str = "no") -> list[dict[str, Any]]:
 
 
 @contextmanager
-def lost_reply(project: Project) -> Iterator[None]:
+def lost_reply(project: OpenProject) -> Iterator[None]:
     """The log stores what it is given, and its first reply gets lost."""
     append, lost_so_far = project.log.append_answers, []
 
@@ -94,7 +94,7 @@ def lost_reply(project: Project) -> Iterator[None]:
         yield
 
 
-def said(project: Project) -> list[tuple[int, int, str]]:
+def said(project: OpenProject) -> list[tuple[int, int, str]]:
     """All answers in the log: concept, item and word."""
     return [(row.answer.concept_id, row.answer.item, row.answer.answer) for row in project.log.log_rows()]
 
@@ -154,7 +154,7 @@ def test_after_a_lost_reply_decisions_go_on(project, ada):
     assert card["item"]["id"] != given["item"]
 
 
-def items_that_cannot_be_asked(project: Project) -> dict[str, int]:
+def items_that_cannot_be_asked(project: OpenProject) -> dict[str, int]:
     """Ids that no answer may be about, and what is said of them."""
     assert project.pool is not None
     held_out = int(project.pool.held_out.ids[0])
@@ -221,7 +221,7 @@ def test_an_undo_that_undoes_nothing_keeps_no_item_from_others(project, ada):
     assert project.leases.held(but_for={"nobody"}) == tuple(sorted({*free, *in_hand(project, ada)}))
 
 
-def in_hand(project: Project, session: LabelingSession) -> set[int]:
+def in_hand(project: OpenProject, session: LabelingSession) -> set[int]:
     card = session.card()
     while card["next_is_coming"]:
         card = session.card()

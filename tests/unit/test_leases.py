@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.leases import LEASE_SECONDS, Leases
-from app.project import Project
+from app.open_project import OpenProject
 from app.project_file import PROJECT_FILE, ProjectFile
 from app.workspace import Workspace
 from core.errors import InputError
@@ -39,12 +39,12 @@ def leases(clock) -> Leases:
 
 
 @pytest.fixture
-def project(tmp_path) -> Project:
+def project(tmp_path) -> OpenProject:
     with open_workspace(tmp_path) as workspace:
         yield new_project(workspace)
 
 
-def at(project: Project, clock: Clock) -> None:
+def at(project: OpenProject, clock: Clock) -> None:
     """Let the project's leases follow this clock."""
     project.leases = Leases(clock=clock)
 

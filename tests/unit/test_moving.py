@@ -8,7 +8,7 @@ import time
 import pytest
 from PIL import Image
 
-from app.project import Project
+from app.open_project import OpenProject
 from app.workspace import NewProject, Workspace
 from core.errors import InputError
 from storage.address import with_schema
@@ -40,7 +40,7 @@ def make(folder, images, database) -> tuple[str, str]:
         return project.key, session.id
 
 
-def say(project: Project, session_id: str, times: int) -> list[str]:
+def say(project: OpenProject, session_id: str, times: int) -> list[str]:
     """Answer what is shown; which items those were."""
     session, seen = project.session(session_id), []
     for _ in range(times):

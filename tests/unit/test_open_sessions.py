@@ -13,8 +13,8 @@ import pytest
 
 import app.open_sessions
 from app.leases import Leases
+from app.open_project import OpenProject
 from app.open_sessions import KEPT_SECONDS, OpenSessions
-from app.project import Project
 from tests.projects import answer, label, new_project, open_workspace, truth_word
 
 
@@ -28,20 +28,20 @@ class Clock:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path) -> Iterator[OpenProject]:
     with open_workspace(tmp_path) as workspace:
         yield new_project(workspace)
 
 
 @pytest.fixture
-def clock(project: Project) -> Clock:
+def clock(project: OpenProject) -> Clock:
     """Of the project's sessions and leases."""
     clock = Clock()
     project._sessions, project.leases = OpenSessions(clock), Leases(clock=clock)
     return clock
 
 
-def test_what_nobody_asks_for_is_let_go_and_goes_on_where_it_was(project: Project, clock: Clock) -> None:
+def test_what_nobody_asks_for_is_let_go_and_goes_on_where_it_was(project: OpenProject, clock: Clock) -> None:
     """Session, views and leases go after an hour; the session comes back with the item that was in view."""
     session = project.session(annotator="Ada")
     label(session, 3)
@@ -62,7 +62,7 @@ def test_what_nobody_asks_for_is_let_go_and_goes_on_where_it_was(project: Projec
     assert project.session(other.id) is other
 
 
-def test_an_object_that_a_page_holds_stays_the_only_one(project: Project, clock: Clock) -> None:
+def test_an_object_that_a_page_holds_stays_the_only_one(project: OpenProject, clock: Clock) -> None:
     """However long nobody asked for it: a second one would number the same session's rounds, too."""
     session = project.session(annotator="Ada")
     grid = project.grid(session)
@@ -75,7 +75,7 @@ def test_an_object_that_a_page_holds_stays_the_only_one(project: Project, clock:
 
 
 def test_sessions_that_come_and_go_store_each_answer_once(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: OpenProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two windows a session, each let go at once: each round has one number, and each answer is there."""
     monkeypatch.setattr(app.open_sessions, "KEPT_SECONDS", 0.0)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.afresh import start_afresh
+from app.open_project import OpenProject
 from app.openid import SignIn
 from app.people import (
     LONGEST_NAME,
@@ -18,7 +19,6 @@ from app.people import (
     name_given,
     name_vouched_for,
 )
-from app.project import Project
 from app.review import Asked, Review
 from app.taking import take
 from app.workspace import NewProject, Workspace
@@ -35,7 +35,7 @@ def workspace(tmp_path):
 
 
 @pytest.fixture
-def project(workspace) -> Project:
+def project(workspace) -> OpenProject:
     return new_project(workspace)
 
 
@@ -184,7 +184,7 @@ def test_the_project_file_names_people_too(tmp_path, workspace, project):
     assert "owners" not in said
     project.close()
     file.write_text(json.dumps(said | {"owners": ["Cleo"], "annotators": ["bob"]}))
-    again = Project(project.folder, workspace.roles)
+    again = OpenProject(project.folder, workspace.roles)
     try:
         assert all(again.roles.person(name).is_owner for name in ("ada", "cleo"))
         assert not again.roles.person("bob").is_owner
@@ -194,7 +194,7 @@ def test_the_project_file_names_people_too(tmp_path, workspace, project):
         again.close()
     file.write_text(json.dumps(said | {"owners": "Cleo"}))
     with pytest.raises(InputError, match="lists of names"):
-        Project(project.folder)
+        OpenProject(project.folder)
 
 
 def test_only_an_owner_changes_what_concerns_everybody(workspace, project):

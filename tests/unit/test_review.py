@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.doubts import CLEARLY, Judge
-from app.project import Project
+from app.open_project import OpenProject
 from app.review import PAGE, Asked, Review
 from app.service import LabelingSession
 from core.leave_one_out import leave_one_out
@@ -24,7 +24,7 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def session(project: Project) -> LabelingSession:
+def session(project: OpenProject) -> LabelingSession:
     made = project.session(annotator="ada")
     label(made, 30)
     return made

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.project import Project
+from app.open_project import OpenProject
 from app.service import LabelingSession
 from app.workspace import Workspace
 from core.errors import InputError
@@ -32,7 +32,7 @@ def workspace(tmp_path):
 
 
 @pytest.fixture
-def project(workspace) -> Project:
+def project(workspace) -> OpenProject:
     return new_project(workspace)
 
 
@@ -41,7 +41,7 @@ def session(project) -> LabelingSession:
     return project.session()
 
 
-def stored(project: Project) -> list[tuple[int, str]]:
+def stored(project: OpenProject) -> list[tuple[int, str]]:
     concept = project.concepts()[0]
     return [(a.item, a.answer) for a in project.log.answers_after(concept.id)]
 

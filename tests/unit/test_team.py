@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from app.agreement import pairs_of, together_of
 from app.cli.main import main
+from app.open_project import OpenProject
 from app.people import Person
-from app.project import Project
 from app.project_file import ProjectFile
 from app.taking import take
 from app.team import PAUSE_MS, team, work_of
@@ -25,7 +25,7 @@ ADA, BOB = Person("ada", is_owner=True), Person("bob")
 
 
 @pytest.fixture
-def project(tmp_path) -> Project:
+def project(tmp_path) -> OpenProject:
     with open_workspace(tmp_path) as workspace:
         yield new_project(workspace)
 
@@ -35,7 +35,7 @@ def table(*given):
     return AnswerTable(1).fold(given).answers()
 
 
-def disagree(project: Project, n: int = 3) -> list[int]:
+def disagree(project: OpenProject, n: int = 3) -> list[int]:
     """Ada says yes of n items, and Bob no; returns them."""
     ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
     items = []
@@ -47,7 +47,7 @@ def disagree(project: Project, n: int = 3) -> list[int]:
     return items
 
 
-def verified(project: Project) -> dict:
+def verified(project: OpenProject) -> dict:
     """What a replay of the log finds."""
     result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
     return json.loads(result.output)
@@ -310,7 +310,7 @@ def test_classes_ask_for_further_answers_too(project):
     assert verified(project)["problems"] == []
 
 
-def items_of(project: Project, annotator: str) -> set[int]:
+def items_of(project: OpenProject, annotator: str) -> set[int]:
     return {given.item for given in project.log.answers_after(1) if given.annotator == annotator}
 
 

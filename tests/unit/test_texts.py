@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.project import Project
+from app.open_project import OpenProject
 from app.review import Asked, Review
 from app.similar.query import Like
 from app.typesetting import opening, typeset
@@ -27,7 +27,7 @@ N_TEXTS = 240
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch) -> Project:
+def project(tmp_path, monkeypatch) -> OpenProject:
     """Texts about ants and bees."""
     monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from app.project import Project
+from app.open_project import OpenProject
 from app.service import LabelingSession
 from app.taking import take
 from app.workspace import NewProject, Workspace
@@ -39,7 +39,7 @@ PATIENCE = 0.3
 class Bench:
     """A project, somebody who labels in it, and what can befall its database."""
 
-    project: Project
+    project: OpenProject
     session: LabelingSession
     server: postgres.Server | None
     card: dict[str, Any] = field(default_factory=dict)
@@ -186,7 +186,7 @@ def test_a_clock_that_is_set_back_an_hour(bench: Bench, monkeypatch: pytest.Monk
     assert bench.stored == said
     state = bench.project.log.state(bench.session.concept.record.id)
     assert state.counts.answered == 7
-    again = Project(bench.project.folder) if bench.server is None and _closed(bench) else bench.project
+    again = OpenProject(bench.project.folder) if bench.server is None and _closed(bench) else bench.project
     try:
         session = again.session(bench.session.id)
         shown = session.card()["item"]

@@ -27,7 +27,7 @@ from app.bench.annotator import Truth
 from app.bench.memory import anonymous_mb
 from app.bench.projects import class_asked_for, make_project, truth_of
 from app.bench.team.person import LOOKS, Manner
-from app.project import Project
+from app.open_project import OpenProject
 from app.project_file import LABELS_FILE, ProjectFile
 from app.service import LabelingSession
 from app.workspace import Workspace
@@ -211,7 +211,7 @@ def measure_inside(
         return _sit(project, plan, sitters, clocks, tell)
 
 
-def _sit_down(project: Project, plan: Plan, truth: Truth) -> list[Sitter]:
+def _sit_down(project: OpenProject, plan: Plan, truth: Truth) -> list[Sitter]:
     """Everybody has an image in view, and what is computed in the background is there."""
     strategy = LabelingSession.DEFAULT
     project.indexes.want(strategy)
@@ -235,7 +235,7 @@ def _sit_down(project: Project, plan: Plan, truth: Truth) -> list[Sitter]:
 
 
 def _sit(
-    project: Project, plan: Plan, sitters: list[Sitter], clocks: Clocks, tell: Callable[[Look], None]
+    project: OpenProject, plan: Plan, sitters: list[Sitter], clocks: Clocks, tell: Callable[[Look], None]
 ) -> dict[str, Any]:
     before, spent, cpu = sum(s.answers for s in sitters), dict(clocks.seconds), time.process_time()
     began, stop = time.monotonic(), threading.Event()
@@ -304,7 +304,7 @@ def growth(looks: list[Look]) -> dict[str, float | None]:
     }
 
 
-def _log_mb(project: Project) -> float | None:
+def _log_mb(project: OpenProject) -> float | None:
     """The database's files; None where it is not a file."""
     if project.file.database:
         return None
