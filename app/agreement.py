@@ -46,8 +46,8 @@ def together_of(answers: Answers) -> dict[str, Any] | None:
 
     Fleiss' κ needs equally many answers an item: it is of the items with the commonest number of them.
     """
-    rows = np.concatenate([_yes_or_no(answers, number) for number in range(len(answers.annotators))] or [[]])
-    rows = rows.astype(np.int64)
+    none = np.empty(0, dtype=np.int64)
+    rows = np.concatenate([none, *(_yes_or_no(answers, number) for number in range(len(answers.annotators)))])
     items, place = np.unique(answers.item[rows], return_inverse=True)
     counts = np.stack(
         [np.bincount(place[answers.word[rows] == code], minlength=len(items)) for code in YES_OR_NO], axis=1

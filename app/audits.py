@@ -86,7 +86,8 @@ def place_of_frame(record: SelectionRecord) -> Place:
 
 def has_frame(record: SelectionRecord) -> bool:
     """Whether a selection says all that is needed to draw it for the audit again."""
-    return {"through", "examples_through", "digest", "seed"} <= record.parameters.get(AUDIT, {}).keys()
+    said: dict[str, Any] = record.parameters.get(AUDIT, {})
+    return said.keys() >= {"through", "examples_through", "digest", "seed"}
 
 
 def frames_then(

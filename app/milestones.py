@@ -97,7 +97,7 @@ class Milestones:
     def course(self, n: int) -> list[tuple[int, Counts]]:
         """When there were how many answers, oldest first, at no more than `n` places."""
         known = min(len(self._times), len(self._counts))
-        places = np.unique(np.linspace(0, known - 1, min(n, known)).astype(int)) if known else []
+        places = np.unique(np.linspace(0, max(0, known - 1), min(n, known)).astype(int)).tolist()
         return [(self._times[place], self._counts[place]) for place in places]
 
     def is_due(self, n_labels: int) -> bool:

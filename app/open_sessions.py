@@ -34,7 +34,7 @@ class OpenSessions:
         self._all: WeakValueDictionary[str, LabelingSession] = WeakValueDictionary()
         self._asked: OrderedDict[str, tuple[float, LabelingSession]] = OrderedDict()  # the longest ago first
 
-    def __contains__(self, session_id: str) -> bool:
+    def __contains__(self, session_id: object) -> bool:
         return session_id in self._all
 
     def get(self, session_id: str | None) -> LabelingSession | None:

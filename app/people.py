@@ -92,8 +92,11 @@ class Roles:
         cls, owners: Iterable[str] = (), annotators: Iterable[str] = (), *, must_sign_in: bool = False
     ) -> Roles:
         """From names as people write them."""
-        keys = (frozenset(_key(name, must_sign_in) for name in names) for names in (owners, annotators))
-        return cls(*keys, must_sign_in)
+
+        def keys(names: Iterable[str]) -> frozenset[str]:
+            return frozenset(_key(name, must_sign_in) for name in names)
+
+        return cls(keys(owners), keys(annotators), must_sign_in)
 
     def joined(self, owners: Iterable[str], annotators: Iterable[str]) -> Roles:
         """With these, too: those of a project beside those of the server."""

@@ -163,7 +163,9 @@ class _Reading:
         if word == "yes" and chosen not in concepts:
             raise ValueError(f"concept must be one of {concepts}, got {chosen!r:.80}")
         words: dict[int, AnswerWord] = dict.fromkeys(concepts, "no" if word == "yes" else word)
-        return words | {chosen: "yes"} if word == "yes" else words
+        if word == "yes" and chosen is not None:  # it is one of the concepts: see above
+            words[chosen] = "yes"
+        return words
 
     def _referred(self, word: str, item: int) -> dict[int, str]:
         """The answers of an earlier press that this one undoes or corrects, by concept."""

@@ -216,7 +216,7 @@ def _check_kinds(read: ProjectFile) -> None:
             raise ValueError(f"{name} can't be {getattr(read, name)!r:.80}")
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """What an error of a library says, as a part of a sentence."""
     return " ".join(str(error).split())[:300]
 

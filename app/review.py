@@ -369,11 +369,12 @@ def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArra
         return judgement.contradicted() if judgement is not None else np.empty(0, dtype=np.int64)
     items = answers.items
     if view == "all":
-        chosen = np.ones(len(items.item), dtype=np.bool_)
+        chosen: NDArray[np.bool_] = np.ones(len(items.item), dtype=np.bool_)
     elif view == "contested":
         chosen = items.is_contested
     else:
-        chosen = items.status == STATUS_CODES[view]
+        code = next(code for word, code in STATUS_CODES.items() if word == view)
+        chosen = np.equal(items.status, code)
     return items.item[chosen][np.argsort(-items.last[chosen], kind="stable")]
 
 

@@ -142,7 +142,7 @@ class Chosen:
         """The first of them."""
         return self.records[0]
 
-    def supposing(self, supposed: Mapping[str, str]) -> Chosen:
+    def supposing(self, supposed: Mapping[str, Any]) -> Chosen:
         """The same selection, chosen ahead for another answer that teaches the same."""
         records = (
             replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
@@ -158,7 +158,7 @@ def select_items(
     *,
     n: int = 1,
     diversity: float = 0.0,
-    supposed: Mapping[str, str] | None = None,
+    supposed: Mapping[str, Any] | None = None,
 ) -> Chosen:
     """Select `n` items, or as many as are left, by what was `trained` on the labels of `standing`.
 

@@ -52,7 +52,7 @@ class Component:
         What the browser sends is found by `answers_of` in the run that it causes.
         """
         # Streamlit keeps only states that have a callback.
-        callbacks = {f"on_{name}_change": _nothing for name in self.states}
+        callbacks: dict[str, Any] = {f"on_{name}_change": _nothing for name in self.states}
         self._renderer(data=dict(payload), key=key, **callbacks)
 
     @property

@@ -88,7 +88,8 @@ class Said:
 
     def concepts(self) -> list[int]:
         """The ids of the concepts that are spoken of, ascending."""
-        return np.unique(_column(self._concepts)).tolist()
+        found: list[int] = np.unique(_column(self._concepts)).tolist()
+        return found
 
     def _by_subject(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The sayings by subject, then in the file's order; and which are the first of theirs."""

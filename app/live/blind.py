@@ -57,7 +57,7 @@ class BlindComparison:
         self.id = leader.id
         self.project = project
         self.question = project.concept_store.get(about[QUESTION])
-        self.sides = [leader.sessions.session(side) for side in about[SIDES]]
+        self.sides: list[LabelingSession] = [leader.sessions.session(side) for side in about[SIDES]]
         self.has_judge = bool(about[HAS_JUDGE])
         self.is_told = bool(about[TOLD])
         self.begun_with = frozenset(about[BEGUN_WITH])
@@ -210,7 +210,7 @@ class BlindComparison:
         n = len(self.sides)
         block, place = divmod(number, n)
         order = np.random.default_rng([self._seed, block]).permutation(n)
-        those = [self.sides[side] for side in (*order[place:], *order[:place])]
+        those = [self.sides[int(side)] for side in (*order[place:], *order[:place])]
         return next((side for side in those if side.shown is not None), those[0])
 
     def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:

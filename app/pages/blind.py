@@ -13,6 +13,7 @@ from app.live.verdict import verdict
 from app.markdown import literal
 from app.pages.chosen import person_at
 from app.pages.said import show_problem, shown_or_kept
+from app.pages.state import state
 from app.strategies import name_of
 from app.taking import take
 from core.errors import InputError
@@ -30,7 +31,7 @@ def blind(project: OpenProject, session: LabelingSession) -> None:
     """The comparison that is under way, or what it found, or the offer to begin one."""
     try:
         found = current(session)
-        if found is None or st.session_state.get(("another", session.concept.record.id)):
+        if found is None or state.get(("another", session.concept.record.id)):
             offer_one(project, session, before=found)
         elif found.is_told:
             show_verdict(session, found)
@@ -78,15 +79,15 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
             st.caption("Both begin with items at random, until there is a yes and a no.")
 
         def start() -> None:
-            st.session_state.pop(("another", question.id), None)
+            state.pop(("another", question.id), None)
             words = [session.strategy if name == used else name for name in (one, other)]
             try:
                 begin(session, words)
             except (InputError, StorageError) as error:
-                st.session_state["blind trouble"] = str(error)
+                state["blind trouble"] = str(error)
 
         def go_back() -> None:
-            st.session_state.pop(("another", question.id), None)
+            state.pop(("another", question.id), None)
 
         with st.container(horizontal=True):
             st.button("Begin", type="primary", on_click=start, disabled=one == other)
@@ -94,7 +95,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
                 st.button(
                     "Back to the last one" if before.is_told else "Go on with the last one", on_click=go_back
                 )
-        if trouble := st.session_state.pop("blind trouble", None):
+        if trouble := state.pop("blind trouble", None):
             show_problem(trouble)
 
 
@@ -102,7 +103,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
 def show_turns(project: OpenProject, session: LabelingSession, found: BlindComparison) -> None:
     """The card, and above it how many answers there are."""
     key = f"blind-{found.id}"
-    said: dict[str, Any] = st.session_state.get(key, {})
+    said: dict[str, Any] = state.get(key, {})
     card = shown_or_kept(key, lambda: take(project, found, answers_of(said), person_at(project)))
     wanted = found.wanted
     with st.container(key="blind-turns", horizontal=True, vertical_alignment="center"):
@@ -124,22 +125,22 @@ def show_turns(project: OpenProject, session: LabelingSession, found: BlindCompa
 def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
     """Who was who, and which chose better."""
     kept = ("verdict", found.id)
-    if kept not in st.session_state:
+    if kept not in state:
         with st.spinner("Both classifiers are put to the same items…"):
-            st.session_state[kept] = verdict(found)
-    VERDICT.show(st.session_state[kept], key=f"verdict-{found.id}")
+            state[kept] = verdict(found)
+    VERDICT.show(state[kept], key=f"verdict-{found.id}")
 
     def add() -> None:
-        st.session_state["added", found.id] = found.add_to_question(session)
+        state["added", found.id] = found.add_to_question(session)
 
     with st.container(key="blind-after", horizontal=True, vertical_alignment="center"):
         st.button("Add these labels to the question", on_click=add)
         st.button("Compare again", on_click=offer_another, args=[session])
-        added = st.session_state.get(("added", found.id))
+        added = state.get(("added", found.id))
         if added is not None:
             st.caption(f"{added} labels were added." if added else "The question has all of them.")
 
 
 def offer_another(session: LabelingSession) -> None:
     """From the next run on; the one before stays as it is."""
-    st.session_state["another", session.concept.record.id] = True
+    state["another", session.concept.record.id] = True

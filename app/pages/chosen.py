@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.pages.person import name_at_page, sign_in_page
 from app.pages.said import show_problem
+from app.pages.state import state
 from app.people import SOMEBODY
 from app.server import landing
 from app.workspace import current
@@ -17,6 +18,7 @@ from storage.errors import StorageError
 if TYPE_CHECKING:
     from app.open_project import OpenProject
     from app.people import Person
+    from app.project import Project
     from app.service import LabelingSession
 
 
@@ -40,20 +42,20 @@ def chosen_project() -> OpenProject:
         If there is none, or whoever is at the page may not enter.
     """
     workspace = current()
-    key = st.query_params.get("project") or st.session_state.get("project") or landing()
+    key = st.query_params.get("project") or state.get("project") or landing()
     if key is None:
         st.switch_page("start.py")
     project = workspace.project(key)
     if project.roles.are_named and name_at_page() == SOMEBODY:
-        st.session_state["project"] = key
+        state["project"] = key
         st.switch_page(sign_in_page())
     person_at(project)
-    st.session_state["project"] = key
+    state["project"] = key
     put_into_address("project", key)
     return project
 
 
-def person_at(project: OpenProject) -> Person:
+def person_at(project: Project) -> Person:
     """Who is at the page, and what they may do in this project."""
     return project.roles.person(name_at_page())
 
@@ -65,17 +67,17 @@ def chosen_session(project: OpenProject) -> LabelingSession:
     browser may speak again before it knows the new one.
     """
     person = person_at(project)
-    sessions = st.session_state.setdefault(("sessions", person.name), {})
-    concept = st.session_state.get(("concept", project.key))
+    sessions = state.setdefault(("sessions", person.name), {})
+    concept = state.get(("concept", project.key))
     wanted = st.query_params.get("session") or sessions.get((project.key, concept))
-    before, after = st.session_state.get(("opened", project.key), (None, None))
+    before, after = state.get(("opened", project.key), (None, None))
     if before is not None and wanted == before:
         wanted = after
     elif before is not None:
-        del st.session_state["opened", project.key]
+        del state["opened", project.key]
     session = project.session_of(person, wanted, concept)
     if wanted is not None and session.id != wanted:
-        st.session_state["opened", project.key] = (wanted, session.id)
+        state["opened", project.key] = (wanted, session.id)
     sessions[project.key, session.concept.record.id] = session.id
     sessions[project.key, None] = session.id
     put_into_address("session", session.id)
@@ -87,8 +89,8 @@ def open_session(project: OpenProject, session: LabelingSession) -> None:
 
     What the browser sends before it knows still names the other one: until it doesn't, it is overruled.
     """
-    st.session_state["opened", project.key] = (st.query_params.get("session"), session.id)
-    st.session_state["concept", project.key] = session.concept.record.id
+    state["opened", project.key] = (st.query_params.get("session"), session.id)
+    state["concept", project.key] = session.concept.record.id
     put_into_address("session", session.id)
 
 
@@ -113,10 +115,10 @@ def pick_concept(project: OpenProject, session: LabelingSession, *, put_away: bo
         return question + name.removeprefix(stem) if name.startswith(stem) else f"{question} ({name})"
 
     def picked() -> None:
-        st.session_state["concept", project.key] = st.session_state["question"]
+        state["concept", project.key] = state["question"]
         st.query_params.pop("session", None)
 
-    st.session_state["question"] = session.concept.record.id
+    state["question"] = session.concept.record.id
     st.selectbox(
         "Question",
         list(concepts),

@@ -14,6 +14,7 @@ from app.live.race import USUAL_SPEED, LiveRace
 from app.pages.blind import blind
 from app.pages.chosen import opened, pick_concept, put_into_address
 from app.pages.said import show_problem
+from app.pages.state import state
 from core.errors import InputError
 from storage.errors import StorageError
 
@@ -56,14 +57,14 @@ def pick_view() -> str:
 
     def picked() -> None:
         # A press on the one that is shown would leave none.
-        view = st.session_state["compare-view"] or st.session_state["compared"]
-        st.session_state["compared"] = view
+        view = state["compare-view"] or state["compared"]
+        state["compared"] = view
         put_into_address("view", view)
 
-    asked = st.query_params.get("view") or st.session_state.get("compared")
+    asked = st.query_params.get("view") or state.get("compared")
     view = asked if asked in VIEWS else "hyperplane"
     put_into_address("view", view)
-    st.session_state["compared"] = st.session_state["compare-view"] = view
+    state["compared"] = state["compare-view"] = view
     st.segmented_control(
         "View",
         list(VIEWS),
@@ -80,9 +81,9 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
     kept = f"kept {key}"
 
     def picked() -> None:
-        st.session_state[kept] = st.session_state[key]
+        state[kept] = state[key]
 
-    st.session_state[key] = st.session_state.setdefault(kept, default)
+    state[key] = state.setdefault(kept, default)
     st.selectbox(
         label,
         list(options),
@@ -96,9 +97,9 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
 
 def comparison_of(session: LabelingSession) -> HyperplaneComparison:
     """The browser tab's own, kept while it goes from page to page."""
-    if ("comparison", session.id) not in st.session_state:
-        st.session_state["comparison", session.id] = HyperplaneComparison(session)
-    found: HyperplaneComparison = st.session_state["comparison", session.id]
+    if ("comparison", session.id) not in state:
+        state["comparison", session.id] = HyperplaneComparison(session)
+    found: HyperplaneComparison = state["comparison", session.id]
     return found
 
 
@@ -106,7 +107,7 @@ def comparison_of(session: LabelingSession) -> HyperplaneComparison:
 def show_hyperplane(session: LabelingSession) -> None:
     """Show what is measured by now; the browser asks again while something is coming."""
     key = f"compare-{session.id}"
-    said = st.session_state.get(key, {})
+    said = state.get(key, {})
     comparison = comparison_of(session)
     try:
         if said.get("again"):
@@ -123,8 +124,8 @@ def show_hyperplane(session: LabelingSession) -> None:
 def show_race(session: LabelingSession) -> None:
     """Take what the browser commands, and show the race; its rounds come by a way of their own."""
     key = f"race-{session.id}"
-    said = st.session_state.get(key, {})
-    shown: dict[str, Any] = {"label_seconds": st.session_state["kept race-seconds"], "beat": said.get("beat")}
+    said = state.get(key, {})
+    shown: dict[str, Any] = {"label_seconds": state["kept race-seconds"], "beat": said.get("beat")}
     try:
         race = race_of(session, again=_does(said) == "again")
         if race is None:
@@ -144,10 +145,10 @@ def show_race(session: LabelingSession) -> None:
 
 def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
     """The browser tab's own, another one for other settings; None while strategies are being prepared."""
-    settings = (session.id, st.session_state["kept race-first"])
+    settings = (session.id, state["kept race-first"])
     before: tuple[str, int] | None
     race: LiveRace | None
-    before, race = st.session_state.get("race", (None, None))
+    before, race = state.get("race", (None, None))
     if before == settings and not again:
         return race
     compared = Compared(session)
@@ -157,7 +158,7 @@ def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
     run = race.run + 1 if race is not None and before == settings else 0
     speed = USUAL_SPEED if race is None else race.speed
     race = LiveRace(session, strategies, n_first=settings[1], run=run, speed=speed)
-    st.session_state["race"] = settings, race
+    state["race"] = settings, race
     return race
 
 

@@ -12,6 +12,7 @@ from app.afresh import start_afresh
 from app.full_scan import Check
 from app.pages.chosen import open_session, person_at
 from app.pages.said import show_problem
+from app.pages.state import state
 from app.people import AUTOPILOT
 from core.errors import InputError
 from storage.errors import StorageError
@@ -26,7 +27,7 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
     if not (person_at(project).is_owner and autopilot.can_answer(project, session.concept.record)):
         return
     with st.popover("Demo", icon=":material/play_circle:", key=f"demo-{session.id}"):
-        if trouble := st.session_state.pop(("trouble", session.id), None):
+        if trouble := state.pop(("trouble", session.id), None):
             show_problem(trouble)
         if autopilot.is_autopilot(session):
             leave_autopilot(project, session)
@@ -45,10 +46,10 @@ def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
         concept = session.concept.record
         if not together:
             concept = autopilot.own_concept(project, concept)
-        st.session_state["by hand", project.key, session.concept.record.id] = session.id
-        before = st.session_state.get((AUTOPILOT, project.key, concept.id))
+        state["by hand", project.key, session.concept.record.id] = session.id
+        before = state.get((AUTOPILOT, project.key, concept.id))
         its_own = project.session(before, concept.id, AUTOPILOT)
-        st.session_state[AUTOPILOT, project.key, concept.id] = its_own.id
+        state[AUTOPILOT, project.key, concept.id] = its_own.id
         its_own.set_strategy(session.strategy)
         open_session(project, its_own)
 
@@ -61,7 +62,7 @@ def leave_autopilot(project: OpenProject, session: LabelingSession) -> None:
 
     def leave() -> None:
         concept = autopilot.peoples_concept(project, session.concept.record)
-        before = st.session_state.get(("by hand", project.key, concept.id))
+        before = state.get(("by hand", project.key, concept.id))
         open_session(project, project.session_of(person_at(project), before, concept.id))
 
     action("Label by hand again", leave, session)
@@ -72,10 +73,10 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
     asked = ("afresh", session.id)
 
     def ask() -> None:
-        st.session_state[asked] = True
+        state[asked] = True
 
     def keep_on() -> None:
-        st.session_state[asked] = False
+        state[asked] = False
 
     def begin() -> None:
         keep_on()
@@ -83,7 +84,7 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
         fresh = start_afresh(project, session.concept.record, by=person)
         open_session(project, project.session_of(person, None, fresh.id))
 
-    if not st.session_state.get(asked):
+    if not state.get(asked):
         action("Start afresh for the next audience…", ask, session)
         return
     st.caption(words.put_away(session.concept.counts().answered))
@@ -99,7 +100,7 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
         try:
             act()
         except (InputError, StorageError) as error:
-            st.session_state["trouble", session.id] = str(error)
+            state["trouble", session.id] = str(error)
 
     st.button(label, width="stretch", on_click=attempt)
 
@@ -114,8 +115,8 @@ def on_show(
 def _check(project: OpenProject, session: LabelingSession, said: Mapping[str, Any]) -> dict[str, Any] | None:
     """What is known of the item that the browser asked about last."""
     asked, key = said.get("check"), ("check", session.id)
-    check: Check | None = st.session_state.get(key)
+    check: Check | None = state.get(key)
     if isinstance(asked, str) and (check is None or check.selection_id != asked):
-        check = st.session_state[key] = Check(session, asked)
+        check = state[key] = Check(session, asked)
         check.start(project.executor)
     return check.said() if check else None

@@ -21,7 +21,9 @@ from app.pages.plain import is_wanted as plain_is_wanted
 from app.pages.plain import offer_plain, show_plain
 from app.pages.said import show_or_keep, show_problem
 from app.pages.shares import adjust_shares
+from app.pages.state import state
 from app.project_file import MOST_PERSONS
+from app.service import LabelingSession
 from app.strategies import label_of, name_of
 from app.taking import take
 from app.workspace import current
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from app.indexes import IndexState
     from app.open_project import OpenProject
     from app.people import Person
-    from app.service import LabelingSession
     from app.taking import View
 
 WATCH_SECONDS = 2
@@ -87,7 +88,7 @@ def chosen_view(project: OpenProject, session: LabelingSession) -> View:
     if classes_are_wanted() and not is_one_at_a_time(session) and can_choose(session):
         show_classes(True)
         return project.classes(session)
-    wanted = st.query_params.get("grid") or st.session_state.get("grid")
+    wanted = st.query_params.get("grid") or state.get("grid")
     if not wanted or is_one_at_a_time(session):
         return session
     if not (wanted.isdecimal() and len(wanted) < 9):
@@ -105,7 +106,7 @@ def is_one_at_a_time(session: LabelingSession) -> bool:
 
 def show_in_grid(size: str | None) -> None:
     """From the next run on; None for one item at a time."""
-    st.session_state["grid"] = size
+    state["grid"] = size
     if size:
         put_into_address("grid", size)
     else:
@@ -114,12 +115,12 @@ def show_in_grid(size: str | None) -> None:
 
 def classes_are_wanted() -> bool:
     """Whether the address asks for the classes, or did before another page was opened."""
-    return CLASSES in st.query_params or bool(st.session_state.get(CLASSES))
+    return CLASSES in st.query_params or bool(state.get(CLASSES))
 
 
 def show_classes(wanted: bool) -> None:
     """From the next run on."""
-    st.session_state[CLASSES] = wanted
+    state[CLASSES] = wanted
     if wanted:
         put_into_address(CLASSES, "1")
     else:
@@ -130,15 +131,15 @@ def pick_view(session: LabelingSession, view: View) -> None:
     """One item at a time, or many, or several concepts; none is picked while items are found by name."""
 
     def picked() -> None:
-        size = st.session_state.get("size", USUAL)
-        show_in_grid(str(size) if st.session_state["view"] == "Grid" else None)
-        show_classes(st.session_state["view"] == "Classes")
+        size = state.get("size", USUAL)
+        show_in_grid(str(size) if state["view"] == "Grid" else None)
+        show_classes(state["view"] == "Classes")
         close_find()
 
     shown = (
         "Grid" if isinstance(view, GridSession) else "Classes" if isinstance(view, ClassSession) else "One"
     )
-    st.session_state["view"] = None if is_finding() else shown
+    state["view"] = None if is_finding() else shown
     st.segmented_control(
         "Show",
         ["One", "Grid", "Classes"] if can_choose(session) else ["One", "Grid"],
@@ -154,9 +155,9 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     labels = project.strategies()
 
     def picked() -> None:
-        session.set_strategy(st.session_state["strategy"])
+        session.set_strategy(state["strategy"])
 
-    st.session_state["strategy"] = name_of(session.strategy)
+    state["strategy"] = name_of(session.strategy)
     st.selectbox(
         "Query strategy",
         list(labels),
@@ -193,7 +194,7 @@ def show_card(project: OpenProject, view: View) -> None:
     """Take the browser's answers, and show what comes next."""
     component = GRID if isinstance(view, BatchSession) else LABEL
     key = f"{key_of(view)}-{view.id}"
-    said = st.session_state.get(key, {})
+    said = state.get(key, {})
 
     def card() -> dict[str, Any]:
         if isinstance(view, FoundSession):
@@ -203,7 +204,7 @@ def show_card(project: OpenProject, view: View) -> None:
             keep_search(view.text)
         elif isinstance(view, ClassSession):
             shown = on_show(project, view.session_of(str(said.get("check"))), shown, said)
-        elif not isinstance(view, BatchSession):
+        elif isinstance(view, LabelingSession):
             shown = on_show(project, view, shown, said)
         return shown
 
@@ -222,9 +223,9 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
     with st.popover("Settings", icon=":material/tune:", key="settings"):
 
         def revisit() -> None:
-            session.revisit_skipped(st.session_state["revisit"])
+            session.revisit_skipped(state["revisit"])
 
-        st.session_state["revisit"] = session.include_skipped
+        state["revisit"] = session.include_skipped
         st.toggle("Show skipped items again", key="revisit", on_change=revisit)
         adjust_shares(session)
         pick_size(view)
@@ -242,13 +243,13 @@ def set_overlap(project: OpenProject, person: Person) -> None:
     share = round(100 * project.file.overlap_share)
 
     def picked() -> None:
-        wanted = st.session_state.get("overlap", share)
-        project.set_overlap(st.session_state["persons"], wanted / 100, by=person)
+        wanted = state.get("overlap", share)
+        project.set_overlap(state["persons"], wanted / 100, by=person)
 
-    st.session_state["persons"] = project.file.overlap
+    state["persons"] = project.file.overlap
     st.number_input("People an item", 1, MOST_PERSONS, key="persons", on_change=picked)
     if project.file.overlap > 1:
-        st.session_state["overlap"] = share
+        state["overlap"] = share
         st.selectbox(
             "Rounds that ask another person again",
             sorted({*OVERLAP_PERCENT, share}),
@@ -260,13 +261,13 @@ def set_overlap(project: OpenProject, person: Person) -> None:
 
 def pick_size(view: View) -> None:
     """How many images a grid shows."""
-    size = view.size if isinstance(view, GridSession) else st.session_state.get("size", USUAL)
+    size = view.size if isinstance(view, GridSession) else state.get("size", USUAL)
 
     def picked() -> None:
         if isinstance(view, GridSession):
-            show_in_grid(str(st.session_state["size"]))
+            show_in_grid(str(state["size"]))
 
-    st.session_state["size"] = size
+    state["size"] = size
     st.selectbox("Items in a grid", sorted({*SIZES, size}), key="size", on_change=picked)
 
 
@@ -297,7 +298,7 @@ def add_question(project: OpenProject, person: Person) -> None:
             except (InputError, StorageError) as error:
                 show_problem(error)
             else:
-                st.session_state["concept", project.key] = added.id
+                state["concept", project.key] = added.id
                 st.query_params.pop("session", None)
                 st.rerun()
 

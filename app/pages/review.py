@@ -10,6 +10,7 @@ from app.components import REVIEW, answers_of
 from app.finding import zone_named
 from app.pages.chosen import opened, person_at, pick_concept
 from app.pages.said import show_or_keep
+from app.pages.state import state
 from app.review import Asked, Review
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ def main() -> None:
 def show_review(session: LabelingSession) -> None:
     """Take the browser's corrections, and show what it asks for."""
     key = f"review-{session.id}"
-    said = st.session_state.get(key, {})
-    if ("review", session.id) not in st.session_state:
-        st.session_state["review", session.id] = Review(session, person_at(session.project))
-    review: Review = st.session_state["review", session.id]
+    said = state.get(key, {})
+    if ("review", session.id) not in state:
+        state["review", session.id] = Review(session, person_at(session.project))
+    review: Review = state["review", session.id]
 
     def page() -> dict[str, Any]:
         settled = review.submit(answers_of(said))

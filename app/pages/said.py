@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.events import tell
 from app.markdown import literal
+from app.pages.state import state
 from core.errors import InputError
 from storage.errors import StorageError
 
@@ -27,7 +28,7 @@ def show_problem(error: Exception | str, *, waits: bool = False) -> None:
     _tell_of(error)
     st.error(literal(str(error)))
     if waits and isinstance(error, StorageError) and error.passes:
-        st.session_state[WAITS] = False
+        state[WAITS] = False
         _try_again()
 
 
@@ -38,9 +39,9 @@ def _tell_of(error: Exception | str) -> None:
 
 @st.fragment(run_every=RETRY_SECONDS)
 def _try_again() -> None:
-    if st.session_state.pop(WAITS, False):
+    if state.pop(WAITS, False):
         st.rerun()
-    st.session_state[WAITS] = True
+    state[WAITS] = True
 
 
 def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
@@ -51,15 +52,15 @@ def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any
     """
     kept = ("shown", key)
     try:
-        shown = st.session_state[kept] = make()
+        shown = state[kept] = make()
     except StorageError as error:
-        before: dict[str, Any] | None = st.session_state.get(kept)
+        before: dict[str, Any] | None = state.get(kept)
         if before is not None:
             _tell_of(error)
             return {**before, "acked": [], "refused": [], "message": str(error)}
         show_problem(error, waits=True)
     except InputError as error:
-        st.session_state.pop(kept, None)
+        state.pop(kept, None)
         show_problem(error)
     else:
         return shown

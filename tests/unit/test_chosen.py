@@ -19,6 +19,7 @@ def tab(monkeypatch):
     """A browser tab: what its address says, and what the server remembers of it."""
     made = SimpleNamespace(query_params={}, session_state={})
     monkeypatch.setattr(chosen, "st", made)
+    monkeypatch.setattr(chosen, "state", made.session_state)
     return made
 
 

@@ -105,7 +105,7 @@ def _measure(plan: Plan, pool: Pool, units: list[Unit], out: Path) -> None:
             bits=plan.bits,
             retrieved=plan.retrieved(len(pool)),
             n_searched=SEARCHED,
-            told=lambda form, unit=unit: click.echo(f"  {lane_label(Lane(unit.family, form))}"),
+            told=partial(_tell, unit.family),
         )
         write_unit(out, unit, measured)
         left = (perf_counter() - start) * (len(units) / done - 1)
@@ -118,3 +118,7 @@ def _size(plan: Plan, pool: Pool) -> str:
         f"{pool.title}: {len(pool):,} items; {len(plan.families)} families × {plan.draws} draws, "
         f"{plan.queries:,} queries."
     )
+
+
+def _tell(family: str, form: str) -> None:
+    click.echo(f"  {lane_label(Lane(family, form))}")

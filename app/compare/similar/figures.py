@@ -100,7 +100,10 @@ def _structures(results: Results, against: str) -> Figure:
     """Recall@10 of each structure against the share of the pool that it searched, or against its time."""
     names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
     picture = _figure(results)
-    picture.get_layout_engine().set(wspace=0.06)
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    if isinstance(layout := picture.get_layout_engine(), ConstrainedLayoutEngine):
+        layout.set(wspace=0.06)
     panels = picture.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for axes, structure in zip(panels, names, strict=True):
 
@@ -163,10 +166,10 @@ def _curves(axes: Axes, results: Results, curve: Curve) -> None:
 
 def _legend(picture: Figure) -> None:
     """All lanes that are drawn, beside the panels, in the order of the families."""
-    lines = {line.get_label(): line for axes in picture.axes for line in axes.get_lines()}
+    lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
     picture.legend(
-        lines.values(),
-        lines.keys(),
+        list(lines.values()),
+        list(lines),
         loc="outside right upper",
         frameon=False,
         fontsize=9,

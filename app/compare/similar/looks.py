@@ -103,11 +103,12 @@ def look_of(lane: Lane) -> Look:
 def outline(mark: str) -> str:
     """A mark as the path of an SVG, about (0, 0) and at most 6 from there."""
     from matplotlib.markers import MarkerStyle
+    from matplotlib.transforms import Affine2D
 
     style = MarkerStyle(mark)
-    shape = style.get_path().transformed(style.get_transform().scale(12))
-    scale = 6 / np.abs(shape.vertices).max()
+    shape = style.get_path().transformed(style.get_transform() + Affine2D().scale(12))
+    scale = 6 / np.abs(np.asarray(shape.vertices)).max()
     return "".join(
-        f"M{'L'.join(f'{scale * x:.1f} {-scale * y:.1f}' for x, y in polygon)}Z"
+        f"M{'L'.join(f'{scale * x:.1f} {-scale * y:.1f}' for x, y in np.asarray(polygon).tolist())}Z"
         for polygon in shape.to_polygons()
     )

@@ -1,0 +1,11 @@
+"""What a browser's session remembers between runs of its pages."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, cast
+
+import streamlit as st
+
+state = cast(MutableMapping[Any, Any], st.session_state)
+"""Streamlit's own; its type knows no tuples as keys, which keep ours apart from those of widgets."""
