@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from PIL import Image
@@ -15,8 +16,11 @@ from core.errors import InputError
 from core.similar.finder import PAGE
 
 if TYPE_CHECKING:
+    from app.service import LabelingSession
+    from app.similar.methods import Checked
+    from app.similar.metric import Learning
+    from app.similar.query import Like
     from app.similar.search import Search
-    from app.similar.session import SimilarSession
 
 RECALLED = 10
 """Of so many nearest it is told how many were found."""
@@ -25,7 +29,30 @@ SHOWN_QUERIES = 9
 """Of all yes answers so many are shown as what is looked for."""
 
 
-def about(similar: SimilarSession, search: Search | None, total: int) -> dict[str, Any]:
+class Searching(Protocol):
+    """Somebody's search, as `app.similar.session.SimilarSession` keeps it."""
+
+    session: LabelingSession
+    like: Like | None
+    first: int
+    view: str
+    problem: str | None
+    checked: Checked | None
+    course: deque[dict[str, Any]]
+
+    @property
+    def learning(self) -> Learning:
+        """What learns a metric from the answers."""
+
+    @property
+    def on_label(self) -> int | None:
+        """The item in view on the labeling page."""
+
+    def looks(self, item: int, /) -> dict[str, Any]:
+        """Return an item's picture."""
+
+
+def about(similar: Searching, search: Search | None, total: int) -> dict[str, Any]:
     """All that is told of the search."""
     learning, pool = similar.learning, similar.session.project.pool
     told: dict[str, Any] = {
@@ -79,7 +106,7 @@ def about(similar: SimilarSession, search: Search | None, total: int) -> dict[st
     }
 
 
-def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | None:
+def _like(similar: Searching, search: Search | None) -> dict[str, Any] | None:
     """What is looked for, to be shown."""
     if similar.like is None:
         return None
@@ -107,7 +134,7 @@ def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | No
     return said | {"pictures": pictures, "openings": openings, "n": n, "of": len(items)}
 
 
-def _among(similar: SimilarSession, search: Search) -> dict[str, Any] | None:
+def _among(similar: Searching, search: Search) -> dict[str, Any] | None:
     """How many positives are among the nearest, by metric: as truth tells, else as the answers do."""
     session, pool = similar.session, similar.session.project.pool
     assert pool is not None
@@ -136,7 +163,7 @@ def _among(similar: SimilarSession, search: Search) -> dict[str, Any] | None:
     return {"named": named, "by_truth": index is not None, "nearest": PAGE, "rows": rows}
 
 
-def _undoable(similar: SimilarSession) -> list[dict[str, Any]]:
+def _undoable(similar: Searching) -> list[dict[str, Any]]:
     """The answers of the last submission here that is in force."""
     log, concept = similar.session.project.log, similar.session.concept.record
     recent = log.recent_answers(concept.id, 2 * PAGE, session_id=similar.session.id)
