@@ -47,6 +47,8 @@ class IndexState:
         How far the fit is that is under way, 0 … 1.
     failure, notice : str or None
         Why it can't be fitted, or is being built although it was saved, in one sentence.
+    failed_at : int or None
+        Items of the pool that it can't be fitted to; it is tried again when there are more.
     """
 
     fitted: QueryStrategy | None = None
@@ -54,6 +56,7 @@ class IndexState:
     share: float = 0.0
     failure: str | None = None
     notice: str | None = None
+    failed_at: int | None = None
 
 
 class Indexes:
@@ -189,18 +192,20 @@ class Indexes:
                 return
             fitted = index.fitted
             is_behind = fitted is None or is_due(fitted.n_items, index.seconds, pool)
-            if index.failure is None and is_behind:
+            if is_behind and index.failed_at != len(pool):
                 self._fit_or_tell(name, index, pool)
         if wanted:
             self._time_full_scan(pool)
 
     def _fit_or_tell(self, name: str, index: IndexState, pool: Pool) -> None:
-        """Fit; a strategy that can't be is left out from then on, and the others are tended as before."""
+        """Fit; a strategy that can't be is left out until the pool has grown, and the others are tended."""
         try:
             self._fit(name, index, pool)
+            index.failure = index.failed_at = None
         except Exception as error:
             log.exception("The index %s could not be built", name)
             index.failure = f"{name} can't be used with this pool: {error or type(error).__name__}"
+            index.failed_at = len(pool)
 
     def _fit(self, name: str, index: IndexState, pool: Pool) -> None:
         def advanced(done: int, of: int) -> None:

@@ -254,7 +254,11 @@ class Workspace:
             except BaseException:
                 shutil.rmtree(half, ignore_errors=True)
                 raise
-            project = self.project(key)
+            try:
+                project = self.project(key)
+            except BaseException:
+                shutil.rmtree(self.folder / key, ignore_errors=True)
+                raise
         if new.examples:
             project.session().add_examples(new.examples)
         return key

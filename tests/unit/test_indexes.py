@@ -132,6 +132,30 @@ def test_an_index_that_fails_stops_no_other(pool, tmp_path, monkeypatch, caplog)
         assert made.state(NAME).failure is not None
 
 
+def test_an_index_that_failed_is_tried_again_when_the_pool_has_grown(pool, tmp_path, monkeypatch):
+    """Not before: the same items would fail again."""
+    fit, tried = MarginIndex.fit, []
+
+    def fails_on_few(self, pool, *, progress=None):
+        tried.append(len(pool))
+        if len(pool) < 3000:
+            raise ZeroDivisionError("too few")
+        return fit(self, pool, progress=progress)
+
+    monkeypatch.setattr(MarginIndex, "fit", fails_on_few)
+    snapshots = [pool.prefix(1000), pool.prefix(1000), pool]
+    monkeypatch.setattr(type(pool), "refreshed", lambda _: snapshots.pop(0))
+    made = Indexes(lambda: snapshots.pop(0), tmp_path)
+    made.want(NAME)
+    for _ in range(2):
+        made._catch_up()
+        assert made.problem == "margin-index can't be used with this pool: too few"
+    made._catch_up()
+    assert tried == [1000, 3000]
+    assert made.problem is None
+    assert made.get(NAME) is not None
+
+
 def test_a_pool_that_fails_to_open_is_tried_again(pool, tmp_path, caplog):
     """Whatever it raises; the sentence goes when it has passed, and the log has its trace once."""
     broken = threading.Event()

@@ -199,3 +199,18 @@ def test_examples_are_what_labeling_starts_with(tmp_path):
         assert card["notes"]["n_labels"] == 3
         assert len(card["concept"]["examples"]) == 3
         assert source.truth([card["item"]["id"]])[0] == 7
+
+
+def test_a_project_that_cannot_be_opened_leaves_nothing(tmp_path, monkeypatch):
+    """Neither a folder nor a line on the start page; the next try finds the name free."""
+
+    def fails(*_):
+        raise InputError("The disk is full")
+
+    with open_workspace(tmp_path) as workspace:
+        with monkeypatch.context() as broken:
+            broken.setattr("app.workspace.OpenProject.__init__", fails)
+            with pytest.raises(InputError, match="The disk is full"):
+                workspace.create(NewProject(str(digits_pool()), "Is this a 7?"), key="sevens")
+        assert not list(tmp_path.glob("sevens"))
+        assert workspace.create(NewProject(str(digits_pool()), "Is this a 7?"), key="sevens") == "sevens"
