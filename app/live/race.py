@@ -83,7 +83,10 @@ class LiveRace:
     ) -> None:
         project, record = session.project, session.concept.record
         pool = project.pool
-        if pool is None or record.positive_class not in pool.classes or not len(pool.held_out.ids):
+        has_truth = pool is not None and record.positive_class in pool.classes
+        if pool is not None and has_truth and not (pool.complete or len(pool.held_out.ids)):
+            raise InputError("The pool has no held-out items yet: a race can begin when more of it is built")
+        if pool is None or not has_truth or not len(pool.held_out.ids):
             raise InputError(
                 "A race needs items whose truth is known, some of them held out, and a question about one of "
                 "their classes"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import time
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from app.live import race as live_race
@@ -161,3 +163,13 @@ def test_where_there_can_be_no_race_it_says_why(session):
         live(elsewhere)
     with pytest.raises(InputError, match="speed must be one of"):
         live(session).set_speed(7)
+
+
+def test_while_the_pool_is_built_it_says_what_is_missing_yet(session, monkeypatch):
+    """Its first segments may hold no held-out items."""
+    pool = session.project.pool
+    monkeypatch.setattr(pool, "complete", False)
+    none = SimpleNamespace(ids=np.empty(0, dtype=np.int64))
+    monkeypatch.setattr(type(pool), "held_out", property(lambda _: none))
+    with pytest.raises(InputError, match="no held-out items yet"):
+        live(session)
