@@ -12,7 +12,7 @@ from storage.models import MAX_ID
 from storage.records import ANSWERS
 
 if TYPE_CHECKING:
-    from app.concept import LiveConcept
+    from app.engine.concept import LiveConcept
     from app.project import Project
     from storage.records import RefusalKind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from app import child
+from app.runtime import child
 from core.build import Progress, read_progress
 
 LOG_FILE = "build.log"

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.events import tell
-from app.strategies import label_of
-from app.training import PART, SEARCH, accuracy_of_always_no
+from app.display.strategy_labels import label_of
+from app.engine.training import PART, SEARCH, accuracy_of_always_no
+from app.runtime.event_log import tell
 from core.errors import InputError
 from storage import Counts, Refusal, SelectionRecord
 
 if TYPE_CHECKING:
-    from app.ahead import Lookahead
+    from app.engine.lookahead import Lookahead
     from app.service import LabelingSession
 
 STRIP = 12

@@ -20,12 +20,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from app.ahead import Lookahead
 from app.card import STRIP, coming, common, course, painted, thumbnail
+from app.display.phrases import of_class
+from app.engine.lookahead import Lookahead
+from app.engine.selection import Chosen, Occasion, select_items
+from app.engine.training import is_of_many
 from app.presses import Press, read_presses, settled
-from app.selecting import Chosen, Occasion, select_items
-from app.training import is_of_many
-from app.words import of_class
 from core.pool import Pool
 from core.selection import PoolExhausted
 from storage import Refusal, SelectionRecord, StorageError

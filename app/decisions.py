@@ -22,7 +22,7 @@ from storage import AnswerRecord, Refusal, SelectionRecord
 from storage.review import CODES, Answers
 
 if TYPE_CHECKING:
-    from app.leases import Leases, Others
+    from app.engine.leases import Leases, Others
     from app.service import LabelingSession
     from storage.records import AnswerWord
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.engine.selection import Chosen, Occasion, leasing, take_found
+from app.engine.training import SEARCH
 from app.grid import Batch, BatchSession
-from app.selecting import Chosen, Occasion, leasing, take_found
-from app.training import SEARCH
 from core.errors import InputError
 from core.pool import Pool
 from storage import Refusal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.training import excluded_then, standing_then, train_concept
+from app.engine.training import excluded_then, standing_then, train_concept
 from core.errors import InputError
 from core.experiment.rank import BruteForce
 from core.geometry import Hyperplane

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from app import words
 from app.answers import parse_answers
 from app.card import common, item_of
-from app.selecting import Chosen, select_items
-from app.training import BATCH, is_of_many
+from app.display import phrases as words
+from app.engine.selection import Chosen, select_items
+from app.engine.training import BATCH, is_of_many
 from core.errors import InputError
 from core.pool import Pool
 from core.selection import PoolExhausted

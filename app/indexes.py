@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from app.background import ClosedError, Troubles
-from app.strategies import label_of
+from app.display.strategy_labels import label_of
+from app.runtime.background import ClosedError, Troubles
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.learner import Labels, learn

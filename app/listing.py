@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.pictures import Pictures
+from app.display.thumbnails import Pictures
 from app.project import Project, what_is_gone
 from app.project_file import ProjectFile
 from core.build import Progress

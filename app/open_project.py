@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from app.classes import ClassSession
 from app.decisions import Decisions
+from app.engine.leases import Leases
 from app.found import FoundSession
 from app.grid import GridSession
-from app.leases import Leases
 from app.live.blind import BlindComparison
 from app.open_sessions import OpenSessions
 from app.people import SOMEBODY, Person, Roles

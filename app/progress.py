@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from app.audits import SHARES
+from app.engine.audit import SHARES
 from core.audit import LEVEL, Audited, Interval
 from core.stopping import ENOUGH
 

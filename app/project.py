@@ -12,20 +12,20 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from app.background import Troubles, Workers
 from app.builder import Builder
-from app.concept import LiveConcept
+from app.display.strategy_labels import label_of
+from app.display.thumbnails import Pictures
+from app.engine.concept import LiveConcept
+from app.engine.leases import Leases
+from app.engine.strategy_memory import Memories
 from app.folder_classes import guess_class
 from app.indexes import Indexes
 from app.intake import Intake
-from app.leases import Leases
-from app.memories import Memories
 from app.people import OPERATOR, Person, Roles
-from app.pictures import Pictures
 from app.project_file import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
+from app.runtime.background import Troubles, Workers
 from app.search import NameSearch
 from app.similar.methods import Similar
-from app.strategies import label_of
 from core.audit import is_overlap_turn
 from core.build import Progress
 from core.errors import InputError

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from app.leases import LEASE_SECONDS
+from app.engine.leases import LEASE_SECONDS
+from app.runtime.background import one_line
 from core.durable import replace_file
 from core.errors import InputError
 from storage.address import has_password, is_address, with_schema
@@ -214,11 +215,6 @@ def _check_kinds(read: ProjectFile) -> None:
     }.items():
         if not isinstance(getattr(read, name), kind) or (kind is str and "\0" in getattr(read, name)):
             raise ValueError(f"{name} can't be {getattr(read, name)!r:.80}")
-
-
-def one_line(error: BaseException) -> str:
-    """What an error of a library says, as a part of a sentence."""
-    return " ".join(str(error).split())[:300]
 
 
 def _are_names(names: object) -> bool:

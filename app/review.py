@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.agreement import pairs_of
 from app.answers import others_only
-from app.doubts import Judge, Judgement
+from app.display.strategy_labels import label_of
+from app.engine.annotator_agreement import pairs_of
+from app.engine.label_errors import Judge, Judgement
 from app.finding import find
 from app.people import Person
-from app.strategies import label_of
 from core.errors import InputError
 from core.pool import Pool
 from storage import Standing, StorageError
 from storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
 
 if TYPE_CHECKING:
-    from app.concept import LiveConcept
+    from app.engine.concept import LiveConcept
     from app.project import Project
     from app.service import LabelingSession
 

@@ -1,7 +1,7 @@
 """Labeling sessions: answers go into the log, the SVM is retrained, a query strategy picks the next item.
 
-With `app.concept` it joins core and storage. It knows nothing of Streamlit: the page hands it the browser's
-answers and shows the card that it returns.
+With `app.engine.concept` it joins core and storage. It knows nothing of Streamlit: the page hands it the
+browser's answers and shows the card that it returns.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from app.ahead import Lookahead
 from app.answers import parse_answers
 from app.card import card
+from app.engine.lookahead import Lookahead
+from app.engine.selection import Chosen, Occasion, select_items
+from app.engine.training import AUDIT, OVERLAP, PASSED, is_of_many
 from app.people import OPERATOR, Person
-from app.selecting import Chosen, Occasion, select_items
-from app.training import AUDIT, OVERLAP, PASSED, is_of_many
 from core.errors import InputError
 from core.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy

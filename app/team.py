@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.agreement import pairs_of, together_of
+from app.engine.annotator_agreement import pairs_of, together_of
 from app.people import Person
 from app.review import ReviewedConcept
 from storage.review import CODES, UNKNOWN, Answers

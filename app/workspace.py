@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from app.display.phrases import some
 from app.folder_classes import chosen_source, guess_class
 from app.listing import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from app.open_project import OpenProject
@@ -27,7 +28,6 @@ from app.project_file import (
     lock_project,
     require_database,
 )
-from app.words import some
 from core.errors import InputError
 from core.pool import Pool
 from storage import Concepts, Database, LabelLog, restore

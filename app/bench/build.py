@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from app.bench.memory import PeakMemory
-from app.terminal import bytes_in_words
+from app.display.pool_output import bytes_in_words
 from core.build import Progress, build, estimate
 from core.errors import InputError
 from core.features.gist import Gist

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.bench.contenders import BLAS_SCAN, REFERENCE
-from app.strategies import label_of
-from app.theme import LIGHT, STRATEGY_COLOURS
+from app.display.strategy_labels import label_of
+from app.display.theme import LIGHT, STRATEGY_COLOURS
 from core.durable import disk_trouble
 from core.errors import InputError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from app.terminal import bytes_in_words
+from app.display.pool_output import bytes_in_words
 from core.errors import InputError
 from core.experiment.corpus import Corpus
 from core.learner import is_positive

@@ -10,7 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from app import child
+from app.runtime import child
 from core.errors import InputError
 
 START_SECONDS = 180

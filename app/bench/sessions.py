@@ -1,8 +1,8 @@
 """Sessions side by side at the pace of people: how long a selection takes, and what remembering costs.
 
-Sessions of a corpus are replayed, each in a thread of its own, with the very `app.memories.Memories` that the
-pages use. A round begins when it is due, or as soon as the one before is over. Nothing else runs meanwhile:
-the exhaustive scan that times are compared with is timed before and after, and the truly nearest items are
+Sessions of a corpus are replayed, each in a thread of its own, with the `app.engine.strategy_memory.Memories`
+of the pages. A round begins when it is due, or as soon as the one before is over. Nothing else runs
+meanwhile: the exhaustive scan that times are compared with is timed before and after, and the truly nearest items are
 looked for afterwards.
 """
 
@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from app.bench.contenders import Answer, Contender, StrategyContender, contenders
 from app.bench.results import Row
 from app.bench.statistics import recall_low
-from app.memories import WORTHWHILE_SECONDS, Memories
+from app.engine.strategy_memory import WORTHWHILE_SECONDS, Memories
 from core.errors import InputError
 from core.experiment.planes import Plane
 from core.pool import Pool

@@ -22,8 +22,8 @@ from app.bench.browser import chromium
 from app.bench.outcome import fate, looking_ahead, waits
 from app.bench.projects import class_asked_for, make_project, truth_of
 from app.bench.serving import Server
+from app.display.thumbnails import Pictures
 from app.people import SOMEBODY
-from app.pictures import Pictures
 from app.project_file import LABELS_FILE
 from core.errors import InputError
 from core.pool import Pool

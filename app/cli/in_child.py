@@ -1,4 +1,4 @@
-"""Runs ``marginalia`` in a child process; `app.child` makes its command line.
+"""Runs ``marginalia`` in a child process; `app.runtime.child` makes its command line.
 
 It runs as a file, and imports nothing but the standard library until the module path is that of the parent.
 """

@@ -13,8 +13,8 @@ import platformdirs
 
 from app.bench import bench
 from app.cli.errors import PlainErrors
+from app.cli.exchange import COMMANDS
 from app.compare import compare
-from app.exchange.command import COMMANDS
 from core.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def main() -> None:
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
     """Before anything else loads: libraries keep the stderr that they find."""
     if chosen == "json":
-        from app import events
         from app.openid import secret_files
+        from app.runtime import event_log as events
 
         events.begin(events.Redaction(events.known_secrets(os.environ, secret_files())))
 
@@ -108,7 +108,7 @@ def demo(
     """Label handwritten digits, up to a million of them, drawn on demand: nothing is downloaded."""
     from app.openid import sign_in
     from app.people import Roles
-    from app.server import project_path, require_free_port, serve
+    from app.server.asgi import project_path, require_free_port, serve
     from app.workspace import Workspace
 
     require_free_port(host, port)
@@ -150,7 +150,7 @@ def serve_project(
     from app.openid import sign_in
     from app.people import Roles
     from app.project_file import checked_database, require_database
-    from app.server import project_path, require_free_port, serve
+    from app.server.asgi import project_path, require_free_port, serve
     from app.workspace import Workspace, is_project
     from core.manifest import MANIFEST
 
@@ -221,8 +221,8 @@ def new_project(
     database: str | None,
 ) -> None:
     """Make PROJECT, a folder with a question over some images; serve it to label."""
+    from app.display.phrases import some
     from app.folder_classes import FolderClasses
-    from app.words import some
     from app.workspace import NewProject, Workspace
 
     if project.exists():
@@ -284,7 +284,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       edges:SOURCE            any image source, by edge histograms instead of GIST
       sets:SOURCE             any image source, each image as a set of local features
     """  # noqa: D301 (click wants the backspace itself)
-    from app.terminal import show_build
+    from app.display.pool_output import show_build
     from core.sources import source_from
 
     show_build(source_from(source, use_classes=not no_classes), out, threads=threads, quiet=quiet)
@@ -295,7 +295,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
 @click.option("--check", is_flag=True, help="Read every file and compare its checksum.")
 def pool_info(pool: Path, check: bool) -> None:
     """Say what POOL holds, and which files could not be read."""
-    from app.terminal import show_pool
+    from app.display.pool_output import show_pool
 
     show_pool(pool, check=check)
 
@@ -305,7 +305,7 @@ def pool_info(pool: Path, check: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def verify(project: Path, as_json: bool) -> None:
     """Replay the log of PROJECT: retrain, compare every digest and selection, rank by brute force."""
-    from app.verify import verify_project
+    from app.verification.verify import verify_project
 
     sys.exit(verify_project(project, as_json=as_json))
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from app.compare.peers import PEERS
 from app.compare.results import Results
 from app.compare.statistics import Interval, interval
-from app.strategies import label_of, name_of
+from app.display.strategy_labels import label_of, name_of
 from core.selection import strategy_from
 
 RANDOM, SUBSAMPLE, EXHAUSTIVE, H_HASH, EH_HASH = "random", "subsample", "exhaustive", "h-hash", "eh-hash"

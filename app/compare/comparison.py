@@ -24,7 +24,7 @@ from app.compare.plan import STRATEGIES, Plan, chosen_classes
 from app.compare.report import write_report
 from app.compare.results import Results, write_results
 from app.compare.workers import run_units
-from app.words import duration
+from app.display.phrases import duration
 from core.errors import InputError
 from core.experiment.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
 from core.pool import Pool

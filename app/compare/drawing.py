@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from app.theme import LIGHT
+from app.display.theme import LIGHT
 from core.durable import disk_trouble
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from app.bench.figure import DASHES, MARKERS, OTHERS
 from app.compare.claims import EXHAUSTIVE, RANDOM, Measures, figure, lane_label, signed
 from app.compare.drawing import INK, SECOND, End, name_ends, plain, title, write_figures
 from app.compare.statistics import Interval, box, mean_and_halfwidth
-from app.strategies import name_of
-from app.theme import LIGHT, STRATEGY_COLOURS
+from app.display.strategy_labels import name_of
+from app.display.theme import LIGHT, STRATEGY_COLOURS
 from core.errors import InputError
 from core.sources.texts import Texts
 

@@ -12,7 +12,7 @@ import click
 from filelock import FileLock, Timeout
 
 from app.compare.settled import Settled
-from app.terminal import show_build
+from app.display.pool_output import show_build
 from core.durable import disk_trouble
 from core.errors import InputError
 from core.manifest import MANIFEST

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from app.theme import DARK, LIGHT, STRATEGY_COLOURS
+from app.display.theme import DARK, LIGHT, STRATEGY_COLOURS
 from core.durable import disk_trouble, replace_file
 
 REPORT = "report.html"

@@ -25,9 +25,9 @@ from app.compare.figures import FIRST_CHOSEN
 from app.compare.page import REPORT, drawing, write_page
 from app.compare.results import machine, versions
 from app.compare.statistics import Interval, holm, signed_rank
-from app.pictures import data_url
-from app.strategies import name_of
-from app.theme import STRATEGY_COLOURS
+from app.display.strategy_labels import name_of
+from app.display.theme import STRATEGY_COLOURS
+from app.display.thumbnails import data_url
 from core.errors import InputError
 from core.sources.texts import Texts
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
-from app import child
 from app.compare.lanes import open_lanes
 from app.compare.plan import Plan, Unit
 from app.compare.settled import UNITS
 from app.compare.unit import run_unit, write_table
+from app.runtime import child
 from core.errors import InputError
 from core.experiment.drawing import ItemsByClass
 from core.experiment.race import Race

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import click
 
-from app.exchange.folders import export_folder
-from app.exchange.opened import concept_named, names_of, open_labels, written_whole
+from app.exchange.class_folders import export_folder
+from app.exchange.offline_project import concept_named, names_of, open_labels, written_whole
 from app.project_file import ProjectFile
 from core.errors import InputError
 from core.pool import Pool

@@ -10,10 +10,10 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from app.exchange.matching import Items, require_matches
-from app.exchange.meaning import Meaning
-from app.exchange.opened import concept_named, one_concept, open_labels, open_pool
-from app.exchange.said import Said, Saying
+from app.exchange.item_matching import Items, require_matches
+from app.exchange.label_words import Meaning
+from app.exchange.offline_project import concept_named, one_concept, open_labels, open_pool
+from app.exchange.statements import Said, Saying
 from app.project_file import lock_project
 from core.errors import InputError
 from core.pool import Pool

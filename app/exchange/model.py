@@ -15,8 +15,8 @@ from typing import Any
 import click
 import numpy as np
 
-from app.exchange.opened import names_of, one_concept, open_labels, open_pool, written_whole
-from app.training import accuracy, known_labels, train_concept
+from app.engine.training import accuracy, known_labels, train_concept
+from app.exchange.offline_project import names_of, one_concept, open_labels, open_pool, written_whole
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.pool import Pool

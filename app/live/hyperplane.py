@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from app.display.phrases import many_times, ordinal
+from app.display.strategy_labels import label_of, name_of
 from app.live.lanes import BY_CHANCE, REFERENCE, Compared
 from app.live.planes import Measurement, last_planes
-from app.strategies import label_of, name_of
-from app.words import many_times, ordinal
 from core.errors import InputError
 from core.pool import Pool
 

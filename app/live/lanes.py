@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.strategies import LABELS, label_of, name_of
-from app.words import preparation
+from app.display.phrases import preparation
+from app.display.strategy_labels import LABELS, label_of, name_of
 from core.errors import InputError
 from core.selection import QueryStrategy
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from app.training import train_concept
+from app.engine.training import train_concept
 from core.experiment.rank import BruteForce
 from core.geometry import Hyperplane
 from core.pool import Pool
@@ -25,7 +25,7 @@ from core.selection import QueryStrategy
 from storage import LabelState, Standing
 
 if TYPE_CHECKING:
-    from app.concept import LiveConcept
+    from app.engine.concept import LiveConcept
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from app.strategies import label_of, name_of
+from app.display.strategy_labels import label_of, name_of
 from core.errors import InputError
 from core.experiment.race import Course, Race, Turn
 from core.selection import QueryStrategy

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.card import thumbnail
-from app.strategies import label_of, name_of
+from app.display.strategy_labels import label_of, name_of
 from core.experiment.auroc import auroc, compare_auroc
 from core.geometry import Hyperplane
 from core.learner import Labels, is_positive, learn

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app.components import LABEL, VERDICT, answers_of
+from app.display.strategy_labels import name_of
 from app.live.blind import LEAST_TURNS, BlindComparison
 from app.live.blind_begin import begin, current, offer
 from app.live.verdict import verdict
-from app.markdown import literal
 from app.pages.chosen import person_at
-from app.pages.said import show_problem, shown_or_kept
+from app.pages.markdown import literal
+from app.pages.problems import show_problem, shown_or_kept
 from app.pages.state import state
-from app.strategies import name_of
 from app.taking import take
 from core.errors import InputError
 from storage.errors import StorageError

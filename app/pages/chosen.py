@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.pages.person import name_at_page, sign_in_page
-from app.pages.said import show_problem
+from app.pages.problems import show_problem
 from app.pages.state import state
 from app.people import SOMEBODY
-from app.server import landing
+from app.server.asgi import landing
 from app.workspace import current
 from core.errors import InputError
 from storage.errors import StorageError

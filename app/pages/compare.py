@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app import words
 from app.components import COMPARE, RACE
+from app.display import phrases as words
 from app.live.hyperplane import HyperplaneComparison
 from app.live.lanes import Compared
 from app.live.race import USUAL_SPEED, LiveRace
 from app.pages.blind import blind
 from app.pages.chosen import opened, pick_concept, put_into_address
-from app.pages.said import show_problem
+from app.pages.problems import show_problem
 from app.pages.state import state
 from core.errors import InputError
 from storage.errors import StorageError

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app import autopilot, words
+from app import autopilot
 from app.afresh import start_afresh
+from app.display import phrases as words
 from app.full_scan import Check
 from app.pages.chosen import open_session, person_at
-from app.pages.said import show_problem
+from app.pages.problems import show_problem
 from app.pages.state import state
 from app.people import AUTOPILOT
 from core.errors import InputError

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app import words
 from app.autopilot import is_autopilot
 from app.classes import ClassSession, can_choose
 from app.components import GRID, LABEL, answers_of
+from app.display import phrases as words
+from app.display.strategy_labels import label_of, name_of
 from app.examples import why_none
 from app.found import FoundSession
 from app.grid import SIZES, USUAL, BatchSession, GridSession
@@ -19,12 +20,11 @@ from app.pages.demo import demo, on_show
 from app.pages.find import chosen_search, close_find, is_finding, keep_search, offer_find
 from app.pages.plain import is_wanted as plain_is_wanted
 from app.pages.plain import offer_plain, show_plain
-from app.pages.said import show_or_keep, show_problem
+from app.pages.problems import show_or_keep, show_problem
 from app.pages.shares import adjust_shares
 from app.pages.state import state
 from app.project_file import MOST_PERSONS
 from app.service import LabelingSession
-from app.strategies import label_of, name_of
 from app.taking import take
 from app.workspace import current
 from core.errors import InputError

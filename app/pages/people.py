@@ -9,7 +9,7 @@ import streamlit as st
 from app.components import LABEL, PEOPLE, answers_of
 from app.finding import zone_named
 from app.pages.chosen import opened, person_at, pick_concept, put_into_address
-from app.pages.said import show_or_keep, show_problem
+from app.pages.problems import show_or_keep, show_problem
 from app.taking import take
 from app.team import team
 from core.errors import InputError

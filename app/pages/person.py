@@ -8,11 +8,11 @@ from urllib.parse import quote, unquote, urlsplit
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from app.markdown import literal
 from app.openid import UNNAMED
-from app.pages.said import show_problem
+from app.pages.markdown import literal
+from app.pages.problems import show_problem
 from app.people import SOMEBODY, called, known_names, name_given, name_vouched_for
-from app.server import how_to_sign_in
+from app.server.asgi import how_to_sign_in
 from app.workspace import current
 from core.errors import InputError
 

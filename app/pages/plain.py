@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.markdown import literal
-from app.pages.said import show_problem
+from app.pages.markdown import literal
+from app.pages.problems import show_problem
 from app.plain import Drawn, PlainCard
 from core.errors import InputError
 from storage.errors import StorageError

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.components import PROGRESS
 from app.pages.chosen import opened, person_at, pick_concept
-from app.pages.said import show_problem
+from app.pages.problems import show_problem
 from app.progress import progress
 from core.errors import InputError
 from storage.errors import StorageError

@@ -9,7 +9,7 @@ import streamlit as st
 from app.components import REVIEW, answers_of
 from app.finding import zone_named
 from app.pages.chosen import opened, person_at, pick_concept
-from app.pages.said import show_or_keep
+from app.pages.problems import show_or_keep
 from app.pages.state import state
 from app.review import Asked, Review
 

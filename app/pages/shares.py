@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.strategies import Shares
+from app.display.strategy_labels import Shares
 
 if TYPE_CHECKING:
     from app.service import LabelingSession

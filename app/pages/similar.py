@@ -10,7 +10,7 @@ import streamlit as st
 from app.components import SIMILAR, answers_of
 from app.pages.alike import IN_ADDRESS, TAKEN_UP
 from app.pages.chosen import opened, person_at, pick_concept, put_into_address
-from app.pages.said import show_or_keep, show_problem
+from app.pages.problems import show_or_keep, show_problem
 from app.taking import take
 from core.errors import InputError
 

@@ -6,12 +6,12 @@ import html
 
 import streamlit as st
 
-from app import words
+from app.display import phrases as words
 from app.folder_classes import FolderClasses
-from app.image_choices import CHOICES, source_word
-from app.markdown import literal
+from app.pages.markdown import literal
 from app.pages.person import name_at_page
-from app.pages.said import show_problem
+from app.pages.pool_sources import CHOICES, source_word
+from app.pages.problems import show_problem
 from app.people import Person
 from app.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
 from core.errors import InputError

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from PIL import Image
 
-from app.pictures import data_url
+from app.display.phrases import of_class
+from app.display.thumbnails import data_url
 from app.similar.query import require_shown
-from app.words import of_class
 from core.errors import InputError
 from core.similar.finder import PAGE
 

@@ -18,11 +18,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from app.background import ClosedError, Troubles, Workers
 from app.compare.similar.names import LABELS
 from app.examples import why_none
 from app.indexes import is_due
 from app.project_file import INDEX_FOLDER
+from app.runtime.background import ClosedError, Troubles, Workers
 from app.similar.hashed import OFFERED, USUAL
 from app.similar.kept import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from app.similar.metric import LearnedMetric, Learning
@@ -35,7 +35,7 @@ from core.similar.finder import ExactScan, Finder, Found, Probe
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.concept import LiveConcept
+    from app.engine.concept import LiveConcept
     from core.pool import Pool
     from storage import Labels
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from app.engine.selection import Chosen, Occasion, leasing, take_found
+from app.engine.training import SIMILAR, is_of_many
 from app.grid import MOST, Batch, BatchSession
-from app.selecting import Chosen, Occasion, leasing, take_found
 from app.similar.card import RECALLED, about
 from app.similar.hashed import USUAL
 from app.similar.query import PAGES, Like, queries_of, require_shown
 from app.similar.search import VIEWS, Search
-from app.training import SIMILAR, is_of_many
 from core.errors import InputError
 from core.pool import Pool
 from core.similar.finder import PAGE, Probe

@@ -18,7 +18,7 @@ from app.open_project import OpenProject
 from app.people import Person
 from app.project_file import LABELS_FILE, ProjectFile
 from app.service import LabelingSession
-from app.verify import verify_project
+from app.verification.verify import verify_project
 from app.workspace import NewProject, Workspace
 from core.build import build
 from core.errors import InputError

@@ -13,10 +13,10 @@ import numpy as np
 from PIL import Image
 
 from app import afresh, autopilot
+from app.engine.training import AUDIT, OVERLAP
 from app.exchange.importing import import_labels, import_predictions
 from app.live import blind_begin
 from app.people import Person
-from app.training import AUDIT, OVERLAP
 from app.workspace import NewProject, Workspace
 from storage import StorageError
 from tests.faults.browser import Batch, Blind, Classes, Decide, Found, Page, Plain, Reviewing, Similar

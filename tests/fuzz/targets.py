@@ -51,8 +51,8 @@ def image(folder: Path) -> Target:
 
 def upload(folder: Path) -> Target:
     """An example image that somebody uploads."""
+    from app.display.thumbnails import data_url
     from app.examples import read_example
-    from app.pictures import data_url
     from app.workspace import Workspace, _check_examples
     from tests.projects import new_project
 

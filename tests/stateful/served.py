@@ -26,15 +26,15 @@ from unittest import mock
 import numpy as np
 from PIL import Image, ImageDraw
 
+from app.engine.leases import Leases
 from app.exchange.exporting import export_labels
 from app.exchange.model import export_model
-from app.leases import Leases
 from app.open_project import OpenProject
 from app.people import Roles
 from app.project import create_concept
 from app.project_file import LABELS_FILE, ProjectFile
 from app.review import ReviewedConcept
-from app.verify import verify_project
+from app.verification.verify import verify_project
 from core.manifest import Manifest
 from core.pool import Pool
 from core.sources import source_from

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app import ahead as lookahead
+from app.engine import lookahead
 from app.service import LabelingSession
-from app.verify import verify_project
+from app.verification.verify import verify_project
 from storage import LabelState, StorageError
 from storage.log import FORESEEN
 from storage.records import AnswerRecord, SelectionRecord

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.audits import frame_seed
 from app.cli.main import main
+from app.engine.audit import frame_seed
+from app.engine.training import AUDIT, PASSED, excluded_items
 from app.service import LabelingSession
-from app.training import AUDIT, PASSED, excluded_items
 from core.errors import InputError
 from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.test_verify import tamper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.leases import LEASE_SECONDS, Leases
+from app.engine.leases import LEASE_SECONDS, Leases
 from app.open_project import OpenProject
 from app.progress import progress
 from app.service import LabelingSession

@@ -9,7 +9,7 @@ import pytest
 
 from app import autopilot
 from app.afresh import start_afresh
-from app.verify import verify_project
+from app.verification.verify import verify_project
 from tests.projects import answer, label, new_project, open_workspace, truth_word
 
 

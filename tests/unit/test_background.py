@@ -9,9 +9,9 @@ from concurrent.futures import wait
 
 import pytest
 
-from app.background import ClosedError, Troubles, Workers
-from app.health import Health
 from app.progress import progress
+from app.runtime.background import ClosedError, Troubles, Workers
+from app.server.health import Health
 from app.similar.query import Like
 from core.stopping import LEAST_GROWTH
 from storage import StorageError
@@ -88,7 +88,7 @@ def test_what_passes_by_itself_or_is_given_up_is_no_problem(caplog):
 def test_milestones_that_fail_are_told_and_reached_later(workspace, session, monkeypatch):
     """On the page and by the health check; the next answers are looked at as before."""
     with monkeypatch.context() as broken:
-        broken.setattr("app.milestones.train_concept", fails)
+        broken.setattr("app.engine.learning_curve.train_concept", fails)
         label(session, LEAST_GROWTH)
         until(lambda: progress(session) and session.project.problem())
     assert session.project.problem().endswith("failed: ZeroDivisionError: nobody expected it")
@@ -105,7 +105,7 @@ def test_a_frame_of_the_audit_that_fails_is_told_and_made_later(session, monkeyp
     first = audit.frame(pool)
     label(session, 20)
     with monkeypatch.context() as broken:
-        broken.setattr("app.audits.Frame", fails)
+        broken.setattr("app.engine.audit.Frame", fails)
         assert audit.frame(pool) is first
         until(session.project.problem)
     audit.frame(pool)

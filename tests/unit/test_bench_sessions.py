@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from app.bench.contenders import Answer
 from app.bench.sessions import Round, Session, figures, sessions_of
 from app.cli.main import main
-from app.memories import Remembered
+from app.engine.strategy_memory import Remembered
 from core.build import build
 from core.errors import InputError
 from core.experiment.corpus import Corpus

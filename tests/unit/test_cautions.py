@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.cautions import cautions, is_own_machine
 from app.people import Roles
+from app.server.startup_warnings import cautions, is_own_machine
 from app.workspace import Workspace
 from storage.filesystem import network_file_system
 from tests.projects import new_project
@@ -71,7 +71,7 @@ def test_systems_that_do_not_say(tmp_path):
 @pytest.fixture
 def on_nfs(monkeypatch):
     """Every folder is on a network."""
-    monkeypatch.setattr("app.cautions.network_file_system", lambda _: "nfs4")
+    monkeypatch.setattr("app.server.startup_warnings.network_file_system", lambda _: "nfs4")
 
 
 def test_labels_in_files_on_a_network_are_warned_of(tmp_path, on_nfs):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app import child
 from app.builder import Builder
+from app.runtime import child
 from app.workspace import NewProject
 from core.pool import Pool
 from core.progress import being_built
@@ -97,7 +97,7 @@ def test_a_builder_gives_way_to_other_programs(tmp_path: Path, monkeypatch: pyte
 
 def test_a_builder_does_not_load_what_serves_projects() -> None:
     """The first image waits for its start: what it needs for a pool is all that it imports."""
-    code = "import sys, app.cli.main, app.terminal; print('app.project' in sys.modules)"
+    code = "import sys, app.cli.main, app.display.pool_output; print('app.project' in sys.modules)"
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -114,7 +114,7 @@ def test_every_child_is_started_by_the_same_hand() -> None:
                     found.add(path.relative_to(ROOT).as_posix())
                 if isinstance(node, ast.keyword) and node.arg == "preexec_fn":
                     found.add(path.relative_to(ROOT).as_posix())
-    assert found <= {"app/child.py"}
+    assert found <= {"app/runtime/child.py"}
 
 
 def test_a_pool_is_built_where_the_working_folder_is_gone(

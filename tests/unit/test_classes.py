@@ -11,7 +11,7 @@ import pytest
 
 from app.classes import MOST, ClassSession, can_choose, labels_of
 from app.presses import answer_id
-from app.verify import verify_project
+from app.verification.verify import verify_project
 from storage import AnswerRecord, StorageError
 from tests.projects import answer, label, new_project, open_workspace, shown_to, wait_for_index
 from tests.scale import thorough

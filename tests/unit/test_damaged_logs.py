@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.exchange.copies import backup_labels, restore_labels
+from app.exchange.backup import backup_labels, restore_labels
 from app.live.blind_begin import offer
 from app.open_project import OpenProject
 from app.people import Person

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import events
-from app.events import HIDDEN, LONGEST, Redaction, known_secrets, route_of
+from app.runtime import event_log as events
+from app.runtime.event_log import HIDDEN, LONGEST, Redaction, known_secrets, route_of
 from tests.browser.served import free_port
 from tests.projects import answer, label, new_project, open_workspace
 

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from app.exchange.folders import export_folder
+from app.exchange.class_folders import export_folder
 from app.exchange.importing import take_in
-from app.exchange.matching import Items
-from app.exchange.opened import names_of
+from app.exchange.item_matching import Items
+from app.exchange.offline_project import names_of
 from core.build import build
 from core.errors import InputError
 from core.pool import Pool

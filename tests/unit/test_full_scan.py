@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.engine.training import excluded_items
 from app.full_scan import Check, compare
-from app.training import excluded_items
 from core.errors import InputError
 from core.experiment.rank import margins_of
 from core.learner import Labels, learn

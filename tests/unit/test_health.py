@@ -7,8 +7,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from app.health import Health
 from app.open_project import OpenProject
+from app.server.health import Health
 from storage import StorageError
 from storage.place import LabelFile
 from tests.projects import answer, new_project, open_workspace
@@ -24,7 +24,7 @@ def workspace(tmp_path):
 @pytest.fixture
 def health(workspace, monkeypatch) -> Health:
     """One that looks anew each time."""
-    monkeypatch.setattr("app.health.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("app.server.health.FRESH_SECONDS", 0.0)
     return Health(workspace)
 
 
@@ -95,7 +95,7 @@ def test_a_database_that_does_not_answer_is_unreachable(workspace, health, monke
     import threading
 
     hangs = threading.Event()
-    monkeypatch.setattr("app.health.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("app.server.health.PATIENCE_SECONDS", 0.05)
     new_project(workspace)
     hanging = new_project(workspace)
     monkeypatch.setattr(hanging.database, "check", hangs.wait)
@@ -108,7 +108,7 @@ def test_it_is_asked_but_once_a_moment(workspace, monkeypatch):
     asked = []
     project = new_project(workspace)
     monkeypatch.setattr(project.database, "check", lambda: asked.append(1))
-    monkeypatch.setattr("app.health.FRESH_SECONDS", 60.0)
+    monkeypatch.setattr("app.server.health.FRESH_SECONDS", 60.0)
     health = Health(workspace)
     for _ in range(5):
         health.look()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.image_choices import CHOICES, source_word
+from app.pages.pool_sources import CHOICES, source_word
 from core.errors import InputError
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.leases import LEASE_SECONDS, Leases
+from app.engine.leases import LEASE_SECONDS, Leases
 from app.open_project import OpenProject
 from app.project_file import PROJECT_FILE, ProjectFile
 from app.workspace import Workspace

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from app import memories
-from app.memories import Memories
+from app.engine import strategy_memory as memories
+from app.engine.strategy_memory import Memories
 from core.errors import InputError
 from core.geometry import Hyperplane
 from core.selection import Choice, QueryStrategy

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import app.open_sessions
-from app.leases import Leases
+from app.engine.leases import Leases
 from app.open_project import OpenProject
 from app.open_sessions import KEPT_SECONDS, OpenSessions
 from tests.projects import answer, label, new_project, open_workspace, truth_word

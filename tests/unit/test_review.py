@@ -8,7 +8,7 @@ from datetime import UTC
 import numpy as np
 import pytest
 
-from app.doubts import CLEARLY, Judge
+from app.engine.label_errors import CLEARLY, Judge
 from app.open_project import OpenProject
 from app.review import PAGE, Asked, Review
 from app.service import LabelingSession
@@ -348,7 +348,7 @@ def test_the_page_waits_a_moment_for_a_new_model_and_no_longer(project, session,
         go.wait(20)
         return train(self, *args)
 
-    monkeypatch.setattr("app.doubts.WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("app.engine.label_errors.WAIT_SECONDS", 0.02)
     monkeypatch.setattr(Judge, "_judgement", slow)
     wrong = mistake(session)
     during = review.page(Asked(), UTC)

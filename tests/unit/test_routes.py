@@ -17,7 +17,7 @@ from PIL import Image
 
 from app.live.race import LiveRace, find_race
 from app.people import Person, Roles
-from app.server import LARGEST_UPLOAD_MB, server_config
+from app.server.asgi import LARGEST_UPLOAD_MB, server_config
 from app.taking import take
 from app.workspace import Workspace
 from core.errors import InputError
@@ -270,7 +270,7 @@ def test_what_a_browser_says_makes_nobody_an_owner(tmp_path):
 
 def test_every_route_is_known():
     """A route that joins Streamlit's or ours has to be looked at, and tried above."""
-    from app.server import build_app
+    from app.server.asgi import build_app
 
     ours = {route.path for route in build_app()._user_routes}
     assert ours == {"/healthz", "/race"}

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.exchange.said import Said, Saying
+from app.exchange.statements import Said, Saying
 from storage.records import ANSWERS, PURPOSES
 
 lines = st.lists(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.strategies import LABELS, Shares, label_of, name_of
+from app.display.strategy_labels import LABELS, Shares, label_of, name_of
 from core.selection import STRATEGIES, strategy_from
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.agreement import pairs_of, together_of
 from app.cli.main import main
+from app.engine.annotator_agreement import pairs_of, together_of
 from app.open_project import OpenProject
 from app.people import Person
 from app.project_file import ProjectFile
@@ -240,7 +240,7 @@ def test_a_project_asks_several_people_about_an_item(project):
 
 def test_every_item_that_wants_another_answer_is_equally_likely():
     """Over many rounds' seeds the draw is uniform: each of five items about a fifth of 1,000 times."""
-    from app.training import draw_wanted
+    from app.engine.training import draw_wanted
     from storage import LabelState
 
     state = LabelState(1).fold([logged(n + 1, "yes", 10 * n) for n in range(6)])

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
+from app.display.text_layout import opening, typeset
 from app.open_project import OpenProject
 from app.review import Asked, Review
 from app.similar.query import Like
-from app.typesetting import opening, typeset
 from app.workspace import NewProject
 from core.build import build
 from core.errors import InputError

@@ -45,7 +45,7 @@ class Bench:
     card: dict[str, Any] = field(default_factory=dict)
 
     def says(self, *answers: dict[str, Any]) -> dict[str, Any]:
-        """What the page does with what the browser hands over, see `app.pages.said.shown_or_kept`."""
+        """What the page does with what the browser hands over, see `app.pages.problems.shown_or_kept`."""
         person = self.project.roles.person(self.session.annotator)
         named = [given | {"session": self.session.id} for given in answers]
         try:

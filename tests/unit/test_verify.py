@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.selecting import STAND_INS
+from app.engine.selection import STAND_INS
 from core.selection.margin import MarginIndex
 from tests.projects import answer, label, label_with_memory, new_project, open_workspace, wait_for_index
 
@@ -140,7 +140,7 @@ def test_what_sessions_remembered_is_made_again(project_folder, monkeypatch):
         return remember(self, hyperplanes)
 
     monkeypatch.setattr(MarginIndex, "remember", noted)
-    monkeypatch.setattr("app.verify.REMEMBERED_AT_ONCE", 7)
+    monkeypatch.setattr("app.verification.verify.REMEMBERED_AT_ONCE", 7)
     assert json.loads(run(project_folder).output)["problems"] == []
     assert sum(map(len, passes)) >= 19
     assert max(map(len, passes)) == 7

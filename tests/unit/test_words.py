@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app import words
+from app.display import phrases as words
 from core.progress import Progress
 
 

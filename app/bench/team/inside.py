@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from app import training
 from app.bench.annotator import Truth
 from app.bench.memory import anonymous_mb
 from app.bench.projects import class_asked_for, make_project, truth_of
 from app.bench.team.person import LOOKS, Manner
+from app.engine import training
 from app.open_project import OpenProject
 from app.project_file import LABELS_FILE, ProjectFile
 from app.service import LabelingSession

@@ -22,13 +22,13 @@ from typing import Any
 
 import click
 
-from app import child
 from app.bench.annotator import Truth
 from app.bench.projects import class_asked_for, make_project, truth_of
 from app.bench.serving import Server
 from app.bench.team.outcome import fate, given_twice, leases_returned, waits
 from app.bench.team.person import Diary, Manner, Person
 from app.project_file import ProjectFile
+from app.runtime import child
 from app.service import LabelingSession
 from app.workspace import Workspace
 from core.errors import InputError

@@ -15,7 +15,7 @@ from app.compare.similar.names import lane_label
 from app.compare.similar.plan import Plan, Unit
 from app.compare.similar.report import write_report
 from app.compare.similar.results import Lane, Results, write_results, write_unit
-from app.words import duration
+from app.display.phrases import duration
 from core.blas import one_thread
 from core.errors import InputError
 from core.experiment.families import families_named

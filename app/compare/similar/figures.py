@@ -12,7 +12,7 @@ from app.compare.drawing import INK, LINE, SECOND, plain, title, write_figures
 from app.compare.similar.looks import look_of
 from app.compare.similar.names import STRUCTURES, lane_label
 from app.compare.similar.results import Lane, Results
-from app.theme import LIGHT
+from app.display.theme import LIGHT
 from core.experiment.similarity import SEARCHED
 
 if TYPE_CHECKING:

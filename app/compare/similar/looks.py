@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.compare.similar.results import Lane
-from app.theme import LIGHT, STRATEGY_COLOURS
+from app.display.theme import LIGHT, STRATEGY_COLOURS
 from core.hashing import FAMILIES
 
 Dash = tuple[float, ...]

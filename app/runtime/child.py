@@ -13,12 +13,12 @@ from multiprocessing import get_context
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 
-_RUNNER = Path(__file__).resolve().parent / "cli" / "in_child.py"
+_RUNNER = Path(__file__).resolve().parents[1] / "cli" / "in_child.py"
 
 SAFE_PATH = "PYTHONSAFEPATH"
 """Keeps the working folder out of the module path of every Python that inherits it."""
 
-_ROOT = str(Path(__file__).resolve().parents[1])
+_ROOT = str(Path(__file__).resolve().parents[2])
 
 _PATH = [entry for entry in sys.path if Path(entry).is_absolute()]
 """As this process began: what serves pages puts their folder first later on."""

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from app.project_file import one_line
 from core.errors import InputError
 from storage import StorageError
 
@@ -107,3 +106,8 @@ def sentence_of(what: str, error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return f"{what} failed: there is not enough memory"
     return f"{what} failed: {type(error).__name__}: {one_line(error)}".removesuffix(": ")
+
+
+def one_line(error: BaseException) -> str:
+    """What an error of a library says, as a part of a sentence."""
+    return " ".join(str(error).split())[:300]

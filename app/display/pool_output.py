@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from app.words import some
+from app.display.phrases import some
 from core.build import Progress, build, estimate
 from core.pool import Pool
 from core.sources.base import Source

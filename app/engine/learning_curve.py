@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from app.training import accuracy, known_labels, train_concept
+from app.engine.training import accuracy, known_labels, train_concept
 from core.pool import Pool
 from core.standing import agreement, cross_validated_accuracy, stop_set, within_margin
 from core.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
 from storage import AnswerRecord, Counts, LabelState
 
 if TYPE_CHECKING:
-    from app.concept_state import ConceptState
+    from app.engine.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
 """A pool of fewer items has no first tenth to compare."""

@@ -11,13 +11,8 @@ from typing import Any
 import click
 import numpy as np
 
-from app.audits import FrameThen, Place, frames_then, has_frame, place_of_frame
-from app.findings import Findings, named
-from app.intake import why_no_row
-from app.project_file import ProjectFile
-from app.replay import Replay, replays_of
-from app.similar.replay import search_again
-from app.training import (
+from app.engine.audit import FrameThen, Place, frames_then, has_frame, place_of_frame
+from app.engine.training import (
     AUDIT,
     BATCH,
     OF_THE_QUERY,
@@ -28,6 +23,11 @@ from app.training import (
     choose,
     draw_wanted,
 )
+from app.intake import why_no_row
+from app.project_file import ProjectFile
+from app.verification.replay import Replay, replays_of
+from app.verification.report import Findings, named
+from app.verification.similar_searches import search_again
 from core.audit import Frame
 from core.errors import InputError
 from core.experiment.rank import BruteForce, margins_of

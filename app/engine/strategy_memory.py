@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from weakref import ReferenceType, ref
 
-from app.background import Troubles
+from app.runtime.background import Troubles
 from core.geometry import Hyperplane
 from core.selection import QueryStrategy
 

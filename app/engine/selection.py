@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.training import (
+from app.engine.training import (
     AUDIT,
     BATCH,
     OVERLAP,
@@ -36,9 +36,9 @@ from storage import ConceptRecord, SelectionRecord, Standing, new_id
 from storage.ascending import joined, without
 
 if TYPE_CHECKING:
-    from app.audits import Audit, Framed
-    from app.leases import Others
-    from app.memories import Remembered
+    from app.engine.audit import Audit, Framed
+    from app.engine.leases import Others
+    from app.engine.strategy_memory import Remembered
     from storage.records import Why
 
 STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
@@ -164,7 +164,7 @@ def select_items(
 
     They are leased to the session in the same moment: no two sessions are given the same. `diversity` says
     how far apart they must be. `supposed` says which answer these labels suppose, see
-    `app.training.SUPPOSED`.
+    `app.engine.training.SUPPOSED`.
 
     Where the pool grew, its index did not yet, and all that the index knows is excluded, it is extended here.
 

@@ -125,7 +125,7 @@ def predict_command(project: Path, concept: str | None, form: str | None, out: P
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def backup(project: Path, file: Path, force: bool) -> None:
     """Copy the labels of PROJECT, and its uploads, to FILE, also while it is being served."""
-    from app.exchange.copies import backup_labels
+    from app.exchange.backup import backup_labels
 
     backup_labels(project, file, overwrite=force)
 
@@ -141,7 +141,7 @@ def backup(project: Path, file: Path, force: bool) -> None:
 )
 def restore(file: Path, project: Path, force: bool, database: str | None) -> None:
     """Put the labels and uploads of a backup FILE into PROJECT."""
-    from app.exchange.copies import restore_labels
+    from app.exchange.backup import restore_labels
 
     restore_labels(file, project, overwrite=force, database=database)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.training import Trained, train_concept
+from app.engine.training import Trained, train_concept
 from core.pool import Pool
 from storage import ConceptRecord, Concepts, Counts, LabelLog, Labels, LabelState, Standing
 

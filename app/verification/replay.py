@@ -8,8 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from app.findings import Findings
-from app.training import (
+from app.engine.training import (
     BATCH,
     REMEMBERED,
     SEARCH,
@@ -20,6 +19,7 @@ from app.training import (
     standing_then,
     train_concept,
 )
+from app.verification.report import Findings
 from core.geometry import Hyperplane
 from core.pool import Pool
 from storage import (

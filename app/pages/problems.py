@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.events import tell
-from app.markdown import literal
+from app.pages.markdown import literal
 from app.pages.state import state
+from app.runtime.event_log import tell
 from core.errors import InputError
 from storage.errors import StorageError
 

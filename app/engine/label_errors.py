@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from app.training import known_labels
+from app.engine.training import known_labels
 from core.geometry import Hyperplane
 from core.leave_one_out import leave_one_out
 from core.pool import Pool

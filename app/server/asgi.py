@@ -17,13 +17,13 @@ from urllib.parse import parse_qs, quote
 
 import click
 
-from app import events
-from app.cautions import cautions, is_own_machine
-from app.guard import OWN_NAMES, Guard
-from app.health import Health
+from app.display.theme import CONFIG
 from app.live.race import find_race
 from app.openid import SignIn, secret_files
-from app.theme import CONFIG
+from app.runtime import event_log as events
+from app.server.health import Health
+from app.server.origin_guard import OWN_NAMES, Guard
+from app.server.startup_warnings import cautions, is_own_machine
 from core.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from app.workspace import Workspace
 
-MAIN = Path(__file__).parent / "pages" / "main.py"
+MAIN = Path(__file__).parents[1] / "pages" / "main.py"
 """Lies among the pages: beside a folder of that name Streamlit would take them for pages of its own kind."""
 
 LARGEST_UPLOAD_MB = 20
@@ -154,7 +154,7 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
     from starlette.middleware import Middleware
     from starlette.routing import Route
 
-    from app.pages.said import on_script_error
+    from app.pages.problems import on_script_error
 
     routes = [Route("/healthz", _healthz), Route("/race", _race)]
     middleware = [Middleware(Guard, names=names, sites=sites)]

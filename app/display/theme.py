@@ -89,7 +89,7 @@ CONFIG: dict[str, Any] = {
 }
 """Streamlit configuration, keyed by dotted option names."""
 
-_PAGE_STYLE = Path(__file__).parent / "static" / "page.css"
+_PAGE_STYLE = Path(__file__).parents[1] / "static" / "page.css"
 
 _VARIABLES = {
     "second": "grayTextColor",

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.engine.training import SIMILAR
 from app.similar import hashed
 from app.similar.metric import LearnedMetric, learn
 from app.similar.query import PAGES, Like, queries_of
 from app.similar.uploads import Uploads
-from app.training import SIMILAR
 from core.errors import InputError
 from core.pool import Pool
 from core.similar.finder import PAGE, ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
-    from app.replay import Replay
+    from app.verification.replay import Replay
     from storage import ConceptRecord, LabelLog, Labels
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.training import AUDIT, PASSED, train_concept
+from app.engine.training import AUDIT, PASSED, train_concept
 from core.audit import Audited, Frame, Strata, estimate, inclusion
 from core.geometry import Hyperplane
 from core.pool import Pool
@@ -25,8 +25,8 @@ from core.stopping import is_checkpoint
 from storage import AnswerRecord, ConceptRecord, Concepts, LabelState, SelectionRecord
 
 if TYPE_CHECKING:
-    from app.concept_state import ConceptState
-    from app.training import Trained
+    from app.engine.concept_state import ConceptState
+    from app.engine.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
 """Shares of the rounds that the page offers to give to the audit."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
-from app.audits import Audit
-from app.concept_state import ConceptState
-from app.milestones import Milestones
-from app.pictures import data_url_of
+from app.display.thumbnails import data_url_of
+from app.engine.audit import Audit
+from app.engine.concept_state import ConceptState
+from app.engine.learning_curve import Milestones
 from core.pool import Pool
 from storage import ConceptRecord, Concepts, LabelLog
 

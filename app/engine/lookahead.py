@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.selecting import Chosen, Occasion, select_items
-from app.training import AUDIT
+from app.engine.selection import Chosen, Occasion, select_items
+from app.engine.training import AUDIT
 from core.selection import PoolExhausted
 from storage import Counts, SelectionRecord, Standing
 
 if TYPE_CHECKING:
-    from app.concept import LiveConcept
+    from app.engine.concept import LiveConcept
     from storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "skip", "unsure")

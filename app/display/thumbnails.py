@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from app.typesetting import Opening, Part, opening, typeset
+from app.display.text_layout import Opening, Part, opening, typeset
 from core.sources.texts import Texts
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""How labels, texts, images and numbers look to people."""

@@ -1,0 +1,1 @@
+"""What runs beside the pages: threads, child processes, the event log."""

@@ -1,0 +1,1 @@
+"""Replays a project's log and reports what does not hold."""
