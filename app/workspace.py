@@ -17,6 +17,7 @@ from app.display.phrases import some
 from app.folder_classes import chosen_source, guess_class
 from app.listing import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from app.open_project import OpenProject
+from app.openid import SignIn
 from app.people import OPERATOR, Person, Roles
 from app.project import create_concept, sittings
 from app.project_file import (
@@ -100,6 +101,13 @@ class Workspace:
         Who may do what in all of them; each project's file may name more people.
     database : str or None
         The address of a database in PostgreSQL for the labels of new projects, each in a schema of its own.
+
+    Attributes
+    ----------
+    landing : str or None
+        Key of the project that an address without a project means; None for the list of projects.
+    sign_in : SignIn or None
+        How people sign in; None where nobody has to.
     """
 
     def __init__(
@@ -112,6 +120,8 @@ class Workspace:
     ) -> None:
         self.folder = folder.resolve()
         self.roles = roles
+        self.landing: str | None = None
+        self.sign_in: SignIn | None = None
         self._only = only
         self._database = checked_database(database)
         self._open: dict[str, OpenProject] = {}

@@ -2,8 +2,8 @@
 
 Sessions of a corpus are replayed, each in a thread of its own, with the `app.engine.strategy_memory.Memories`
 of the pages. A round begins when it is due, or as soon as the one before is over. Nothing else runs
-meanwhile: the exhaustive scan that times are compared with is timed before and after, and the truly nearest items are
-looked for afterwards.
+meanwhile: the exhaustive scan that times are compared with is timed before and after, and the truly nearest
+items are looked for afterwards.
 """
 
 from __future__ import annotations

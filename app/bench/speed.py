@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from app.bench.draws import Row, heading, row_of
 from app.bench.peers import KNOBS, PEERS, FaissIndex, loaded
-from app.compare.similar.names import LABELS
+from app.display.strategy_labels import FAMILY_LABELS
 from core.blas import one_thread
 from core.errors import InputError
 from core.experiment.kernelized import held_out_queries
@@ -240,7 +240,7 @@ def show_speed(rows: Sequence[Row], plan: Plan) -> None:
     for size in dict.fromkeys(row["items"] for row in rows):
         of_size = [row for row in rows if row["items"] == size]
         exact = np.mean([row["exact_ms"] for row in of_size])
-        label = LABELS.get(plan.family, plan.family)
+        label = FAMILY_LABELS.get(plan.family, plan.family)
         click.echo(heading(of_size[0], f"codes of {label}; the exact scan takes {exact:.2f} ms.\n"))
         click.echo(
             f"{'structure':<12}{'bits':>5}{'compared':>10}{'candidates':>12}{'recall@10':>11}{'ms':>9}{'×':>7}"

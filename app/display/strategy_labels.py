@@ -10,6 +10,22 @@ from typing import NamedTuple
 from core.selection import strategy_from
 from core.selection.mixture import Mixture
 
+FAMILY_LABELS = {
+    "lsh": "LSH",
+    "metric-lsh": "Metric LSH",
+    "klsh": "KLSH",
+    "kpca-lsh": "KPCA+LSH",
+    "nystrom-lsh": "Nyström",
+    "spectral": "Spectral",
+    "shift-invariant": "Shift-invariant",
+    "ksh": "KSH",
+    "ksh-learned": "KSH, learned kernel",
+    "min-hash": "Min-Hash",
+    "boosted": "Boosting",
+    "rbm": "RBM",
+}
+"""Hash families whose label is not their own name."""
+
 LABELS = {
     "random": "Random",
     "subsample": "Subsample",

@@ -10,7 +10,6 @@ from app.pages.person import name_at_page, sign_in_page
 from app.pages.problems import show_problem
 from app.pages.state import state
 from app.people import SOMEBODY
-from app.server.asgi import landing
 from app.workspace import current
 from core.errors import InputError
 from storage.errors import StorageError
@@ -42,7 +41,7 @@ def chosen_project() -> OpenProject:
         If there is none, or whoever is at the page may not enter.
     """
     workspace = current()
-    key = st.query_params.get("project") or state.get("project") or landing()
+    key = st.query_params.get("project") or state.get("project") or workspace.landing
     if key is None:
         st.switch_page("start.py")
     project = workspace.project(key)

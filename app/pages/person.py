@@ -12,7 +12,6 @@ from app.openid import UNNAMED
 from app.pages.markdown import literal
 from app.pages.problems import show_problem
 from app.people import SOMEBODY, called, known_names, name_given, name_vouched_for
-from app.server.asgi import how_to_sign_in
 from app.workspace import current
 from core.errors import InputError
 
@@ -73,7 +72,7 @@ def name_at_page() -> str:
 
 
 def _vouched_for() -> str:
-    way_in = how_to_sign_in()
+    way_in = current().sign_in
     has_several = way_in is not None and len(way_in.providers) > 1
     return name_vouched_for(st.user.to_dict(), with_issuer=has_several)
 
@@ -104,7 +103,7 @@ def sign_in_page() -> StreamlitPage:
 
 def door() -> None:
     """All that somebody sees who has to sign in first."""
-    way_in = how_to_sign_in()
+    way_in = current().sign_in
     assert way_in is not None
     here = urlsplit(st.context.url or "")
     st.html(KEEP_WANTED, unsafe_allow_javascript=True)

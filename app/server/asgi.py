@@ -41,14 +41,7 @@ LARGEST_UPLOAD_MB = 20
 LARGEST_MESSAGE_MB = 25
 """What a browser may send at once; tens of thousands of answers that waited are less."""
 
-_landing: str | None = None
 _health: Health | None = None
-_sign_in: SignIn | None = None
-
-
-def landing() -> str | None:
-    """Key of the project that an address without a project means; None for the list of projects."""
-    return _landing
 
 
 def project_path(key: str) -> str:
@@ -59,11 +52,6 @@ def project_path(key: str) -> str:
 def project_in(path: str) -> str | None:
     """The key that `project_path` was given; None where the path names no project."""
     return next(iter(parse_qs(path.partition("?")[2]).get("project", ())), None)
-
-
-def how_to_sign_in() -> SignIn | None:
-    """How people sign in at this server; None where nobody has to."""
-    return _sign_in
 
 
 def require_free_port(host: str, port: int) -> None:
@@ -115,11 +103,10 @@ def serve(
     sign_in : SignIn or None
         How people sign in; None where nobody has to.
     """
-    global _landing, _health, _sign_in
+    global _health
     signal.signal(signal.SIGTERM, _leave)
     _health = Health(workspace)
-    _landing = project_in(path)
-    _sign_in = sign_in
+    workspace.landing, workspace.sign_in = project_in(path), sign_in
     url = (f"{sign_in.origin}/" if sign_in else address(host, port)) + path
     for caution in cautions(workspace, host):
         if events.is_on():

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from app.compare.similar.names import LABELS
+from app.display.strategy_labels import FAMILY_LABELS
 from app.examples import why_none
 from app.indexes import is_due
 from app.project_file import INDEX_FOLDER
@@ -52,7 +52,9 @@ METHODS: Mapping[str, str] = MappingProxyType(
 )
 """What the page calls each method."""
 
-CODES: Mapping[str, str] = MappingProxyType({name: f"Codes: {LABELS.get(name, name)}" for name in OFFERED})
+CODES: Mapping[str, str] = MappingProxyType(
+    {name: f"Codes: {FAMILY_LABELS.get(name, name)}" for name in OFFERED}
+)
 """What it calls the families whose codes hashing compares."""
 
 

@@ -3,22 +3,7 @@
 from __future__ import annotations
 
 from app.compare.similar.results import Lane
-
-LABELS = {
-    "lsh": "LSH",
-    "metric-lsh": "Metric LSH",
-    "klsh": "KLSH",
-    "kpca-lsh": "KPCA+LSH",
-    "nystrom-lsh": "Nyström",
-    "spectral": "Spectral",
-    "shift-invariant": "Shift-invariant",
-    "ksh": "KSH",
-    "ksh-learned": "KSH, learned kernel",
-    "min-hash": "Min-Hash",
-    "boosted": "Boosting",
-    "rbm": "RBM",
-}
-"""Where a family is not called by its own word."""
+from app.display.strategy_labels import FAMILY_LABELS
 
 YARDSTICKS = {
     "angle": "the angle",
@@ -38,7 +23,7 @@ STRUCTURES = {
 
 def lane_label(lane: Lane) -> str:
     """A family in one of its forms, as people call it."""
-    name = LABELS.get(lane.family, lane.family)
+    name = FAMILY_LABELS.get(lane.family, lane.family)
     return f"{name}, {lane.form}" if lane.form else name
 
 
@@ -46,4 +31,4 @@ def yardstick_label(word: str) -> str:
     """What neighbours are nearest by, in words."""
     if word in YARDSTICKS:
         return YARDSTICKS[word]
-    return f"{LABELS[word]} itself" if word in LABELS else f"the {word} kernel"
+    return f"{FAMILY_LABELS[word]} itself" if word in FAMILY_LABELS else f"the {word} kernel"

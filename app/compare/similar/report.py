@@ -11,8 +11,9 @@ from app.compare.claims import figure, percent
 from app.compare.page import REPORT, drawing, write_page
 from app.compare.results import machine, versions
 from app.compare.similar.looks import look_of, outline
-from app.compare.similar.names import LABELS, STRUCTURES, lane_label, yardstick_label
+from app.compare.similar.names import STRUCTURES, lane_label, yardstick_label
 from app.compare.similar.results import Lane, Results
+from app.display.strategy_labels import FAMILY_LABELS
 from core.experiment.families import FITTED_TO
 from core.experiment.similarity import SEARCHED, WANTED
 
@@ -41,7 +42,7 @@ def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
         facts=_facts(results),
         rows=[_row(results, lane) for lane in results.lanes],
         refused=[
-            (f"{LABELS.get(family, family)}{', ' if what else ''}{what}", reason)
+            (f"{FAMILY_LABELS.get(family, family)}{', ' if what else ''}{what}", reason)
             for (family, what), reason in results.refused.items()
         ],
         structure_names=[STRUCTURES[name] for name in _searched(results)],
