@@ -26,6 +26,7 @@ from app.project_file import INDEX_FOLDER, ProjectFile, check_overlap, lock_proj
 from app.runtime.background import Troubles, Workers
 from app.search import NameSearch
 from app.similar.methods import Similar
+from app.similar.uploads import Uploads
 from core.audit import is_overlap_turn
 from core.build import Progress
 from core.errors import InputError
@@ -81,7 +82,8 @@ class Project:
             opened.callback(self.indexes.close)
             self.memories = Memories()
             opened.callback(self.memories.close)
-            self.similar = Similar(lambda: self.pool, folder, self.log.labels)
+            self.similar = Similar(lambda: self.pool, folder / INDEX_FOLDER / "similar", self.log.labels)
+            self.uploads = Uploads(folder)
             opened.callback(self.similar.close)
             self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
             opened.callback(self.executor.shutdown, cancel_futures=True)

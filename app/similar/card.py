@@ -11,6 +11,7 @@ from PIL import Image
 
 from app.display.phrases import of_class
 from app.display.thumbnails import data_url
+from app.examples import why_none
 from app.similar.query import require_shown
 from core.errors import InputError
 from core.similar.finder import PAGE
@@ -64,7 +65,7 @@ def about(similar: Searching, search: Search | None, total: int) -> dict[str, An
         "view": similar.view,
         "problem": similar.problem,
         "kind": "text" if pool is not None and pool.holds_texts else "image",
-        "why_no_upload": similar.session.project.similar.why_no_upload(),
+        "why_no_upload": why_none(pool, "Uploads"),
         "metric": {**learning.said(), "newer": False},
         "undo": _undoable(similar),
         "found": 0,
@@ -114,7 +115,7 @@ def _like(similar: Searching, search: Search | None) -> dict[str, Any] | None:
     said: dict[str, Any] = {"word": like.word, "name": "", "pictures": [], "openings": [], "n": 0, "of": 0}
     try:
         if like.digest is not None:
-            image = Image.open(io.BytesIO(project.similar.uploads.image(like.digest)))
+            image = Image.open(io.BytesIO(project.uploads.image(like.digest)))
             return said | {"name": "uploaded image", "pictures": [data_url(image)]}
         if like.item is not None:
             if project.pool is None:

@@ -19,14 +19,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from app.display.strategy_labels import FAMILY_LABELS
-from app.examples import why_none
 from app.indexes import is_due
-from app.project_file import INDEX_FOLDER
 from app.runtime.background import ClosedError, Troubles, Workers
 from app.similar.hashed import OFFERED, USUAL
 from app.similar.kept import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from app.similar.metric import LearnedMetric, Learning
-from app.similar.uploads import Uploads
 from core.errors import InputError
 from core.hashing import FAMILIES
 from core.similar.answers import GoOn
@@ -131,14 +128,14 @@ class _Index:
 
 
 class Similar:
-    """What a project needs to find similar items: uploads, indexes and learned metrics.
+    """What a project needs to find similar items: indexes and learned metrics.
 
     Parameters
     ----------
     pool : callable
         Returns the newest snapshot of the pool that is searched, None before its first items.
     folder : Path
-        The project's: uploads and indexes are kept there.
+        Where indexes are kept.
     labels : callable
         Returns a concept's labels at a position of the log; see `LabelLog.labels`.
     """
@@ -146,8 +143,7 @@ class Similar:
     def __init__(
         self, pool: Callable[[], Pool | None], folder: Path, labels: Callable[[int, int], Labels]
     ) -> None:
-        self.uploads = Uploads(folder)
-        self._saves = Kept(folder / INDEX_FOLDER / "similar", labels)
+        self._saves = Kept(folder, labels)
         self._pool = pool
         self._learnings: dict[int, Learning] = {}
         self._exact: ExactScan | None = None
@@ -175,10 +171,6 @@ class Similar:
         self._closed = True
         for executor in (self._learner, self._builder, self._checker):
             executor.shutdown(cancel_futures=True)
-
-    def why_no_upload(self) -> str | None:
-        """Why images can't be uploaded here, in one sentence; None where they can."""
-        return why_none(self._pool(), "Uploads")
 
     def learning(self, concept: LiveConcept) -> Learning:
         """What learns a metric from the concept's labels."""

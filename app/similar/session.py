@@ -155,7 +155,7 @@ class SimilarSession(BatchSession):
             return
         project = self.session.project
         try:
-            self.look_for(Like(digest=project.similar.uploads.add(raw, name, project.pool)))
+            self.look_for(Like(digest=project.uploads.add(raw, name, project.pool)))
         except InputError as error:
             self.problem = str(error)
 
@@ -329,7 +329,7 @@ class SimilarSession(BatchSession):
         learned = self.learning.newest(pool)
         try:
             require_shown(self.like, pool)
-            queries = queries_of(self.like, pool, labels, similar.uploads)
+            queries = queries_of(self.like, pool, labels, self.session.project.uploads)
         except InputError as error:
             self.problem, self._search = str(error), None
             return None

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
+from app.examples import why_none
 from app.open_project import OpenProject
 from app.similar.query import Like
 from app.similar.session import PAGE, SimilarSession
@@ -120,7 +121,7 @@ def test_an_upload_is_described_as_the_pool_is(project, similar, method):
     """The item that it shows, drawn larger, is found first; asked for by its digest, the same are found."""
     similar.set_method(method)
     item = of_class(project, "7")[0]
-    assert project.similar.why_no_upload() is None
+    assert why_none(project.pool, "Uploads") is None
     card = upload(similar, png(project, item))
     assert card["similar"]["problem"] is None
     assert card["cells"][0]["id"] == item
