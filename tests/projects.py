@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from app.open_project import OpenProject
-from app.service import LabelingSession
-from app.workspace import NewProject, Workspace
+from app.sessions.labeling import LabelingSession
+from app.sessions.registry import OpenProject
+from app.sessions.workspace import NewProject, Workspace
 from core.build import build
 from core.sources import source_from
 from storage import SelectionRecord

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import platformdirs
 
-from app.bench import bench
 from app.cli.errors import PlainErrors
 from app.cli.exchange import COMMANDS
-from app.compare import compare
+from app.experiments.bench import bench
+from app.experiments.compare import compare
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    from app.people import Roles
+    from app.projects.roles import Roles
 
 
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,7 +30,7 @@ def main() -> None:
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
     """Before anything else loads: libraries keep the stderr that they find."""
     if chosen == "json":
-        from app.openid import secret_files
+        from app.projects.oidc import secret_files
         from app.runtime import event_log as events
 
         events.begin(events.Redaction(events.known_secrets(os.environ, secret_files())))
@@ -106,10 +106,10 @@ def demo(
     headless: bool,
 ) -> None:
     """Label handwritten digits, up to a million of them, drawn on demand: nothing is downloaded."""
-    from app.openid import sign_in
-    from app.people import Roles
+    from app.projects.oidc import sign_in
+    from app.projects.roles import Roles
     from app.server.asgi import project_path, require_free_port, serve
-    from app.workspace import Workspace
+    from app.sessions.workspace import Workspace
 
     require_free_port(host, port)
     way_in = sign_in(port)
@@ -147,11 +147,11 @@ def serve_project(
     headless: bool,
 ) -> None:
     """Serve PROJECT, one project's folder or a folder of projects."""
-    from app.openid import sign_in
-    from app.people import Roles
-    from app.project_file import checked_database, require_database
+    from app.projects.config import checked_database, require_database
+    from app.projects.oidc import sign_in
+    from app.projects.roles import Roles
     from app.server.asgi import project_path, require_free_port, serve
-    from app.workspace import Workspace, is_project
+    from app.sessions.workspace import Workspace, is_project
     from core.manifest import MANIFEST
 
     require_free_port(host, port)
@@ -222,8 +222,8 @@ def new_project(
 ) -> None:
     """Make PROJECT, a folder with a question over some images; serve it to label."""
     from app.display.phrases import some
-    from app.folder_classes import FolderClasses
-    from app.workspace import NewProject, Workspace
+    from app.projects.folder_classes import FolderClasses
+    from app.sessions.workspace import NewProject, Workspace
 
     if project.exists():
         raise InputError(f"{project} exists already: name a new folder")

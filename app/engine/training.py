@@ -65,8 +65,8 @@ Each item is for so many `persons`.
 SIMILAR = "similar"
 """Says, among a selection's parameters, what its item was found to be like, and at which `place` (from 0).
 
-`like` is the word of what was looked for (`app.similar.query`), `method` and `params` are what found it, and
-`metric` says what was learned, null for the angle between the features as they are.
+`like` is the word of what was looked for (`app.sessions.similar.query`), `method` and `params` are what found
+it, and `metric` says what was learned, null for the angle between the features as they are.
 """
 
 OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED, OVERLAP, SIMILAR)

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from app.project_file import ProjectFile, checked_database, lock_project
-from app.similar.uploads import Uploads
+from app.projects.config import ProjectFile, checked_database, lock_project
+from app.projects.uploads import Uploads
 from core.errors import InputError
 from core.pool import Pool
 from storage import Concepts, Database, LabelLog, StorageError, backup, carried, restore

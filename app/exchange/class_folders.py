@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from app.classes import labels_of
+from app.sessions.classes import labels_of
 from core.errors import InputError
 from core.pool import Pool
 from core.sources import Source

@@ -12,7 +12,7 @@ import click
 
 from app.exchange.class_folders import export_folder
 from app.exchange.offline_project import concept_named, names_of, open_labels, written_whole
-from app.project_file import ProjectFile
+from app.projects.config import ProjectFile
 from core.errors import InputError
 from core.pool import Pool
 from core.sources.texts import Texts

@@ -14,7 +14,7 @@ from app.exchange.item_matching import Items, require_matches
 from app.exchange.label_words import Meaning
 from app.exchange.offline_project import concept_named, one_concept, open_labels, open_pool
 from app.exchange.statements import Said, Saying
-from app.project_file import lock_project
+from app.projects.config import lock_project
 from core.errors import InputError
 from core.pool import Pool
 from core.sources.listing import as_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unicodedata import normalize
 
-from app.classes import labels_of
+from app.sessions.classes import labels_of
 from core.errors import InputError
 from storage import ConceptRecord
 from storage.imports import Claim

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from app.project_file import ProjectFile
+from app.projects.config import ProjectFile
 from core.errors import InputError
 from core.pool import Pool
 from storage import Archive, ConceptRecord, Concepts, Database

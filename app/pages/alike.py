@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.service import LabelingSession
-from app.similar.query import Like
+from app.sessions.labeling import LabelingSession
+from app.sessions.similar.query import Like
 
 if TYPE_CHECKING:
-    from app.open_project import OpenProject
-    from app.taking import View
+    from app.api.submit import View
+    from app.sessions.registry import OpenProject
 
 IN_ADDRESS = "like"
 """The address's parameter that says what is looked for."""

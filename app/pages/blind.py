@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app.api.submit import take
 from app.components import LABEL, VERDICT, answers_of
 from app.display.strategy_labels import name_of
-from app.live.blind import LEAST_TURNS, BlindComparison
-from app.live.blind_begin import begin, current, offer
-from app.live.verdict import verdict
 from app.pages.chosen import person_at
 from app.pages.markdown import literal
 from app.pages.problems import show_problem, shown_or_kept
 from app.pages.state import state
-from app.taking import take
+from app.sessions.blind.begin import begin, current, offer
+from app.sessions.blind.comparison import LEAST_TURNS, BlindComparison
+from app.sessions.blind.verdict import verdict
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.open_project import OpenProject
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
+    from app.sessions.registry import OpenProject
 
 RIVAL = "random"
 """What is offered beside the strategy in use; where that is random itself, the full scan."""

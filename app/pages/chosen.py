@@ -9,16 +9,16 @@ import streamlit as st
 from app.pages.person import name_at_page, sign_in_page
 from app.pages.problems import show_problem
 from app.pages.state import state
-from app.people import SOMEBODY
-from app.workspace import current
+from app.projects.roles import SOMEBODY
+from app.sessions.workspace import current
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.open_project import OpenProject
-    from app.people import Person
-    from app.project import Project
-    from app.service import LabelingSession
+    from app.projects.project import Project
+    from app.projects.roles import Person
+    from app.sessions.labeling import LabelingSession
+    from app.sessions.registry import OpenProject
 
 
 def opened() -> tuple[OpenProject, LabelingSession] | None:

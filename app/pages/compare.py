@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app.api.compare.hyperplane import HyperplaneComparison
+from app.api.compare.lanes import Compared
+from app.api.compare.race import USUAL_SPEED, LiveRace
 from app.components import COMPARE, RACE
 from app.display import phrases as words
-from app.live.hyperplane import HyperplaneComparison
-from app.live.lanes import Compared
-from app.live.race import USUAL_SPEED, LiveRace
 from app.pages.blind import blind
 from app.pages.chosen import opened, pick_concept, put_into_address
 from app.pages.problems import show_problem
@@ -19,7 +19,7 @@ from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
 
 VIEWS = {"hyperplane": "This hyperplane", "race": "The race", "blind": "Blind"}
 """What the address may ask for, and what the page calls it."""

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app import autopilot
-from app.afresh import start_afresh
 from app.display import phrases as words
-from app.full_scan import Check
 from app.pages.chosen import open_session, person_at
 from app.pages.problems import show_problem
 from app.pages.state import state
-from app.people import AUTOPILOT
+from app.projects.roles import AUTOPILOT
+from app.sessions import autopilot
+from app.sessions.full_scan_check import Check
+from app.sessions.reset import start_afresh
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.open_project import OpenProject
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
+    from app.sessions.registry import OpenProject
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:

@@ -10,9 +10,9 @@ from app.pages.chosen import put_into_address
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    from app.found import FoundSession
-    from app.open_project import OpenProject
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
+    from app.sessions.name_search import FoundSession
+    from app.sessions.registry import OpenProject
 
 IN_ADDRESS = "find"
 """The address's parameter that says what is searched for; empty as long as nothing is."""

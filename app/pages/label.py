@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.autopilot import is_autopilot
-from app.classes import ClassSession, can_choose
+from app.api.submit import take
 from app.components import GRID, LABEL, answers_of
 from app.display import phrases as words
 from app.display.strategy_labels import label_of, name_of
-from app.examples import why_none
-from app.found import FoundSession
-from app.grid import SIZES, USUAL, BatchSession, GridSession
 from app.pages.alike import offer_similar
 from app.pages.chosen import chosen_project, chosen_session, person_at, pick_concept, put_into_address
 from app.pages.demo import demo, on_show
@@ -23,18 +19,22 @@ from app.pages.plain import offer_plain, show_plain
 from app.pages.problems import show_or_keep, show_problem
 from app.pages.shares import adjust_shares
 from app.pages.state import state
-from app.project_file import MOST_PERSONS
-from app.service import LabelingSession
-from app.taking import take
-from app.workspace import current
+from app.projects.config import MOST_PERSONS
+from app.projects.uploaded_images import why_none
+from app.sessions.autopilot import is_autopilot
+from app.sessions.classes import ClassSession, can_choose
+from app.sessions.grid import SIZES, USUAL, BatchSession, GridSession
+from app.sessions.labeling import LabelingSession
+from app.sessions.name_search import FoundSession
+from app.sessions.workspace import current
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.indexes import IndexState
-    from app.open_project import OpenProject
-    from app.people import Person
-    from app.taking import View
+    from app.api.submit import View
+    from app.indexes.strategies import IndexState
+    from app.projects.roles import Person
+    from app.sessions.registry import OpenProject
 
 WATCH_SECONDS = 2
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app.api.people import team
+from app.api.submit import take
 from app.components import LABEL, PEOPLE, answers_of
-from app.finding import zone_named
 from app.pages.chosen import opened, person_at, pick_concept, put_into_address
 from app.pages.problems import show_or_keep, show_problem
-from app.taking import take
-from app.team import team
+from app.sessions.review_query import zone_named
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.open_project import OpenProject
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
+    from app.sessions.registry import OpenProject
 
 VIEWS = {"people": "People", "decide": "Decide"}
 """What the address may ask for, and what the page calls it."""

@@ -8,11 +8,11 @@ from urllib.parse import quote, unquote, urlsplit
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from app.openid import UNNAMED
 from app.pages.markdown import literal
 from app.pages.problems import show_problem
-from app.people import SOMEBODY, called, known_names, name_given, name_vouched_for
-from app.workspace import current
+from app.projects.oidc import UNNAMED
+from app.projects.roles import SOMEBODY, called, known_names, name_given, name_vouched_for
+from app.sessions.workspace import current
 from core.errors import InputError
 
 COOKIE = "marginalia_name"

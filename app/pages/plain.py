@@ -9,12 +9,12 @@ import streamlit as st
 
 from app.pages.markdown import literal
 from app.pages.problems import show_problem
-from app.plain import Drawn, PlainCard
+from app.sessions.plain import Drawn, PlainCard
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
 
 IN_ADDRESS = "plain"
 """The address's parameter that asks for it."""

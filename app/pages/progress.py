@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from app.api.progress import progress
 from app.components import PROGRESS
 from app.pages.chosen import opened, person_at, pick_concept
 from app.pages.problems import show_problem
-from app.progress import progress
 from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
 
 
 def main() -> None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app.components import REVIEW, answers_of
-from app.finding import zone_named
 from app.pages.chosen import opened, person_at, pick_concept
 from app.pages.problems import show_or_keep
 from app.pages.state import state
-from app.review import Asked, Review
+from app.sessions.review import Asked, Review
+from app.sessions.review_query import zone_named
 
 if TYPE_CHECKING:
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import streamlit as st
 from app.display.strategy_labels import Shares
 
 if TYPE_CHECKING:
-    from app.service import LabelingSession
+    from app.sessions.labeling import LabelingSession
 
 
 def adjust_shares(session: LabelingSession) -> None:

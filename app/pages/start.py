@@ -7,13 +7,13 @@ import html
 import streamlit as st
 
 from app.display import phrases as words
-from app.folder_classes import FolderClasses
 from app.pages.markdown import literal
 from app.pages.person import name_at_page
 from app.pages.pool_sources import CHOICES, source_word
 from app.pages.problems import show_problem
-from app.people import Person
-from app.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
+from app.projects.folder_classes import FolderClasses
+from app.projects.roles import Person
+from app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
 from core.errors import InputError
 from storage.errors import StorageError
 

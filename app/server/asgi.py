@@ -17,9 +17,9 @@ from urllib.parse import parse_qs, quote
 
 import click
 
+from app.api.compare.race import find_race
 from app.display.theme import CONFIG
-from app.live.race import find_race
-from app.openid import SignIn, secret_files
+from app.projects.oidc import SignIn, secret_files
 from app.runtime import event_log as events
 from app.server.health import Health
 from app.server.origin_guard import OWN_NAMES, Guard
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from app.workspace import Workspace
+    from app.sessions.workspace import Workspace
 
 MAIN = Path(__file__).parents[1] / "pages" / "main.py"
 """Lies among the pages: beside a folder of that name Streamlit would take them for pages of its own kind."""
@@ -89,7 +89,7 @@ def serve(
     Parameters
     ----------
     workspace : Workspace
-        What the pages show; already entered, so that `app.workspace.current` finds it.
+        What the pages show; already entered, so that `app.sessions.workspace.current` finds it.
     host : str
         Address to listen on.
     port : int

@@ -18,8 +18,8 @@ from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.open_project import OpenProject
-    from app.workspace import Workspace
+    from app.sessions.registry import OpenProject
+    from app.sessions.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.engine.training import SIMILAR
-from app.similar import hashed
-from app.similar.metric import LearnedMetric, learn
-from app.similar.query import PAGES, Like, queries_of
-from app.similar.uploads import Uploads
+from app.indexes import codes as hashed
+from app.indexes.metric import LearnedMetric, learn
+from app.projects.uploads import Uploads
+from app.sessions.similar.query import PAGES, Like, queries_of
 from core.errors import InputError
 from core.pool import Pool
 from core.similar.finder import PAGE, ExactScan, Finder, Found, Probe

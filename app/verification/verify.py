@@ -23,8 +23,8 @@ from app.engine.training import (
     choose,
     draw_wanted,
 )
-from app.intake import why_no_row
-from app.project_file import ProjectFile
+from app.projects.config import ProjectFile
+from app.projects.intake import why_no_row
 from app.verification.replay import Replay, replays_of
 from app.verification.report import Findings, named
 from app.verification.similar_searches import search_again

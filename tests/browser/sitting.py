@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from app.workspace import NewProject, Workspace
+from app.sessions.workspace import NewProject, Workspace
 from core.pool import Pool
 from tests import chromium
 from tests.browser.labeling import Labeling

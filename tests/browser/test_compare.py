@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from playwright.sync_api import TimeoutError as TooLong
 
+from app.api.compare.lanes import COMPARED
 from app.display.strategy_labels import label_of
-from app.live.lanes import COMPARED
-from app.people import SOMEBODY
+from app.projects.roles import SOMEBODY
 from storage import Concepts, Database, LabelLog
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server

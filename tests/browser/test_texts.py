@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
-from app.workspace import NewProject, Workspace
+from app.sessions.workspace import NewProject, Workspace
 from core.build import build
 from core.pool import Pool
 from core.sources import source_from

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
 
-from app.live.blind_begin import current
-from app.people import Person
-from app.plain import PlainCard
-from app.review import Asked, Review
-from app.taking import take
+from app.api.submit import take
+from app.projects.roles import Person
+from app.sessions.blind.begin import current
+from app.sessions.plain import PlainCard
+from app.sessions.review import Asked, Review
 from tests.faults.world import ADA, CLASSES, TRIES, World, truth
 
 Said = tuple[int, int, str, str]

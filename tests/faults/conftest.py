@@ -20,12 +20,12 @@ __all__ = ["server"]
 def quick_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is drawn is the same each time, what is waited for is there, and nobody is too fast."""
     monkeypatch.setattr("secrets.randbelow", lambda _: 3)
-    monkeypatch.setattr("app.service.LabelingSession.DEFAULT", "exhaustive")
-    monkeypatch.setattr("app.service.AHEAD_SECONDS", 10.0)
-    monkeypatch.setattr("app.classes.AHEAD_SECONDS", 10.0)
-    monkeypatch.setattr("app.plain.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr("app.live.blind.LEAST_TURNS", 1)
-    monkeypatch.setattr("app.examples.why_none", lambda *_: None)
+    monkeypatch.setattr("app.sessions.labeling.LabelingSession.DEFAULT", "exhaustive")
+    monkeypatch.setattr("app.sessions.labeling.AHEAD_SECONDS", 10.0)
+    monkeypatch.setattr("app.sessions.classes.AHEAD_SECONDS", 10.0)
+    monkeypatch.setattr("app.sessions.plain.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("app.sessions.blind.comparison.LEAST_TURNS", 1)
+    monkeypatch.setattr("app.projects.uploaded_images.why_none", lambda *_: None)
     monkeypatch.setattr("core.features.of_image", lambda *_: [0.3] * 8)
 
 

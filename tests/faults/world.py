@@ -14,12 +14,12 @@ from typing import Any
 import psycopg
 from sqlalchemy import text
 
-from app.open_project import OpenProject
-from app.people import Person
-from app.project_file import LABELS_FILE, ProjectFile
-from app.service import LabelingSession
+from app.projects.config import LABELS_FILE, ProjectFile
+from app.projects.roles import Person
+from app.sessions.labeling import LabelingSession
+from app.sessions.registry import OpenProject
+from app.sessions.workspace import NewProject, Workspace
 from app.verification.verify import verify_project
-from app.workspace import NewProject, Workspace
 from core.build import build
 from core.errors import InputError
 from core.sources import KINDS

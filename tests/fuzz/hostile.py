@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from app.api.progress import progress
+from app.api.submit import take
 from app.components import answers_of
-from app.full_scan import compare
-from app.progress import progress
-from app.review import VIEWS, Asked, Review
-from app.taking import take
+from app.sessions.full_scan_check import compare
+from app.sessions.review import VIEWS, Asked, Review
 from core.errors import InputError
 from storage.errors import StorageError
 from tests.fuzz.damage import NONSENSE, spoilt

@@ -52,8 +52,8 @@ def image(folder: Path) -> Target:
 def upload(folder: Path) -> Target:
     """An example image that somebody uploads."""
     from app.display.thumbnails import data_url
-    from app.examples import read_example
-    from app.workspace import Workspace, _check_examples
+    from app.projects.uploaded_images import read_example
+    from app.sessions.workspace import Workspace, _check_examples
     from tests.projects import new_project
 
     workspace = Workspace(folder / "projects").__enter__()
@@ -131,7 +131,7 @@ def backups(folder: Path) -> Target:
 
 def carried_uploads(folder: Path) -> Target:
     """The same, with uploads in it, which become files."""
-    from app.similar.uploads import Uploads
+    from app.projects.uploads import Uploads
     from storage import Database, carried, restore
 
     feature = np.linspace(-1, 1, 384, dtype="<f4").tobytes()
@@ -196,7 +196,7 @@ def _carry(file: Path, rng: np.random.Generator) -> None:
 
 def projects(folder: Path) -> Target:
     """The file that a project's folder is known by, and the manifest of its pool."""
-    from app.project_file import ProjectFile
+    from app.projects.config import ProjectFile
     from core.pool import Pool
     from tests.projects import digits_pool
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from app.afresh import start_afresh
 from app.exchange.importing import import_labels
-from app.review import VIEWS
+from app.sessions.reset import start_afresh
+from app.sessions.review import VIEWS
 from core.errors import InputError
 from tests.stateful.people import WORDS, Tab
 from tests.stateful.served import LEASE_SECONDS, Served

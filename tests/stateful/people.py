@@ -11,16 +11,16 @@ from datetime import UTC
 from typing import Any
 from unittest import mock
 
-from app.classes import can_choose
+from app.api.people import team
+from app.api.progress import progress
+from app.api.submit import take
 from app.components import answers_of
-from app.live.blind_begin import begin, offer
-from app.people import Person
-from app.plain import PlainCard
-from app.progress import progress
-from app.review import VIEWS, Asked, Review
-from app.service import LabelingSession
-from app.taking import take
-from app.team import team
+from app.projects.roles import Person
+from app.sessions.blind.begin import begin, offer
+from app.sessions.classes import can_choose
+from app.sessions.labeling import LabelingSession
+from app.sessions.plain import PlainCard
+from app.sessions.review import VIEWS, Asked, Review
 from storage import StorageError
 from tests.stateful.model import Said
 from tests.stateful.served import Served

@@ -1,8 +1,9 @@
 """A small project that is served without pages, and whose every move can be repeated: clocks, seeds and
 threads are the test's own.
 
-What a page would call is called here: `app.taking.take`, `app.review.Review`, and so on. What the server says
-of answers is compared with a `tests.stateful.model.Model`, which learns what was sent and what was stored.
+What a page would call is called here: `app.api.submit.take`, `app.sessions.review.Review`, and so on. What
+the server says of answers is compared with a `tests.stateful.model.Model`, which learns what was sent and
+what was stored.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from PIL import Image, ImageDraw
 from app.engine.leases import Leases
 from app.exchange.exporting import export_labels
 from app.exchange.model import export_model
-from app.open_project import OpenProject
-from app.people import Roles
-from app.project import create_concept
-from app.project_file import LABELS_FILE, ProjectFile
-from app.review import ReviewedConcept
+from app.projects.config import LABELS_FILE, ProjectFile
+from app.projects.project import create_concept
+from app.projects.roles import Roles
+from app.sessions.registry import OpenProject
+from app.sessions.review import ReviewedConcept
 from app.verification.verify import verify_project
 from core.manifest import Manifest
 from core.pool import Pool
@@ -155,7 +156,7 @@ class Served:
         self._patched = ExitStack()
         self._patched.enter_context(mock.patch("secrets.randbelow", self._chance.randrange))
         self._patched.enter_context(mock.patch("uuid.uuid4", self._new_uuid))
-        for place in ("app.project.Leases", "app.open_project.Leases"):
+        for place in ("app.projects.project.Leases", "app.sessions.registry.Leases"):
             self._patched.enter_context(mock.patch(place, self._leases))
         self._pool = shutil.copytree(self._given, folder / "pool")
         self._whole = Manifest.read(self._pool)

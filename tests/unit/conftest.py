@@ -18,14 +18,14 @@ SEED = 3
 def sessions_with_one_seed() -> Iterator[None]:
     """New sessions draw their seed at random; in tests they all have the same."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("app.open_project.secrets.randbelow", lambda _: SEED)
+        monkeypatch.setattr("app.sessions.registry.secrets.randbelow", lambda _: SEED)
         yield
 
 
 @pytest.fixture(autouse=True)
 def builders_that_push_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pools are built with others before them in the line for a core; tests would wait for that."""
-    monkeypatch.setattr("app.builder.NICE", 0)
+    monkeypatch.setattr("app.projects.pool_builder.NICE", 0)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from app.engine import lookahead
-from app.service import LabelingSession
+from app.sessions.labeling import LabelingSession
 from app.verification.verify import verify_project
 from storage import LabelState, StorageError
 from storage.log import FORESEEN

@@ -33,12 +33,68 @@ def test_imports_point_down(package):
     assert wrong == {}
 
 
-def test_labeling_knows_no_streamlit():
-    """Everything in app but the pages, the component and the server works without Streamlit."""
-    pages = {"main.py", "server.py"}
-    files = [f for f in (ROOT / "app").glob("*.py") if f.name not in pages]
-    assert ROOT / "app" / "service.py" in files
-    assert [f.name for f in files if "streamlit" in imports(f)] == []
+ROOMS = (
+    "cli",
+    "server",
+    "pages",
+    "components",
+    "experiments",
+    "exchange",
+    "verification",
+    "api",
+    "sessions",
+    "projects",
+    "indexes",
+    "engine",
+    "display",
+    "runtime",
+)
+"""Of app, from the top down: a file imports from its own room and those below."""
+
+WITH_STREAMLIT = {"pages", "components", "server"}
+SPEAKS_TO_PAGES = "app.experiments.bench.team.page"
+"""A simulated browser: it reads Streamlit's messages."""
+
+
+def room_of(module: str) -> str | None:
+    """The room of one of app's modules; None for those of other packages."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "app" and len(parts) > 1 else None
+
+
+def upward(graph: dict[str, set[str]]) -> list[str]:
+    """Imports from a room above."""
+    found = []
+    for name, others in graph.items():
+        room = room_of(name)
+        for other in sorted(others):
+            above = room_of(other)
+            if room and above and ROOMS.index(above) < ROOMS.index(room):
+                found.append(f"{name} imports {other}")
+    return found
+
+
+def test_every_file_of_app_has_a_room():
+    """And there is no room that nobody knows of."""
+    assert {room_of(name) for name in modules()} - {None} == set(ROOMS)
+    assert [path.name for path in (ROOT / "app").glob("*.py")] == ["__init__.py"]
+
+
+def test_rooms_import_downwards():
+    """In functions and for type checkers too."""
+    assert upward(imported(modules())) == []
+
+
+def test_an_import_that_runs_up_is_found():
+    """From engine to pages; not the other way."""
+    graph = {"app.engine.audit": {"app.pages.label"}, "app.pages.label": {"app.engine.audit"}}
+    assert upward(graph) == ["app.engine.audit imports app.pages.label"]
+
+
+def test_streamlit_stays_in_its_rooms():
+    """Everything else works without it."""
+    files = {name: path for name, path in modules().items() if room_of(name) not in WITH_STREAMLIT}
+    assert [name for name, path in files.items() if "streamlit" in imports(path)] == [SPEAKS_TO_PAGES]
 
 
 def test_only_the_service_side_joins_core_and_storage():
@@ -51,7 +107,7 @@ def test_only_the_service_side_joins_core_and_storage():
                 assert module in allowed, f"{path.name} imports {module}"
 
 
-KNOWN_CIRCLES = {frozenset({"app.card", "app.service"})}
+KNOWN_CIRCLES = {frozenset({"app.sessions.card", "app.sessions.labeling"})}
 """To be broken yet: a session draws its own card."""
 
 

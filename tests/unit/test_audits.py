@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from app.cli.main import main
 from app.engine.audit import frame_seed
 from app.engine.training import AUDIT, PASSED, excluded_items
-from app.service import LabelingSession
+from app.sessions.labeling import LabelingSession
 from core.errors import InputError
 from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.test_verify import tamper
@@ -21,7 +21,7 @@ from tests.unit.test_verify import tamper
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         yield workspace
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from app import autopilot
-from app.afresh import start_afresh
+from app.sessions import autopilot
+from app.sessions.reset import start_afresh
 from app.verification.verify import verify_project
 from tests.projects import answer, label, new_project, open_workspace, truth_word
 

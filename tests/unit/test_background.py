@@ -9,10 +9,10 @@ from concurrent.futures import wait
 
 import pytest
 
-from app.progress import progress
+from app.api.progress import progress
 from app.runtime.background import ClosedError, Troubles, Workers
 from app.server.health import Health
-from app.similar.query import Like
+from app.sessions.similar.query import Like
 from core.stopping import LEAST_GROWTH
 from storage import StorageError
 from tests.projects import label, new_project, open_workspace
@@ -115,7 +115,7 @@ def test_a_frame_of_the_audit_that_fails_is_told_and_made_later(session, monkeyp
 
 def test_an_index_of_find_similar_that_fails_is_told(session, monkeypatch):
     """The exact scan stands in, and the page does not wait for ever."""
-    monkeypatch.setattr("app.similar.kept.coded", fails)
+    monkeypatch.setattr("app.indexes.saved.coded", fails)
     similar = session.project.similar_to(session)
     similar.set_method("tables")
     similar.look_for(Like(item=int(session.project.pool.ids[0])))
@@ -130,7 +130,7 @@ def test_a_metric_that_can_not_be_learned_is_told(session, monkeypatch):
     label(session, 60)
     learning = session.project.similar_to(session).learning
     with monkeypatch.context() as broken:
-        broken.setattr("app.similar.metric.learn_from_answers", fails)
+        broken.setattr("app.indexes.metric.learn_from_answers", fails)
         learning.want(session.project.pool, session.concept.standing().labels)
         assert learning.wait(20)
     assert learning.said()["problem"] == "The metric can't be learned: nobody expected it"

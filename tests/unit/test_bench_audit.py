@@ -5,9 +5,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.bench.audit import row_of
-from app.bench.stopping import summary
 from app.cli.main import main
+from app.experiments.bench.audit import row_of
+from app.experiments.bench.stopping import summary
 from core.audit import Audited, Interval
 from core.build import build
 from core.experiment.auditing import MEASURES, AuditedSession

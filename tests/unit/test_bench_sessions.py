@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.bench.contenders import Answer
-from app.bench.sessions import Round, Session, figures, sessions_of
 from app.cli.main import main
 from app.engine.strategy_memory import Remembered
+from app.experiments.bench.contenders import Answer
+from app.experiments.bench.sessions import Round, Session, figures, sessions_of
 from core.build import build
 from core.errors import InputError
 from core.experiment.corpus import Corpus

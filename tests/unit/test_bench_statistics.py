@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from app.bench.rounds import rounds_of
-from app.bench.statistics import mean_ratio, recall_low
-from app.bench.subsample import EqualTimeSubsample
+from app.experiments.bench.rounds import rounds_of
+from app.experiments.bench.statistics import mean_ratio, recall_low
+from app.experiments.bench.subsample import EqualTimeSubsample
 from core.experiment.planes import Plane
 from core.experiment.rank import median_rank_of_best
 from core.geometry import Hyperplane

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app.bench.team import card as rules
-from app.bench.team.card import Card, Queue
-from app.bench.team.inside import BEFORE, Look, growth
-from app.bench.team.outcome import fate, given_twice, leases_returned, waits
-from app.bench.team.person import Diary, Held, Press
 from app.cli.main import main
 from app.components import FOLDER
-from app.open_project import OpenProject
-from app.project_file import LABELS_FILE
+from app.experiments.bench.team import card as rules
+from app.experiments.bench.team.card import Card, Queue
+from app.experiments.bench.team.inside import BEFORE, Look, growth
+from app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
+from app.experiments.bench.team.person import Diary, Held, Press
+from app.projects.config import LABELS_FILE
+from app.sessions.registry import OpenProject
 from storage import Database, LabelLog, SelectionRecord
 from tests.aside import aside
 from tests.projects import digits_pool, new_project, open_workspace, wait_for_index

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from app.bench.annotator import MODES, Press
-from app.bench.commands.ui import bench_ui
-from app.bench.outcome import fate, looking_ahead, waits
-from app.bench.report import show_ui
 from app.cli.main import main
-from app.service import LabelingSession
+from app.experiments.bench.annotator import MODES, Press
+from app.experiments.bench.commands.ui import bench_ui
+from app.experiments.bench.outcome import fate, looking_ahead, waits
+from app.experiments.bench.report import show_ui
+from app.sessions.labeling import LabelingSession
 from storage import AnswerRecord, SelectionRecord
 from tests.projects import digits_pool, label, new_project, open_workspace
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.similar.uploads import Uploads
+from app.projects.uploads import Uploads
 from storage import Database, LabelLog, StorageError, backup, carried, migrate, restore, transfer
 from storage.address import with_schema
 from storage.carried import Upload, digest_of

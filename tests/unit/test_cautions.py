@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.people import Roles
+from app.projects.roles import Roles
 from app.server.startup_warnings import cautions, is_own_machine
-from app.workspace import Workspace
+from app.sessions.workspace import Workspace
 from storage.filesystem import network_file_system
 from tests.projects import new_project
 

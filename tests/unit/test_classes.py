@@ -9,8 +9,8 @@ import uuid
 
 import pytest
 
-from app.classes import MOST, ClassSession, can_choose, labels_of
-from app.presses import answer_id
+from app.sessions.classes import MOST, ClassSession, can_choose, labels_of
+from app.sessions.presses import answer_id
 from app.verification.verify import verify_project
 from storage import AnswerRecord, StorageError
 from tests.projects import answer, label, new_project, open_workspace, shown_to, wait_for_index

@@ -286,7 +286,7 @@ def test_new_says_what_it_took_for_classes(tmp_path, monkeypatch, words, answer,
         for i in range(12):
             Image.new("L", (8, 8), 20 * i).save(tmp_path / "images" / kind / f"{i}.png")
     monkeypatch.setattr("app.cli.main._somebody_answers", lambda: answer is not None)
-    monkeypatch.setattr("app.builder.Builder.start", lambda _: None)
+    monkeypatch.setattr("app.projects.pool_builder.Builder.start", lambda _: None)
     made = ["new", tmp_path / "mine", "--images", tmp_path / "images", "--question", *words]
     result = CliRunner().invoke(main, [str(word) for word in made], input=answer)
     assert result.exit_code == 0, result.output

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.compare.plan import Plan, Unit
-from app.compare.results import Results
-from app.compare.unit import TIMES
+from app.experiments.compare.plan import Plan, Unit
+from app.experiments.compare.results import Results
+from app.experiments.compare.unit import TIMES
 from core.build import build
 from core.experiment.race import Course, Race
 from core.pool import Pool
@@ -74,8 +74,8 @@ def finished(folder, tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Neither figures nor report, where a test is about results alone: they take most of the time."""
-    monkeypatch.setattr("app.compare.comparison.draw_figures", lambda *_: {})
-    monkeypatch.setattr("app.compare.comparison.write_report", lambda *_: "not written")
+    monkeypatch.setattr("app.experiments.compare.comparison.draw_figures", lambda *_: {})
+    monkeypatch.setattr("app.experiments.compare.comparison.write_report", lambda *_: "not written")
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):
 @pytest.mark.slow
 def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch, undrawn):
     """Two words are enough: nothing is downloaded."""
-    monkeypatch.setattr("app.compare.folder.DIGITS", "digits:600")
+    monkeypatch.setattr("app.experiments.compare.folder.DIGITS", "digits:600")
     words = ["compare", "--out", str(tmp_path), "--quick", "--runs", "1", "--iterations", "3", "--first", "1"]
     result = CliRunner().invoke(main, [*words, *STRATEGIES])
     assert result.exit_code == 0, result.output

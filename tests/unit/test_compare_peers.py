@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.compare.peers import PEERS, Peer, make_peer, memory_limited
+from app.experiments.compare.peers import PEERS, Peer, make_peer, memory_limited
 from core.build import build
 from core.errors import InputError
 from core.experiment.race import Course, Race

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.compare.command import compare
-from app.compare.similar.looks import look_of, outline
-from app.compare.similar.names import lane_label
-from app.compare.similar.plan import Plan
-from app.compare.similar.results import TIMES, Lane, Results
+from app.experiments.compare.command import compare
+from app.experiments.compare.similar.looks import look_of, outline
+from app.experiments.compare.similar.names import lane_label
+from app.experiments.compare.similar.plan import Plan
+from app.experiments.compare.similar.results import TIMES, Lane, Results
 from core.build import build
 from core.hashing import FAMILIES
 from core.pool import Pool
@@ -76,8 +76,8 @@ def finished(folder, tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Neither figures nor report, where a test is about results alone: they take most of the time."""
-    monkeypatch.setattr("app.compare.similar.comparison.draw_figures", lambda *_: {})
-    monkeypatch.setattr("app.compare.similar.comparison.write_report", lambda *_: "not written")
+    monkeypatch.setattr("app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
+    monkeypatch.setattr("app.experiments.compare.similar.comparison.write_report", lambda *_: "not written")
 
 
 @pytest.mark.slow

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from app.api.people import team
+from app.api.progress import progress
+from app.api.submit import take
 from app.cli.main import main
 from app.exchange.backup import backup_labels, restore_labels
-from app.live.blind_begin import offer
-from app.open_project import OpenProject
-from app.people import Person
-from app.progress import progress
-from app.review import VIEWS, Asked, Review
-from app.service import LabelingSession
-from app.similar.query import Like
-from app.taking import take
-from app.team import team
+from app.projects.roles import Person
+from app.sessions.blind.begin import offer
+from app.sessions.labeling import LabelingSession
+from app.sessions.registry import OpenProject
+from app.sessions.review import VIEWS, Asked, Review
+from app.sessions.similar.query import Like
 from storage import AnswerRecord, LabelState
 from tests.projects import answer, label, labeled, new_project, open_workspace, shown_to, wait_for_index
 from tests.unit.test_storage_fold import answer as logged

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from PIL import Image
 
 from app.cli.main import main
-from app.open_project import OpenProject
-from app.similar.hashed import built, coded, n_compared
-from app.similar.methods import KEPT_CODES
-from app.similar.metric import Learning, learn, parameters, what_is_missing
-from app.similar.query import PAGES, Like, queries_of
-from app.similar.session import PAGE, SimilarSession
-from app.similar.uploads import Uploads
+from app.indexes.codes import built, coded, n_compared
+from app.indexes.metric import Learning, learn, parameters, what_is_missing
+from app.indexes.similar import KEPT_CODES
+from app.projects.uploads import Uploads
+from app.sessions.registry import OpenProject
+from app.sessions.similar.query import PAGES, Like, queries_of
+from app.sessions.similar.session import PAGE, SimilarSession
 from core.errors import InputError
 from core.geometry import unit_rows
 from core.similar.answers import LEAST, check_contradictions, pairs_of

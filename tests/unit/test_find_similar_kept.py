@@ -1,4 +1,4 @@
-"""Indexes of the page Find similar outlast the process: see `app.similar.kept`."""
+"""Indexes of the page Find similar outlast the process: see `app.indexes.saved`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import app.similar.kept
+import app.indexes.saved
 import core.hashing.pool
-from app import indexes
 from app.cli.main import main
-from app.similar import hashed
-from app.similar.hashed import coded
-from app.similar.kept import KEPT_CODES, Kept, Wanted
-from app.similar.metric import learn, parameters
-from app.similar.query import Like
+from app.indexes import codes as hashed
+from app.indexes import strategies as indexes
+from app.indexes.codes import coded
+from app.indexes.metric import learn, parameters
+from app.indexes.saved import KEPT_CODES, Kept, Wanted
+from app.sessions.similar.query import Like
 from core.build import build
 from core.hashing.similarity import SimilarityHasher
 from core.pool import Pool
@@ -66,13 +66,13 @@ class Work:
 
         monkeypatch.setattr(core.hashing.pool, "hash_rows", hashing)
         monkeypatch.setattr(SimilarityHasher, "fit", fitting)
-        build = app.similar.kept.built_for_points
+        build = app.indexes.saved.built_for_points
 
         def building(name, codes, **how):
             self.built.append(name)
             return build(name, codes, **how)
 
-        monkeypatch.setattr(app.similar.kept, "built_for_points", building)
+        monkeypatch.setattr(app.indexes.saved, "built_for_points", building)
 
     def taken(self):
         """Since the last time it was asked."""

@@ -16,11 +16,11 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.examples import why_none
-from app.open_project import OpenProject
-from app.similar.query import Like
-from app.similar.session import PAGE, SimilarSession
-from app.workspace import NewProject
+from app.projects.uploaded_images import why_none
+from app.sessions.registry import OpenProject
+from app.sessions.similar.query import Like
+from app.sessions.similar.session import PAGE, SimilarSession
+from app.sessions.workspace import NewProject
 from core.build import build
 from core.sources import source_from
 from tests.folders import fresh_folder
@@ -37,7 +37,7 @@ def sets_pool() -> Path:
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> OpenProject:
-    monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         yield workspace.project(workspace.create(NewProject(str(sets_pool()), "Is this a 7?")))
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from app.finding import find, zone_named
+from app.sessions.review_query import find, zone_named
 from storage import AnswerRecord
 from storage.review import AnswerTable
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from app.cli.main import main
 from app.engine.leases import LEASE_SECONDS, Leases
-from app.found import LONGEST, PAGE, FoundSession
-from app.open_project import OpenProject
+from app.sessions.name_search import LONGEST, PAGE, FoundSession
+from app.sessions.registry import OpenProject
 from core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.engine.training import excluded_items
-from app.full_scan import Check, compare
+from app.sessions.full_scan_check import Check, compare
 from core.errors import InputError
 from core.experiment.rank import margins_of
 from core.learner import Labels, learn

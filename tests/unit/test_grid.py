@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.grid import MOST, GridSession
-from app.open_project import OpenProject
+from app.sessions.grid import MOST, GridSession
+from app.sessions.registry import OpenProject
 from core.errors import InputError
 from core.geometry import Hyperplane
 from storage import StorageError
@@ -97,7 +97,7 @@ def test_the_grid_holds_the_items_nearest_to_the_hyperplane(grid, monkeypatch):
     """In their order, nearest first; what is too like one of them is passed over."""
     wait_for_index(grid.session.project, "exhaustive")
     grid.session.set_strategy("exhaustive")
-    monkeypatch.setattr("app.grid.DIVERSITY", 0.0)
+    monkeypatch.setattr("app.sessions.grid.DIVERSITY", 0.0)
     card = submit_truly(grid, 2)
     pool, record = grid.session.project.pool, log_of(grid)[-1]
     standing = grid.session.concept.standing()
@@ -229,7 +229,7 @@ def test_the_grid_is_shown_again_after_a_restart(tmp_path):
         assert (after["cells"], after["last"]) == (before["cells"], before["last"])
         assert after["history"] == before["history"]
         given = truly(grid, after)
-        from app.answers import parse_answers
+        from app.sessions.answers import parse_answers
 
         project.log.append_answers(parse_answers(given, session=grid.session).records)
     with open_workspace(tmp_path) as workspace:
@@ -261,7 +261,7 @@ def test_answers_are_acknowledged_although_the_next_grid_cannot_be_written(grid,
 
 def test_an_exhausted_pool_gives_what_is_left_and_then_says_so(workspace):
     """The last grid is smaller."""
-    from app.workspace import NewProject
+    from app.sessions.workspace import NewProject
 
     project = workspace.project(workspace.create(NewProject("digits:110", "Is this a 7?")))
     while project.pool is None or not project.pool.complete:
@@ -279,7 +279,7 @@ def test_an_exhausted_pool_gives_what_is_left_and_then_says_so(workspace):
 
 def test_verify_replays_grids(tmp_path, monkeypatch):
     """Of every kind, before and after the first hyperplane, with skips, corrections and a change of mode."""
-    monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         grid = small_grid(project, project.session())

@@ -7,8 +7,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from app.open_project import OpenProject
 from app.server.health import Health
+from app.sessions.registry import OpenProject
 from storage import StorageError
 from storage.place import LabelFile
 from tests.projects import answer, new_project, open_workspace

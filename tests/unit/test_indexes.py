@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app import indexes
-from app.indexes import Indexes
+from app.indexes import strategies as indexes
+from app.indexes.strategies import Indexes
 from core.build import build
 from core.errors import InputError
 from core.pool import Pool

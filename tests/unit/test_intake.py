@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-import app.intake
-from app.live.blind_begin import begin
-from app.open_project import OpenProject
-from app.people import Person
-from app.review import Review
-from app.service import LabelingSession
-from app.similar.query import Like
-from app.taking import take
+import app.projects.intake
+from app.api.submit import take
+from app.projects.roles import Person
+from app.sessions.blind.begin import begin
+from app.sessions.labeling import LabelingSession
+from app.sessions.registry import OpenProject
+from app.sessions.review import Review
+from app.sessions.similar.query import Like
 from storage import AppendResult, StorageError
 from tests.projects import (
     answer,
@@ -271,7 +271,7 @@ def test_what_only_an_owner_may_say_is_refused_and_holds_up_nothing_else(project
 
 def test_every_view_stores_through_the_intake():
     """What goes past it is checked against no pool; a bench, which makes its own log, may do so."""
-    folder = Path(app.intake.__file__).parent
+    folder = Path(app.projects.intake.__file__).parent
     modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
     users = {name for name, path in modules.items() if "append_answers(" in path.read_text("utf-8")}
     assert users == {"intake.py", "bench/projects.py"}

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.leases import LEASE_SECONDS, Leases
-from app.open_project import OpenProject
-from app.project_file import PROJECT_FILE, ProjectFile
-from app.workspace import Workspace
+from app.projects.config import PROJECT_FILE, ProjectFile
+from app.sessions.registry import OpenProject
+from app.sessions.workspace import Workspace
 from core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 

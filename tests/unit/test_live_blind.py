@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from app.live.blind import LEAST_TURNS
-from app.live.blind_begin import begin, current, offer
-from app.live.verdict import verdict
-from app.service import LabelingSession
+from app.sessions.blind.begin import begin, current, offer
+from app.sessions.blind.comparison import LEAST_TURNS
+from app.sessions.blind.verdict import verdict
+from app.sessions.labeling import LabelingSession
 from core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
 
@@ -36,7 +36,9 @@ def session(project) -> LabelingSession:
 @pytest.fixture
 def judged(session, monkeypatch):
     """A pool whose truth nobody knows."""
-    monkeypatch.setattr("app.live.blind_begin.offer", lambda session: type(offer(session))(None, False, 0))
+    monkeypatch.setattr(
+        "app.sessions.blind.begin.offer", lambda session: type(offer(session))(None, False, 0)
+    )
     return session
 
 
@@ -208,7 +210,7 @@ def test_the_verdict_is_that_of_the_classifiers(session, project):
 
 def test_where_truth_is_unknown_a_judge_draws(judged, monkeypatch):
     """Its items are a random sample that trains nobody; what a rival learned from is no test of it."""
-    monkeypatch.setattr("app.live.verdict.LEAST", 2)
+    monkeypatch.setattr("app.sessions.blind.verdict.LEAST", 2)
     blind = begin(judged, ["exhaustive", "random"])
     give(blind, 150)
     judge = set(answered(blind.judge))

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from app.live import hyperplane as live_hyperplane
-from app.live.hyperplane import HyperplaneComparison, Row, Spread, headline
-from app.live.lanes import COMPARED
-from app.live.planes import LEAST_TIMES, Measurement, last_planes
+from app.api.compare import hyperplane as live_hyperplane
+from app.api.compare.hyperplane import HyperplaneComparison, Row, Spread, headline
+from app.api.compare.lanes import COMPARED
+from app.api.compare.planes import LEAST_TIMES, Measurement, last_planes
 from core.errors import InputError
 from core.experiment.rank import margins_of
 from core.selection import make_strategy

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.live import race as live_race
-from app.live.race import FIRST_PICKS, LiveRace, find_race
+from app.api.compare import race as live_race
+from app.api.compare.race import FIRST_PICKS, LiveRace, find_race
 from core.errors import InputError
 from core.experiment.race import Course, Race
 from core.selection import make_strategy

@@ -8,8 +8,8 @@ import time
 import pytest
 from PIL import Image
 
-from app.open_project import OpenProject
-from app.workspace import NewProject, Workspace
+from app.sessions.registry import OpenProject
+from app.sessions.workspace import NewProject, Workspace
 from core.errors import InputError
 from storage.address import with_schema
 from tests.projects import answer

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.afresh import start_afresh
-from app.open_project import OpenProject
-from app.openid import SignIn
-from app.people import (
+from app.api.submit import take
+from app.projects.oidc import SignIn
+from app.projects.roles import (
     LONGEST_NAME,
     OPERATOR,
     SOMEBODY,
@@ -19,9 +18,10 @@ from app.people import (
     name_given,
     name_vouched_for,
 )
-from app.review import Asked, Review
-from app.taking import take
-from app.workspace import NewProject, Workspace
+from app.sessions.registry import OpenProject
+from app.sessions.reset import start_afresh
+from app.sessions.review import Asked, Review
+from app.sessions.workspace import NewProject, Workspace
 from core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace
 

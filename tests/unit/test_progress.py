@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from app.progress import progress
-from app.service import LabelingSession
+from app.api.progress import progress
+from app.sessions.labeling import LabelingSession
 from core.experiment.rank import margins_of
 from core.stopping import LEAST_GROWTH, is_checkpoint
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from app.project_file import PROJECT_FILE, ProjectFile
+from app.projects.config import PROJECT_FILE, ProjectFile
 from core.errors import InputError
 from tests.projects import new_project, open_workspace
 

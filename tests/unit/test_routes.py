@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.live.race import LiveRace, find_race
-from app.people import Person, Roles
+from app.api.compare.race import LiveRace, find_race
+from app.api.submit import take
+from app.projects.roles import Person, Roles
 from app.server.asgi import LARGEST_UPLOAD_MB, server_config
-from app.taking import take
-from app.workspace import Workspace
+from app.sessions.workspace import Workspace
 from core.errors import InputError
 from core.selection import make_strategy
 from core.sources import source_from

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.people import Person
-from app.taking import take
+from app.api.submit import take
+from app.projects.roles import Person
 from tests.projects import answer, label, new_project, open_workspace
 
 ADA = Person("Ada", is_owner=True)

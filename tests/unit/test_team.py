@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from app.api.people import PAUSE_MS, team, work_of
+from app.api.submit import take
 from app.cli.main import main
 from app.engine.annotator_agreement import pairs_of, together_of
-from app.open_project import OpenProject
-from app.people import Person
-from app.project_file import ProjectFile
-from app.taking import take
-from app.team import PAUSE_MS, team, work_of
+from app.projects.config import ProjectFile
+from app.projects.roles import Person
+from app.sessions.registry import OpenProject
 from core.errors import InputError
 from storage.review import AnswerTable
 from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index

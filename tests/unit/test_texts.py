@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from app.cli.main import main
 from app.display.text_layout import opening, typeset
-from app.open_project import OpenProject
-from app.review import Asked, Review
-from app.similar.query import Like
-from app.workspace import NewProject
+from app.sessions.registry import OpenProject
+from app.sessions.review import Asked, Review
+from app.sessions.similar.query import Like
+from app.sessions.workspace import NewProject
 from core.build import build
 from core.errors import InputError
 from core.selection import STRATEGIES
@@ -29,7 +29,7 @@ N_TEXTS = 240
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> OpenProject:
     """Texts about ants and bees."""
-    monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
     rng = np.random.default_rng(0)
     for number in range(N_TEXTS):
         topic = ("ant", "bee")[number % 2]

@@ -18,10 +18,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from app.open_project import OpenProject
-from app.service import LabelingSession
-from app.taking import take
-from app.workspace import NewProject, Workspace
+from app.api.submit import take
+from app.sessions.labeling import LabelingSession
+from app.sessions.registry import OpenProject
+from app.sessions.workspace import NewProject, Workspace
 from storage import Database
 from storage.address import with_schema
 from storage.errors import StorageError
@@ -230,8 +230,8 @@ def _goes_on(bench: Bench, given: dict[str, Any]) -> None:
 FULL = """
 import json, shutil, sys
 from pathlib import Path
-from app.taking import take
-from app.workspace import NewProject, Workspace
+from app.api.submit import take
+from app.sessions.workspace import NewProject, Workspace
 from tests.projects import answer
 
 projects, ballast, pool, address = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]

@@ -18,7 +18,7 @@ from tests.projects import answer, label, label_with_memory, new_project, open_w
 @pytest.fixture(autouse=True, scope="module")
 def _no_index_is_kept():
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("app.indexes.CHEAP_SECONDS", math.inf)
+        monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
         yield
 
 

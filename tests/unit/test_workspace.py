@@ -6,9 +6,9 @@ import time
 import pytest
 from PIL import Image
 
-from app.folder_classes import FolderClasses, guess_class
-from app.project_file import LABELS_FILE, lock_project
-from app.workspace import NewProject, Workspace
+from app.projects.config import LABELS_FILE, lock_project
+from app.projects.folder_classes import FolderClasses, guess_class
+from app.sessions.workspace import NewProject, Workspace
 from core.errors import InputError
 from storage import Database, LabelLog
 from tests.projects import digits_pool, label, new_project, open_workspace
@@ -209,7 +209,7 @@ def test_a_project_that_cannot_be_opened_leaves_nothing(tmp_path, monkeypatch):
 
     with open_workspace(tmp_path) as workspace:
         with monkeypatch.context() as broken:
-            broken.setattr("app.workspace.OpenProject.__init__", fails)
+            broken.setattr("app.sessions.workspace.OpenProject.__init__", fails)
             with pytest.raises(InputError, match="The disk is full"):
                 workspace.create(NewProject(str(digits_pool()), "Is this a 7?"), key="sevens")
         assert not list(tmp_path.glob("sevens"))

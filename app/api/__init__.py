@@ -1,0 +1,1 @@
+"""JSON in, JSON out: no Streamlit, no HTTP."""

@@ -1,0 +1,296 @@
+"""A question's hyperplane put to several query strategies: what each picks, how near it is, what it takes.
+
+Measured bit by bit in the background, as long as somebody looks; see `app.api.compare.planes`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.api.compare.lanes import BY_CHANCE, REFERENCE, Compared
+from app.api.compare.planes import Measurement, last_planes
+from app.display.phrases import many_times, ordinal
+from app.display.strategy_labels import label_of, name_of
+from core.errors import InputError
+from core.pool import Pool
+
+if TYPE_CHECKING:
+    from app.sessions.labeling import LabelingSession
+
+log = logging.getLogger(__name__)
+
+LEFT_SECONDS = 4.0
+"""When nobody has looked for so long, measuring stops until somebody does."""
+
+ALIKE = 1.1
+"""Times that differ by a smaller factor are told as equal."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Percentiles of what was measured, and its newest value."""
+
+    now: float
+    low: float
+    q1: float
+    median: float
+    q3: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The 10th, 25th, 50th, 75th and 90th percentile of values whose first is the newest."""
+        return cls(values[0], *np.percentile(values, [10, 25, 50, 75, 90]).tolist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One strategy on the page.
+
+    Parameters
+    ----------
+    strategy, label : str
+        Its name, and what the page calls it.
+    in_use : bool
+        Whether it chooses on the labeling page.
+    state : str
+        "shown", or "coming" or "failed"; then `said` tells what it waits for or why it fails.
+    item, src, alt
+        What it picks for the newest hyperplane.
+    ms : Spread
+        What selecting took, in milliseconds.
+    ratio : float
+        How many times as long the full scan took, by the medians.
+    margin : Spread
+        |wᵀx + b| of the picks.
+    rank, typical_rank : int, float
+        How many items are nearer to the newest hyperplane than its pick, and the median over all.
+    nearest : int
+        For how many hyperplanes none is nearer.
+    scored, share
+        How many items were scored, and what share of the pool.
+    """
+
+    strategy: str
+    label: str
+    in_use: bool
+    state: str
+    said: str = ""
+    item: int = -1
+    src: str = ""
+    alt: str = ""
+    ms: Spread | None = None
+    ratio: float = 0.0
+    margin: Spread | None = None
+    rank: int = 0
+    typical_rank: float = 0.0
+    nearest: int = 0
+    scored: int = 0
+    share: float = 0.0
+
+
+class HyperplaneComparison:
+    """What the page shows of a session's question. All methods may be called from any thread.
+
+    Parameters
+    ----------
+    session : LabelingSession
+    """
+
+    def __init__(self, session: LabelingSession) -> None:
+        self._session = session
+        self._project = session.project
+        self._compared = Compared(session)
+        self._lock = threading.RLock()
+        self._shown: Measurement | None = None
+        self._under_way: Measurement | None = None
+        self._is_stepping = False
+        self._labels_seq = -1
+        self._is_due = True
+        self._looked = 0.0
+        self._trouble: str | None = None
+
+    def renew(self, *, again: bool = False) -> None:
+        """Measure anew if there are other labels by now, or in any case if it is to be done again."""
+        with self._lock:
+            self._is_due = self._is_due or again or self._session.concept.catch_up().seq != self._labels_seq
+
+    def page(self) -> dict[str, Any]:
+        """All that the page shows, as JSON; somebody looks, so what is to be measured is being measured."""
+        failures = self._compared.failures()
+        with self._lock:
+            self._looked = time.monotonic()
+            pool = self._project.pool
+            if pool is not None and not self._is_stepping and self._has_work(pool):
+                self._is_stepping = True
+                self._project.background.submit(self._go_on, pool)
+            shown, is_stepping = self._shown, self._is_stepping
+        rows = [self._row(word, shown, failures) for word in self._compared.words]
+        is_coming = is_stepping or (shown is None and self._trouble is None)
+        if shown is None or not shown.planes:
+            told: dict[str, Any] = {
+                "headline": _nothing(is_coming),
+                "about": _why_nothing(is_coming),
+                "rows": [],
+            }
+        else:
+            told = {
+                "headline": headline(rows, len(shown.pool), "text" if shown.pool.holds_texts else "image"),
+                "about": self._about(shown, rows),
+                "rows": [asdict(row) for row in rows],
+                "n": shown.n_done,
+            }
+            is_coming = is_coming or any(row.state == "coming" for row in rows)
+        return {
+            "project": self._project.key,
+            "session": self._session.id,
+            **told,
+            "is_coming": is_coming,
+            "trouble": self._trouble or self._project.problem(),
+        }
+
+    def _has_work(self, pool: Pool) -> bool:
+        """Whether something is to be measured now.
+
+        The first time as soon as the full scan can be asked; once more when no index is being built any more.
+        """
+        ready = self._compared.ready()
+        if REFERENCE not in ready:
+            return False
+        if self._is_due or self._under_way is not None or self._shown is None:
+            return True
+        is_settled = pool.complete and not self._compared.awaited()
+        is_other = self._shown.pool is not pool or bool(ready.keys() - self._shown.answers.keys())
+        return is_settled and is_other
+
+    def _go_on(self, pool: Pool) -> None:
+        """One step, in the background; the next one is another task, so that nothing else is kept waiting."""
+        goes_on = False
+        try:
+            measurement = self._measurement(pool)
+            if not measurement.is_done:
+                measurement.step()
+            with self._lock:
+                self._under_way = None if measurement.is_done else measurement
+                if measurement.is_done or self._shown is None or not self._shown.planes:
+                    self._shown = measurement
+                goes_on = not measurement.is_done and time.monotonic() - self._looked < LEFT_SECONDS
+        except Exception as error:
+            log.exception("Strategies can't be compared")
+            self._trouble = f"The strategies can't be compared: {error or type(error).__name__}"
+        finally:
+            with self._lock:
+                self._is_stepping = goes_on
+        if goes_on:
+            self._project.background.submit(self._go_on, pool)
+
+    def _measurement(self, pool: Pool) -> Measurement:
+        """The one that is under way; another one where that is due."""
+        with self._lock:
+            if self._under_way is not None and not self._is_due:
+                return self._under_way
+            self._is_due, self._under_way, self._trouble = False, None, None
+            self._labels_seq = self._session.concept.catch_up().seq
+        # The first picture of a source may take long, as its libraries are loaded: not while times are taken.
+        self._picture(int(pool.ids[0]))
+        return Measurement(pool, last_planes(self._session.concept, pool), self._compared.ready())
+
+    def _row(self, word: str, shown: Measurement | None, failures: dict[str, str]) -> Row:
+        name, label = name_of(word), label_of(word)
+        in_use = word == self._compared.used
+        answers = shown.answers.get(word) if shown else None
+        failure = failures.get(word) or (answers.failure if answers else None)
+        if failure:
+            return Row(strategy=name, label=label, in_use=in_use, state="failed", said=failure)
+        if shown is None or answers is None or not answers.ranks:
+            is_ready = word in self._compared.ready()
+            said = "It is being measured." if is_ready else self._compared.preparation(word)
+            return Row(strategy=name, label=label, in_use=in_use, state="coming", said=said)
+        item = answers.items[0]
+        return Row(
+            strategy=name,
+            label=label,
+            in_use=in_use,
+            state="shown",
+            item=item,
+            src=self._picture(item),
+            alt=shown.pool.source.name(item),
+            ms=Spread.of([1000 * seconds for seconds in answers.seconds]),
+            ratio=float(np.median(shown.answers[REFERENCE].seconds) / np.median(answers.seconds)),
+            margin=Spread.of(answers.margins),
+            rank=answers.ranks[0],
+            typical_rank=float(np.median(answers.ranks)),
+            nearest=answers.ranks.count(0),
+            scored=answers.scored[0],
+            share=answers.scored[0] / len(shown.pool),
+        )
+
+    def _picture(self, item: int) -> str:
+        try:
+            return self._project.pictures.tile(item)
+        except InputError:
+            return ""
+
+    def _about(self, shown: Measurement, rows: Sequence[Row]) -> str:
+        """What was measured, and how."""
+        n, n_done, pool, newest = len(shown.planes), shown.n_done, shown.pool, shown.planes[0]
+        last = self._session.history[-1] if self._session.history else None
+        is_rounds = last is not None and last.hyperplane_digest == newest.hyperplane.digest
+        which = f"the hyperplane of round {last.round}" if last and is_rounds else "the newest hyperplane"
+        medians = "one hyperplane" if n == 1 else f"medians of {n_done} hyperplanes"
+        medians += f" of {n} so far" if n_done < n else ""
+        said = (
+            f"{len(pool):,} items × {pool.n_features}, {which} ({newest.n_labels:,} labels), one thread’s "
+            f"processor time, {medians}, all timed side by side in this run."
+        )
+        hero = _hero(rows)
+        if hero is None or n_done < 2:
+            return said
+        return f"{said} {hero.label} finds the very nearest for {hero.nearest} of {n_done}."
+
+
+def headline(rows: Sequence[Row], n_items: int, kind: str = "image") -> str:
+    """What the strategy in use picks of so many items of a kind and what that takes, beside the full scan."""
+    hero = _hero(rows)
+    if hero is None:
+        return "The strategies are being asked"
+    faster = hero.ratio >= ALIKE
+    slower = hero.ratio <= 1 / ALIKE
+    if hero.rank:
+        picks = f"{hero.label} picks the {ordinal(hero.rank + 1)} nearest of {n_items:,} {kind}s"
+        if faster:
+            return f"{picks}, {many_times(hero.ratio)} faster than a full scan."
+        return (
+            f"{picks}, and takes {many_times(1 / hero.ratio) + ' ' if slower else ''}as long as a full scan."
+        )
+    full = next(row for row in rows if row.strategy == REFERENCE)
+    same = f"the same {kind} as a full scan" if hero.item == full.item else "one as near as any"
+    picks = f"{hero.label} picks {same}"
+    if faster:
+        return f"{picks}, {many_times(hero.ratio)} faster."
+    return f"{picks}, {f'but takes {many_times(1 / hero.ratio)}' if slower else 'and takes'} as long."
+
+
+def _hero(rows: Sequence[Row]) -> Row | None:
+    """Whom the headline is about: who is in use; if that is the full scan itself, who comes nearest to it."""
+    shown = [row for row in rows if row.state == "shown" and row.strategy != REFERENCE]
+    used = [row for row in shown if row.in_use]
+    others = [row for row in shown if row.strategy not in BY_CHANCE]
+    return next(iter(used), None) or min(others, key=lambda row: (row.typical_rank, -row.ratio), default=None)
+
+
+def _nothing(is_coming: bool) -> str:
+    return "The strategies are being asked" if is_coming else "There is no hyperplane yet"
+
+
+def _why_nothing(is_coming: bool) -> str:
+    if is_coming:
+        return "The last hyperplanes of this question are trained again from its labels."
+    return "It takes a yes and a no: label some first, then the strategies can be asked for what is nearest."

@@ -1,0 +1,268 @@
+"""A race that somebody watches: strategies learn a question side by side, as fast or as slowly as is wanted.
+
+The engine is `core.experiment.race`. A thread of the server runs its rounds and draws the pictures between
+them, so that nothing else of the race is going on while a selection is timed; a browser asks for what is new
+since it asked last. When nobody has asked for a while the race waits.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from app.display.strategy_labels import label_of, name_of
+from core.errors import InputError
+from core.experiment.race import Course, Race, Turn
+from core.selection import QueryStrategy
+
+if TYPE_CHECKING:
+    from app.sessions.labeling import LabelingSession
+
+ROUNDS = 300
+"""The paper's iterations."""
+
+SPEEDS = (1, 3, 10, 30)
+"""Rounds a second that can be asked for; how many there are depends on the machine, too."""
+
+USUAL_SPEED = 10
+
+FIRST_PICKS = 7
+"""Of each strategy so many first picks are shown, as in the paper's figure 3."""
+
+LEFT_SECONDS = 4.0
+"""When nobody has asked for so long, the race waits."""
+
+AT_ONCE = 300
+"""Rounds that one answer tells at most."""
+
+Told = list[float | None] | None
+"""A turn as the browser gets it."""
+
+_races: WeakValueDictionary[str, LiveRace] = WeakValueDictionary()
+
+
+def find_race(key: str) -> LiveRace | None:
+    """The race of this key, which only whoever watches it knows; None when it is gone."""
+    return _races.get(key)
+
+
+class LiveRace:
+    """A race under way. All methods may be called from any thread.
+
+    Parameters
+    ----------
+    session : LabelingSession
+        Whose question is learned, with its SVM's parameters.
+    strategies : mapping of str to QueryStrategy
+        The lanes by word, fitted to the pool.
+    n_first : int
+        Labels a class to start with.
+    run : int
+        Which repetition; each draws first labels of its own.
+    speed : int
+        Rounds a second to begin with, one of `SPEEDS`.
+
+    Raises
+    ------
+    InputError
+        If the truth isn't known, or there are too few items of a class.
+    """
+
+    def __init__(
+        self,
+        session: LabelingSession,
+        strategies: Mapping[str, QueryStrategy],
+        *,
+        n_first: int,
+        run: int = 0,
+        speed: int = USUAL_SPEED,
+    ) -> None:
+        project, record = session.project, session.concept.record
+        pool = project.pool
+        has_truth = pool is not None and record.positive_class in pool.classes
+        if pool is not None and has_truth and not (pool.complete or len(pool.held_out.ids)):
+            raise InputError("The pool has no held-out items yet: a race can begin when more of it is built")
+        if pool is None or not has_truth or not len(pool.held_out.ids):
+            raise InputError(
+                "A race needs items whose truth is known, some of them held out, and a question about one of "
+                "their classes"
+            )
+        self.key = secrets.token_urlsafe(16)
+        self.n_first = n_first
+        self.run = run
+        self._pool = pool
+        self._pictures = project.pictures
+        self._troubles = project.troubles
+        course = Course(
+            positive=pool.classes.index(record.positive_class),
+            run=run,
+            n_first=n_first,
+            C=record.c,
+            class_weight=record.class_weight,
+        )
+        self._race = Race(pool, strategies, course)
+        self._words = list(strategies)
+        self._used = session.strategy
+        self._told: list[list[Told]] = []
+        self._firsts: list[list[str]] = []
+        self._picks: list[str] | None = None
+        self._picks_are_wanted = False
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._thread: threading.Thread | None = None
+        self._left_to_run = 0
+        self._speed = speed
+        self._looked = time.monotonic()
+        # The first picture of a source may take long, as its libraries are loaded.
+        self._picture(int(self._race.first.ids[0]))
+        _races[self.key] = self
+
+    @property
+    def words(self) -> list[str]:
+        """The lanes."""
+        return self._words
+
+    @property
+    def speed(self) -> int:
+        """Rounds a second that are asked for."""
+        return self._speed
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there are no more rounds to come."""
+        return len(self._told) >= ROUNDS or self._race.is_over
+
+    def start(self) -> None:
+        """Run until it is over, or paused."""
+        self._go(ROUNDS)
+
+    def step(self) -> None:
+        """Run one round."""
+        self._go(1)
+
+    def pause(self) -> None:
+        """Wait after the round that is under way."""
+        with self._changed:
+            self._left_to_run = 0
+            self._changed.notify()
+
+    def set_speed(self, speed: int) -> None:
+        """Run so many rounds a second, if the machine can.
+
+        Raises
+        ------
+        InputError
+            If it is none of `SPEEDS`.
+        """
+        if speed not in SPEEDS:
+            raise InputError(f"speed must be one of {', '.join(map(str, SPEEDS))}, got {speed}")
+        with self._changed:
+            self._speed = speed
+            self._changed.notify()
+
+    def about(self) -> dict[str, Any]:
+        """What doesn't change while it runs, as JSON."""
+        held_out, first = self._pool.held_out, self._race.first
+        return {
+            "race": self.key,
+            "lanes": [
+                {"strategy": name_of(word), "label": label_of(word), "in_use": word == self._used}
+                for word in self._words
+            ],
+            "rounds": ROUNDS,
+            "n_first": len(first),
+            "first_auroc": self._race.first_auroc,
+            "held_out": len(held_out.ids),
+            "speeds": list(SPEEDS),
+            "first_picks": FIRST_PICKS,
+        }
+
+    def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
+        """What is new after `n_known` rounds, as JSON; if asked for, with pictures of the last picks drawn.
+
+        A turn is told as AUROC, |wᵀx + b|, milliseconds that selecting took, and items scored; null for a
+        lane that is out.
+        """
+        until = n_known + AT_ONCE
+        with self._lock:
+            self._looked = time.monotonic()
+            self._picks_are_wanted |= pictures
+            turns, firsts = self._told[n_known:until], self._firsts[n_known:until]
+            is_running, speed = self._thread is not None, self._speed
+        return {
+            "known": n_known,
+            "turns": turns,
+            "firsts": firsts,
+            "picks": self._picks if pictures else None,
+            "failures": [lane.failure for lane in self._race.lanes],
+            "is_running": is_running,
+            "is_over": self.is_over,
+            "speed": speed,
+        }
+
+    def _go(self, rounds: int) -> None:
+        with self._changed:
+            if self.is_over:
+                return
+            self._left_to_run = rounds
+            self._looked = time.monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="race", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        """Rounds at the pace that is asked for, until it is told to wait or nobody looks."""
+        with self._troubles.noted("A race of strategies"):
+            self._run_rounds()
+        with self._changed:  # it can be started again, should it have failed
+            if self._thread is threading.current_thread():
+                self._thread, self._left_to_run = None, 0
+
+    def _run_rounds(self) -> None:
+        due = time.monotonic()
+        while self._is_to_go_on():
+            turns = {turn.strategy: turn for turn in self._race.step()}
+            own = [turns.get(word) for word in self._words]
+            self._draw([turn.item if turn else None for turn in own])
+            with self._changed:
+                self._told.append([_told(turn) for turn in own])
+                self._left_to_run -= self._left_to_run > 0
+                due = max(due + 1 / self._speed, time.monotonic() - 1 / self._speed)
+                while self._left_to_run and (rest := due - time.monotonic()) > 0:
+                    self._changed.wait(rest)
+
+    def _draw(self, items: Sequence[int | None]) -> None:
+        """The pictures of a round, if they are among the first, or wanted, or may be the last for a while."""
+        is_first = len(self._firsts) < FIRST_PICKS
+        if is_first or self._picks_are_wanted or self._left_to_run <= 1:
+            self._picks_are_wanted = False
+            self._picks = [self._picture(item) for item in items]
+            if is_first:
+                self._firsts.append(self._picks)
+
+    def _is_to_go_on(self) -> bool:
+        with self._changed:
+            is_watched = time.monotonic() - self._looked < LEFT_SECONDS
+            if self._left_to_run and not self.is_over and is_watched:
+                return True
+            self._thread, self._left_to_run = None, 0
+            return False
+
+    def _picture(self, item: int | None) -> str:
+        try:
+            return "" if item is None else self._pictures.thumbnail(item)
+        except InputError:
+            return ""
+
+
+def _told(turn: Turn | None) -> Told:
+    """Of a selection's wall-clock and processor time the shorter: labeling beside a race may hold it up."""
+    if turn is None:
+        return None
+    auroc = None if turn.auroc is None else round(turn.auroc, 5)
+    seconds = min(turn.select_seconds, turn.select_cpu_seconds)
+    return [auroc, float(f"{turn.margin:.3g}"), float(f"{1000 * seconds:.4g}"), turn.scored]

@@ -1,0 +1,74 @@
+"""Who labels: how much, how fast, and how far people agree. What the People page shows, as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.engine.annotator_agreement import pairs_of, together_of
+from app.projects.roles import Person
+from app.sessions.review import ReviewedConcept
+from storage.review import CODES, UNKNOWN, Answers
+
+if TYPE_CHECKING:
+    from app.sessions.labeling import LabelingSession
+
+PAUSE_MS = 120_000
+"""Between two answers further apart than that nobody labeled: it counts as no active time."""
+
+
+def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, Any]:
+    """Everybody's figures for an owner; for others their own.
+
+    Parameters
+    ----------
+    session : LabelingSession
+        Of the concept that it is about.
+    person : Person
+        Who asks.
+    zone : tzinfo
+        Whose today it is.
+    """
+    everything = ReviewedConcept.of(session).answers()
+    answers = everything if person.is_owner else everything.by(person.name)
+    midnight = datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    rows = [
+        work_of(answers, name, int(1000 * midnight.timestamp())) | {"is_you": name == person.name}
+        for name in answers.annotators
+    ]
+    rows = [row for row in rows if row["given"]]
+    return {
+        "project": session.project.key,
+        "session": session.id,
+        "question": session.concept.record.question,
+        "is_owner": person.is_owner,
+        "people": sorted(rows, key=lambda row: (-row["items"], row["name"])),
+        "pairs": pairs_of(answers, intervals=True) if person.is_owner else [],
+        "together": together_of(answers) if person.is_owner else None,
+        "contested": int(np.count_nonzero(answers.items.is_contested)) if person.is_owner else 0,
+        "decided": len(np.unique(answers.item[answers.is_decision & answers.in_force])),
+    }
+
+
+def work_of(answers: Answers, name: str, midnight: int) -> dict[str, Any]:
+    """One annotator's: items answered, of those how many since midnight, and pace.
+
+    `per_hour` are answers an hour of active time, `seconds` is the median time an answer took.
+    """
+    given = (answers.annotator == answers.annotators.index(name)) & ~answers.is_decision
+    standing = given & answers.in_force
+    given &= answers.word != CODES["undo"]
+    times = np.sort(answers.time[given])
+    gaps = np.diff(times)
+    gaps = gaps[gaps <= PAUSE_MS]
+    taken = answers.taken[given & ~answers.is_correction & (answers.taken != UNKNOWN)]
+    return {
+        "name": name,
+        "given": int(np.count_nonzero(given)),
+        "items": int(np.count_nonzero(standing)),
+        "today": int(np.count_nonzero(standing & (answers.time >= midnight))),
+        "per_hour": float(3.6e6 * len(gaps) / gaps.sum()) if gaps.sum() else None,
+        "seconds": float(np.median(taken) / 1000) if len(taken) else None,
+    }

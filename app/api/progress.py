@@ -1,0 +1,85 @@
+"""The progress page's figures: how far a concept is, what its audit says, and whether to stop."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from app.engine.audit import SHARES
+from core.audit import LEVEL, Audited, Interval
+from core.stopping import ENOUGH
+
+if TYPE_CHECKING:
+    from app.sessions.labeling import LabelingSession
+
+COURSE = 160
+"""Places at which labels over time are drawn."""
+
+MEASURES = ("precision", "recall", "found", "prevalence")
+"""What an audit says, in the order of the page; see `core.audit.Audited`."""
+
+
+def progress(session: LabelingSession) -> dict[str, Any]:
+    """All that the page shows of a session's concept, as JSON."""
+    project, concept = session.project, session.concept
+    milestones = concept.milestones
+    milestones.catch_up(project.pool)
+    counts = concept.counts()
+    advice = milestones.advice
+    course = milestones.course(COURSE)
+    n_items = len(project.pool) if project.pool else 0
+    return {
+        "project": project.key,
+        "session": session.id,
+        "question": concept.record.question,
+        "advice": {"stop": advice.stop, "reason": advice.reason},
+        "enough": ENOUGH,
+        "is_coming": milestones.is_computing,
+        "counts": {
+            "yes": counts.yes,
+            "no": counts.no,
+            "unsure": counts.unsure + counts.tied,
+            "skip": counts.skip,
+            "left": n_items - counts.answered,
+        },
+        "labels": counts.labels,
+        "items": n_items,
+        "course": {
+            "when": [when for when, _ in course],
+            "yes": [then.yes for _, then in course],
+            "no": [then.no for _, then in course],
+        },
+        "milestones": [
+            {
+                "labels": reached.checkpoint.n_labels,
+                "cross_validated": reached.cross_validated,
+                "held_out": reached.held_out,
+                "within_margin": reached.within_margin,
+                "agreement": reached.agreement,
+            }
+            for reached in milestones.reached
+        ],
+        "audit": _audit(session),
+    }
+
+
+def _audit(session: LabelingSession) -> dict[str, Any]:
+    pool = session.project.pool
+    judged = session.concept.audit.judge(pool) if pool is not None else None
+    return {
+        "share": session.audit_share,
+        "shares": sorted({*SHARES, session.audit_share}),
+        "level": LEVEL,
+        "drawn": len(session.concept.standing().audited),
+        "judged": _judged(judged) if judged else None,
+    }
+
+
+def _judged(judged: Audited) -> dict[str, Any]:
+    measures = {name: _interval(getattr(judged, name)) for name in MEASURES}
+    return {"answers": judged.answers, "yes": judged.yes, **measures}
+
+
+def _interval(interval: Interval) -> dict[str, float | None]:
+    estimate = None if math.isnan(interval.estimate) else interval.estimate
+    return {"estimate": estimate, "low": interval.low, "high": interval.high}

@@ -1,0 +1,93 @@
+"""The browser's answers, handed to whoever had asked: another view or session than the one in view, maybe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from app.sessions.adjudication import Decisions, is_decision
+from app.sessions.answers import has_answered, others_only, refers_to_something
+from app.sessions.classes import ClassSession
+from app.sessions.labeling import BLIND
+from app.sessions.presses import is_press
+from core.errors import InputError
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from app.projects.roles import Person
+    from app.sessions.blind.comparison import BlindComparison
+    from app.sessions.grid import BatchSession
+    from app.sessions.labeling import LabelingSession
+    from app.sessions.registry import OpenProject
+
+    View = LabelingSession | BatchSession | ClassSession | BlindComparison | Decisions
+    """One item at a time, many, one for several concepts, one to decide: each takes answers, gives a card."""
+
+
+def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
+    """Store a person's `answers` and return the card.
+
+    What can't be stored stays in the browser, the reason in sight; so does what another person said in the
+    same browser, until they sign in again.
+    """
+    settled: dict[str, Any] = {"acked": [], "refused": []}
+    shown = None
+    try:
+        for taker, some in groupby(answers, lambda answer: taker_of(project, view, answer, person)):
+            if taker is not None:
+                given, not_theirs = _theirs(project, taker, list(some), person)
+                settled["refused"] += not_theirs
+                if not isinstance(taker, Decisions):
+                    card = taker.submit(given)
+                elif given:
+                    card = taker.submit(given, person)
+                else:
+                    continue
+                settled = {part: [*settled[part], *card[part]] for part in settled}
+                shown = card if taker is view else None
+        shown = shown or view.card()
+    except (InputError, StorageError) as error:
+        shown = {**view.card(), "message": str(error)}
+    return {**shown, **settled}
+
+
+def _theirs(
+    project: OpenProject, taker: View, given: list[dict[str, Any]], person: Person
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """The answers that the person may give, and why they may not give the others: these hold up none."""
+    if person.is_owner:
+        return given, []
+    theirs, refused = [], []
+    for answer in given:
+        session = project.known_session(str(answer.get("session")), person)
+        if isinstance(taker, Decisions):
+            reason = f"Only an owner may decide, and {person.name} is none here"
+        elif session is None or refers_to_something(answer) or has_answered(session, answer.get("item")):
+            theirs.append(answer)
+            continue
+        else:
+            reason = others_only(answer.get("item"))
+        refused.append({"id": str(answer.get("id"))[:64], "reason": reason})
+    return theirs, refused
+
+
+def taker_of(project: OpenProject, view: View, answer: dict[str, Any], person: Person) -> View | None:
+    """Whom an answer was given to, be it in another session or view; None where that isn't the person's."""
+    session = project.known_session(str(answer.get("session")), person)
+    if session is None:
+        return None
+    if BLIND in session.parameters:
+        return project.blind(session.parameters[BLIND]["sides"][0])
+    if is_press(answer):
+        return project.classes(session)
+    if is_decision(answer) or takes_back_decision(project, answer):
+        return project.decisions(session)
+    return view if session.id == view.id and not isinstance(view, ClassSession | Decisions) else session
+
+
+def takes_back_decision(project: OpenProject, answer: Mapping[str, Any]) -> bool:
+    """Whether the answer undoes or corrects a decision: it names no selection that would tell."""
+    changed = answer.get("undoes") or answer.get("corrects")
+    stored = project.log.answer(changed) if isinstance(changed, str) else None
+    return stored is not None and stored.purpose == "decision"

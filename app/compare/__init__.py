@@ -1,5 +1,0 @@
-"""The paper's experiment as a command: ``marginalia compare``."""
-
-from app.compare.command import compare
-
-__all__ = ["compare"]

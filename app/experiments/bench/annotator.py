@@ -1,0 +1,184 @@
+"""A simulated annotator at the labeling page: knows the truth, and answers by keyboard alone.
+
+What the page took for an answer is noted in the page itself (``watch.js``), before the page sees the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+
+from app.sessions.grid import USUAL
+from app.sessions.plain import SETTLE_SECONDS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Mode = Literal["paced", "burst", "fallback", "grid"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+"""Answers at the pace; bursts of key presses; the page of plain buttons at the pace; grids at the pace."""
+
+BURST = 40
+GAPS_MS = (0, 20, 50)
+"""Presses of a burst, and the milliseconds between them, one burst after the other."""
+
+N_PATIENT = 40
+"""Answers after those at the pace, each as soon as all that may follow is there: what pace can be held."""
+
+PATIENCE_MS = 60_000
+WATCH = Path(__file__).with_name("watch.js")
+
+Truth = Callable[[Sequence[int]], Sequence[bool]]
+"""Which of some items are a yes."""
+
+
+class Given(TypedDict):
+    """An answer as the page took it.
+
+    Parameters
+    ----------
+    item : int
+    selection : str
+        Its id.
+    picture : str
+        The ``data:`` URL of the image that was painted.
+    answer : str
+        "yes" or "no".
+    """
+
+    item: int
+    selection: str
+    picture: str
+    answer: str
+
+
+class Press(TypedDict):
+    """A key press that was an answer, or in a grid several.
+
+    Parameters
+    ----------
+    answers : list of Given
+    ms : float
+        From the press to another image on the screen.
+    waited, visibly : bool
+        Whether that image was not there yet, and whether the card said so.
+    ahead_ms : float or None
+        From the painting until all that may follow was there; None where the press came before, or where
+        nobody looked.
+    """
+
+    answers: list[Given]
+    ms: float
+    waited: bool
+    visibly: bool
+    ahead_ms: float | None
+
+
+class Annotator:
+    """Labels in one window.
+
+    Parameters
+    ----------
+    page : Page
+        A new one.
+    mode : Mode
+    truth : callable
+    pace : float
+        Seconds that the annotator looks at an image, or at a grid; with plain buttons at least as long as
+        it takes until a press is an answer.
+    """
+
+    def __init__(self, page: Page, mode: Mode, truth: Truth, pace: float) -> None:
+        self._page = page
+        self._mode = mode
+        self._truth = truth
+        self._pace = max(pace, SETTLE_SECONDS) if mode == "fallback" else pace
+        page.add_init_script(path=WATCH)
+
+    def open(self, url: str) -> None:
+        """Open the labeling page, and wait until its index is prepared."""
+        self._page.goto(url)
+        self._wait()
+        self._page.locator(".st-key-growth").wait_for(state="hidden", timeout=PATIENCE_MS)
+        wanted = {"fallback": "plain=1", "grid": f"grid={USUAL}"}.get(self._mode)
+        if wanted is not None:
+            self._page.goto(f"{self._page.url}&{wanted}")
+        self._wait()
+
+    def label(self, n_answers: int) -> list[Press]:
+        """Answer at least so often; what the page took for an answer, in its order."""
+        ways = {"burst": self._in_bursts, "grid": self._by_grids}
+        if self._mode == "paced":
+            self._page.evaluate("bench.noteWhatFollows()")
+        ways.get(self._mode, self._one_by_one)(n_answers)
+        self._wait()
+        presses: list[Press] = self._page.evaluate("bench.presses")
+        return presses
+
+    def label_patiently(self, n_answers: int) -> list[Press]:
+        """Answer so often, each time as soon as all that may follow is there."""
+        before = self._page.evaluate("bench.presses.length")
+        for _ in range(n_answers):
+            self._page.wait_for_function("bench.page()?.allMayFollow", timeout=PATIENCE_MS)
+            self._answer()
+        self._wait()
+        presses: list[Press] = self._page.evaluate(f"bench.presses.slice({before})")
+        return presses
+
+    def _one_by_one(self, n_answers: int) -> None:
+        for _ in range(n_answers):
+            self._look()
+            self._answer()
+
+    def _in_bursts(self, n_answers: int) -> None:
+        while self._n_answers < n_answers:
+            for gap in GAPS_MS:
+                for press in range(BURST):
+                    self._page.keyboard.press("ny"[press % 2])
+                    self._page.wait_for_timeout(gap)
+                self._wait()
+
+    def _by_grids(self, n_answers: int) -> None:
+        while self._n_answers < n_answers:
+            self._look()
+            self._mark()
+            self._page.keyboard.press("Enter")
+
+    def _mark(self) -> None:
+        """Every yes, wherever it is; of what is left, all at once, that it is a no."""
+        for place, is_yes in enumerate(self._truth(self._items)):
+            if is_yes:
+                self._go_to(place)
+                self._page.keyboard.press("y")
+        self._page.keyboard.press("Shift+N")
+
+    def _go_to(self, place: int) -> None:
+        """Onwards by whole rows; where it is only a few images on, these are marked on the way."""
+        cursor, columns = self._page.evaluate("(({ cursor, columns }) => [cursor, columns])(bench.page())")
+        down, right = divmod(place - cursor, columns)
+        keys = ["ArrowDown"] * down + ["ArrowRight"] * right if down else ["n"] * right
+        for key in keys:
+            self._page.keyboard.press(key)
+
+    def _answer(self) -> None:
+        self._page.keyboard.press("y" if self._truth(self._items)[0] else "n")
+
+    def _look(self) -> None:
+        self._page.wait_for_function("bench.page()?.takesAnswers", timeout=PATIENCE_MS)
+        self._page.wait_for_timeout(1000 * self._pace)
+
+    def _wait(self) -> None:
+        """Until an image may be answered, all is saved, and the time of each press is known."""
+        is_ready = (
+            "page => page?.takesAnswers && page.isSaved && bench.presses.every(({ ms }) => ms !== null)"
+        )
+        self._page.wait_for_function(f"({is_ready})(bench.page())", timeout=PATIENCE_MS)
+
+    @property
+    def _items(self) -> list[int]:
+        return [int(item) for item in self._page.evaluate("bench.page().items").split()]
+
+    @property
+    def _n_answers(self) -> int:
+        return int(self._page.evaluate("bench.presses.flatMap(({ answers }) => answers).length"))

@@ -1,0 +1,98 @@
+"""How fast a pool is built, and with how much memory."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import click
+import numpy as np
+
+from app.display.pool_output import bytes_in_words
+from app.experiments.bench.memory import PeakMemory
+from core.build import Progress, build, estimate
+from core.errors import InputError
+from core.features.gist import Gist
+from core.sources import Source, source_from
+
+GIST_CHUNK = 1_000
+GIST_CHUNKS = 10
+GIST_THREADS = 2
+
+
+def measure_build(word: str, out: Path | None, *, threads: int | None = None) -> dict[str, Any]:
+    """Build a pool from the source that `word` names and say what it took.
+
+    Parameters
+    ----------
+    word : str
+        As for ``marginalia pool build``.
+    out : Path or None
+        Where the pool is to stay; None for a folder that is deleted afterwards.
+    threads : int or None
+        That compute features; all cores by default.
+
+    Returns
+    -------
+    dict
+        ``items``, ``seconds`` (wall clock), ``images_per_second``, ``peak_memory_mb`` (anonymous memory of
+        this process, in 10⁶ bytes; None where the system does not say) and
+        ``gist_images_per_second_two_threads``, of the features alone, the images being in memory already;
+        None where the source brings features of its own.
+
+    Raises
+    ------
+    InputError
+        If `out` holds something already: a resumed build would be measured wrongly.
+    """
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise InputError(f"--out must be a new or an empty folder, got {out}")
+    source = source_from(word)
+    with TemporaryDirectory(prefix="marginalia-bench-") as scratch:
+        result = _build(source, out or Path(scratch) / "pool", threads)
+    result["gist_images_per_second_two_threads"] = gist_speed(source)
+    speed = f"{result['images_per_second']:,.0f} images/s"
+    click.echo(f"{result['items']:,} items in {result['seconds']:.1f} s: {speed}.")
+    if result["peak_memory_mb"] is not None:
+        click.echo(f"Peak anonymous memory: {result['peak_memory_mb']:,.0f} MB.")
+    if result["gist_images_per_second_two_threads"] is not None:
+        click.echo(f"GIST alone, two threads: {result['gist_images_per_second_two_threads']:,.0f} images/s.")
+    return result
+
+
+def _build(source: Source, path: Path, threads: int | None) -> dict[str, Any]:
+    expected = estimate(source)
+    click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
+    with click.progressbar(length=expected.items, show_pos=True) as bar, PeakMemory() as memory:
+
+        def show(progress: Progress) -> None:
+            bar.update(max(0, progress.done - bar.pos))
+
+        start = perf_counter()
+        build(source, path, threads=threads, progress=show)
+        seconds = perf_counter() - start
+    return {
+        "items": len(source),
+        "seconds": seconds,
+        "images_per_second": len(source) / seconds,
+        "peak_memory_mb": memory.mb,
+    }
+
+
+def gist_speed(source: Source) -> float | None:
+    """Images a second of GIST alone on two threads, the images being in memory; None for other features."""
+    if source.n_features is not None or source.extractor != "gist":
+        return None
+    items = np.arange(min(len(source), GIST_CHUNK * GIST_CHUNKS), dtype=np.int64)
+    grey, _ = source.grey(items)
+    gist = Gist()
+    gist.transform(grey[:GIST_CHUNK])
+    chunks = [grey[first : first + GIST_CHUNK] for first in range(0, len(grey), GIST_CHUNK)]
+    with ThreadPoolExecutor(GIST_THREADS) as threads:
+        start = perf_counter()
+        for _ in threads.map(gist.transform, chunks):
+            pass
+        return len(grey) / (perf_counter() - start)

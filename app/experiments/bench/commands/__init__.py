@@ -1,0 +1,27 @@
+"""The commands of ``marginalia bench``, one a module. They import what they run only when they run."""
+
+from __future__ import annotations
+
+from app.experiments.bench.commands.audit import bench_audit
+from app.experiments.bench.commands.build import bench_build
+from app.experiments.bench.commands.planes import bench_planes
+from app.experiments.bench.commands.positives import bench_positives
+from app.experiments.bench.commands.select import bench_select
+from app.experiments.bench.commands.sessions import bench_sessions
+from app.experiments.bench.commands.similar import bench_similar
+from app.experiments.bench.commands.stopping import bench_stopping
+from app.experiments.bench.commands.team import bench_team
+from app.experiments.bench.commands.ui import bench_ui
+
+COMMANDS = (
+    bench_build,
+    bench_planes,
+    bench_select,
+    bench_sessions,
+    bench_positives,
+    bench_similar,
+    bench_ui,
+    bench_team,
+    bench_audit,
+    bench_stopping,
+)

@@ -1,0 +1,32 @@
+"""The command ``marginalia bench build``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from app.experiments.bench.commands.options import json_option
+
+
+@click.command("build")
+@json_option
+@click.option(
+    "--items", type=click.IntRange(1), default=100_000, show_default=True, help="Items of the digits."
+)
+@click.option("--source", "word", help="Another source, as for pool build.  [default: digits:ITEMS]")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the pool in this new folder."
+)
+@click.option(
+    "--threads", type=click.IntRange(1), help="Threads that compute features.  [default: all cores]"
+)
+def bench_build(
+    json_file: Path | None, items: int, word: str | None, out: Path | None, threads: int | None
+) -> None:
+    """Build a pool and say how fast, with how much memory."""
+    from app.experiments.bench.build import measure_build
+    from app.experiments.bench.report import write_json
+
+    result = measure_build(word or f"digits:{items}", out, threads=threads)
+    write_json(json_file, result)

@@ -1,0 +1,103 @@
+"""What became of each answer that the page took, and how long each image was waited for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from app.experiments.bench.annotator import Press
+from storage import AnswerRecord, SelectionRecord
+
+
+def fate(
+    presses: Sequence[Press],
+    answers: Sequence[AnswerRecord],
+    selections: Mapping[str, SelectionRecord],
+    picture: Callable[[int], str],
+) -> dict[str, int]:
+    """How many of the answers given are not in the log, more than once, or other than they were given.
+
+    Parameters
+    ----------
+    presses : sequence of Press
+        What the page took for an answer.
+    answers, selections
+        What is in the log.
+    picture : callable
+        An item's picture as the page shows it.
+
+    Returns
+    -------
+    dict
+        ``answers`` given; ``lost``; ``duplicated``; ``misplaced``: with another item than the one whose
+        picture was painted, or another word.
+    """
+    given = [answer for press in presses for answer in press["answers"]]
+    painted = {answer["selection"]: answer for answer in given}
+    stored = Counter(answer.selection_id for answer in answers)
+    misplaced = 0
+    for answer in answers:
+        seen = painted.get(answer.selection_id or "")
+        is_right = (
+            seen is not None
+            and seen["item"] == answer.item == selections[seen["selection"]].item
+            and seen["picture"] == picture(answer.item)
+            and seen["answer"] == answer.answer
+        )
+        misplaced += not is_right
+    return {
+        "answers": len(given),
+        "lost": sum(stored[selection] == 0 for selection in painted),
+        "duplicated": sum(count - 1 for count in stored.values()) + len(given) - len(painted),
+        "misplaced": misplaced,
+    }
+
+
+def waits(presses: Sequence[Press]) -> dict[str, Any]:
+    """Milliseconds from a press to the next image, or the next grid, on the screen."""
+    times = [press["ms"] for press in presses]
+    return {
+        "median_ms": float(np.median(times)),
+        "p95_ms": float(np.quantile(times, 0.95)),
+        "max_ms": float(max(times)),
+        "presses": len(times),
+    }
+
+
+def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[str, Any]:
+    """How soon all that may follow an image was there, and at what pace it always is.
+
+    Parameters
+    ----------
+    presses : sequence of Press
+        At the pace.
+    patient : sequence of Press
+        Each as soon as all was there.
+
+    Returns
+    -------
+    dict
+        ``ahead_median_ms`` and ``ahead_p95_ms`` after the painting, None where the press came before;
+        ``waited``, how many presses had to wait for what follows, and ``waited_visibly``, how many of them so
+        long that the card said so; ``held_pace_seconds``, for how long an image has to be looked at until
+        what follows is there in 95 of 100 rounds.
+    """
+    soonest = [press["ahead_ms"] for press in patient if press["ahead_ms"] is not None]
+    ahead = [press["ahead_ms"] for press in presses[1:]]  # nobody saw how long the first was painted
+    return {
+        "ahead_median_ms": _quantile(ahead, 0.5),
+        "ahead_p95_ms": _quantile(ahead, 0.95),
+        "waited": sum(press["waited"] for press in presses),
+        "waited_visibly": sum(press["visibly"] for press in presses),
+        "held_pace_seconds": float(np.quantile(soonest, 0.95)) / 1000,
+    }
+
+
+def _quantile(times: Sequence[float | None], share: float) -> float | None:
+    """Of the times, where None is longer than all others."""
+    known = [np.inf if time is None else time for time in times]
+    found = float(np.quantile(known, share, method="higher")) if known else np.inf
+    return found if np.isfinite(found) else None

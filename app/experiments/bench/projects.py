@@ -1,0 +1,90 @@
+"""Projects that are made to be measured: a pool whose truth is known, a class to ask for, labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from app.experiments.bench.annotator import Truth
+from app.projects.config import ProjectFile
+from app.sessions.labeling import LabelingSession
+from app.sessions.workspace import NewProject, Workspace
+from core.errors import InputError
+from core.experiment.simulation import labels_before
+from core.learner import is_positive
+from core.pool import Pool
+from storage import AnswerRecord, Concepts, Database, LabelLog, new_id
+
+
+def class_asked_for(pool: Pool, asked: str | None) -> str:
+    """The class that means yes; the pool's first by default.
+
+    Raises
+    ------
+    InputError
+        If the pool has no such class.
+    """
+    positive = asked or (pool.classes[0] if pool.classes else "")
+    if positive not in pool.classes:
+        classes = ", ".join(pool.classes) or "none"
+        raise InputError(f"positive must be one of the pool's classes ({classes}), got {positive!r}")
+    return positive
+
+
+def truth_of(pool: Pool, positive: str) -> Truth:
+    """Which items are of the class."""
+    wanted = pool.classes.index(positive)
+    return lambda items: [bool(is_yes) for is_yes in is_positive(pool.truth(items), wanted)]
+
+
+def make_project(
+    pool: Pool,
+    project: Path,
+    positive: str,
+    *,
+    n_labels: int,
+    annotator: str,
+    strategy: str | None = None,
+    seed: int,
+    database: str | None = None,
+    lease_seconds: float | None = None,
+) -> None:
+    """Make a project that asks for a class, with so many labels of one annotator.
+
+    Raises
+    ------
+    InputError
+        If there is one already, or if the database's address can't be used.
+    StorageError
+        If the database can't be used.
+    """
+    project.parent.mkdir(parents=True, exist_ok=True)
+    with Workspace(project.parent, database=database) as workspace:
+        workspace.create(
+            NewProject(str(pool.path.resolve()), f"Is it a {positive}?", positive), key=project.name
+        )
+    file = ProjectFile.read(project)
+    if lease_seconds is not None:
+        file = replace(file, lease_seconds=lease_seconds)
+        file.write(project)
+    with Database.open(file.labels(project)) as opened:
+        concept, log = Concepts(opened).all()[0], LabelLog(opened)
+        rng = np.random.default_rng(seed)
+        labels = labels_before(pool, pool.classes.index(positive), n_labels, rng)
+        session = log.start_session(concept.id, annotator, strategy or LabelingSession.DEFAULT, seed=seed)
+        log.append_answers(
+            [
+                AnswerRecord(
+                    id=new_id(),
+                    concept_id=concept.id,
+                    session_id=session.id,
+                    annotator=session.annotator,
+                    item=int(item),
+                    answer="yes" if yes else "no",
+                    browser_time=0,
+                )
+                for item, yes in zip(labels.ids, labels.y, strict=True)
+            ]
+        )

@@ -1,0 +1,123 @@
+"""What was measured, one row a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from app.experiments.bench.contenders import REFERENCE, Answer
+from app.experiments.bench.statistics import mean_ratio, recall_low
+from app.experiments.bench.subsample import EqualTimeSubsample
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One answer, compared with brute force.
+
+    Parameters
+    ----------
+    answer : Answer
+    remember_cpu_ms : float
+        Processor time of remembering the hyperplane before.
+    margin : float
+        |wᵀx + b| of the item.
+    rank : int
+        How many items are nearer.
+    """
+
+    answer: Answer
+    remember_cpu_ms: float
+    margin: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """All answers to the same hyperplanes.
+
+    Parameters
+    ----------
+    setting : str
+        What the hyperplanes have in common.
+    subsample : EqualTimeSubsample
+        Measured with the same hyperplanes.
+    sessions : list of int
+        Each hyperplane's session, −1 for a single one.
+    judged : dict of lists of Judged
+        By strategy, in the order of `sessions`.
+    """
+
+    setting: str
+    subsample: EqualTimeSubsample
+    sessions: list[int] = field(default_factory=list)
+    judged: dict[str, list[Judged]] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, setting: str, parts: Sequence[Self]) -> Self:
+        """Several settings of one pool as one."""
+        return cls(
+            setting,
+            EqualTimeSubsample.joined([part.subsample for part in parts]),
+            [session for part in parts for session in part.sessions],
+            {word: [judged for part in parts for judged in part.judged[word]] for word in parts[0].judged},
+        )
+
+    def row(self, strategy: str, seed: int = 0) -> Row:
+        """The figures of one strategy.
+
+        ``median_ms`` and ``p90_ms`` are wall-clock times of one selection; ``ratio_to_exhaustive`` and
+        ``p90_ratio_to_exhaustive`` are of time / time of the exhaustive scan for the same hyperplane;
+        ``cpu_ratio_to_exhaustive`` is of processor times, which tell more where other programs run, too.
+        ``cpu_ms_per_round`` is the mean processor time of a selection and of what is remembered for it, and
+        ``remember_cpu_ms_per_round`` that of the latter. ``recall_at_1`` is the share of hyperplanes whose
+        nearest item was found, ``recall_at_1_low`` its one-sided lower 95 % bound.
+
+        ``rows_of_equal_time_subsample`` random rows can be scored in ``median_ms``, and the nearest of them
+        has ``rank_of_equal_time_subsample`` in the median. ``ratio_to_subsample`` is the geometric mean over
+        hyperplanes of (rank + 1) / (rank + 1 of that subsample), with its 95 % interval;
+        ``ratio_to_equal_rows`` the same for the subsample of as many rows as were scored.
+        """
+        judged, reference = self.judged[strategy], self.judged[REFERENCE]
+        ranks = np.array([one.rank for one in judged])
+        ms = np.array([one.answer.ms for one in judged])
+        ratios = ms / np.array([one.answer.ms for one in reference])
+        cpu_ms = np.array([one.answer.cpu_ms for one in judged])
+        cpu_ratios = cpu_ms / np.array([one.answer.cpu_ms for one in reference])
+        remember_cpu_ms = float(np.mean([one.remember_cpu_ms for one in judged]))
+        scored = float(np.median([one.answer.scored for one in judged]))
+        rows_in_time = self.subsample.rows_in(float(np.median(ms)))
+        found = int(np.count_nonzero(ranks == 0))
+        return {
+            "strategy": strategy,
+            "setting": self.setting,
+            "queries": len(judged),
+            "median_ms": float(np.median(ms)),
+            "p90_ms": float(np.percentile(ms, 90)),
+            "cpu_ms_per_round": float(cpu_ms.mean()) + remember_cpu_ms,
+            "remember_cpu_ms_per_round": remember_cpu_ms,
+            "ratio_to_exhaustive": float(np.median(ratios)),
+            "p90_ratio_to_exhaustive": float(np.percentile(ratios, 90)),
+            "cpu_ratio_to_exhaustive": float(np.median(cpu_ratios)),
+            "scored_median": scored,
+            "margin_median": float(np.median([one.margin for one in judged])),
+            "rank_median": float(np.median(ranks)),
+            "rank_p99": float(np.percentile(ranks, 99)),
+            "recall_at_1": found / len(judged),
+            "recall_at_1_low": recall_low(found, len(judged)),
+            "rows_of_equal_time_subsample": rows_in_time,
+            "rank_of_equal_time_subsample": self.subsample.median_rank(rows_in_time),
+            **self._ratio("ratio_to_subsample", ranks, rows_in_time, seed),
+            **self._ratio("ratio_to_equal_rows", ranks, scored, seed),
+        }
+
+    def _ratio(self, name: str, ranks: Any, rows: float, seed: int) -> Row:
+        # Rounds of a session resemble each other; single hyperplanes are trained on labels of their own.
+        clusters = [s if s >= 0 else -1 - place for place, s in enumerate(self.sessions)]
+        logs = np.log1p(ranks) - self.subsample.log_ranks(rows)
+        mean, low, high = mean_ratio(logs, clusters, seed)
+        return {name: mean, f"{name}_low": low, f"{name}_high": high}

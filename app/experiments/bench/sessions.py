@@ -1,0 +1,323 @@
+"""Sessions side by side at the pace of people: how long a selection takes, and what remembering costs.
+
+Sessions of a corpus are replayed, each in a thread of its own, with the `app.engine.strategy_memory.Memories`
+of the pages. A round begins when it is due, or as soon as the one before is over. Nothing else runs
+meanwhile: the exhaustive scan that times are compared with is timed before and after, and the truly nearest
+items are looked for afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from threading import Thread
+from typing import Literal, get_args
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from app.engine.strategy_memory import WORTHWHILE_SECONDS, Memories
+from app.experiments.bench.contenders import Answer, Contender, StrategyContender, contenders
+from app.experiments.bench.results import Row
+from app.experiments.bench.statistics import recall_low
+from core.errors import InputError
+from core.experiment.planes import Plane
+from core.pool import Pool
+from core.selection import QueryStrategy, Request, make_strategy
+
+Mode = Literal["auto", "on", "off"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+"""Hyperplanes are remembered where the pages would, always, or never."""
+
+SCANS = 10
+"""Exhaustive scans timed before each mode, and after it."""
+
+AT_ONCE = 20
+"""Hyperplanes that one pass finds the truly nearest items for."""
+
+LEAD_SECONDS = 0.2
+"""Until the first round is due."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and how.
+
+    Parameters
+    ----------
+    word : str
+        The strategy, see `core.selection.words`.
+    modes : sequence of Mode
+        One after the other.
+    n_sessions, n_rounds : int
+        How many sessions take part, and how many rounds of each.
+    pace : float
+        Seconds from one round of a session to its next.
+    indexes : Path or None
+        Folder in which indexes are kept from one run to the next.
+    seed : int
+        Of the strategy, and of when in the course of a round each session begins.
+    """
+
+    word: str = "margin-index"
+    modes: Sequence[Mode] = ("auto",)
+    n_sessions: int = 20
+    n_rounds: int = 100
+    pace: float = 0.7
+    indexes: Path | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Round:
+    """One selection.
+
+    Parameters
+    ----------
+    ms, cpu_ms : float
+        What it took, by the clock and of the processor.
+    late_ms : float
+        How long after it was due it began.
+    age : int or None
+        How many rounds old what the session remembered was; None where it remembered nothing.
+    margin : float
+        |wᵀx + b| of the item.
+    """
+
+    ms: float
+    cpu_ms: float
+    late_ms: float
+    age: int | None
+    margin: float
+
+
+@dataclass
+class Session:
+    """One that is replayed: its hyperplanes, round by round, and what came of those so far."""
+
+    name: str
+    planes: Sequence[Plane]
+    rounds: list[Round] = field(default_factory=list)
+
+    def play(self, index: QueryStrategy, memories: Memories | None, start: float, pace: float) -> None:
+        """Select once every `pace` seconds, from `start` on, a time of `time.perf_counter`."""
+        numbers = {plane.hyperplane.digest: number for number, plane in enumerate(self.planes)}
+        for number, plane in enumerate(self.planes):
+            due = start + number * pace
+            time.sleep(max(0.0, due - time.perf_counter()))
+            began, computing = time.perf_counter(), time.thread_time()
+            remembered = memories.newest(self.name, index) if memories else None
+            memory = remembered.memory if remembered else None
+            selection = index.select(plane.hyperplane, exclude=plane.labeled, memory=memory)
+            seconds, cpu_seconds = time.perf_counter() - began, time.thread_time() - computing
+            if memories:
+                memories.offer(self.name, index, plane.hyperplane, cpu_seconds)
+            self.rounds.append(
+                Round(
+                    ms=1000 * seconds,
+                    cpu_ms=1000 * cpu_seconds,
+                    late_ms=1000 * (began - due),
+                    age=number - numbers[remembered.digest] if remembered else None,
+                    margin=float(selection.margins[0]),
+                )
+            )
+
+
+def measure_sessions(
+    pool: Pool, planes: Sequence[Plane], plan: Plan, done: Callable[[Row], None]
+) -> list[Row]:
+    """Replay sessions at a person's pace.
+
+    Parameters
+    ----------
+    pool : Pool
+        The one that they were trained on.
+    planes : sequence of Plane
+        Sessions in the order of their rounds; single ones do not count.
+    plan : Plan
+        What is measured.
+    done : callable
+        Is given the row of each mode as soon as it has been measured.
+
+    Returns
+    -------
+    list of dict
+        One row a mode, see `figures`.
+
+    Raises
+    ------
+    InputError
+        If there are fewer sessions, or shorter ones, than asked for, or the strategy cannot be had.
+    """
+    chosen = sessions_of(planes, plan.n_sessions, plan.n_rounds)
+    rows: list[Row] = []
+    with threadpool_limits(1, user_api="blas"):
+        _, scan, *others = contenders([plan.word], pool, plan.indexes, plan.seed)
+        asked = others[0] if others else scan
+        assert isinstance(asked, StrategyContender)
+        _warm_up(asked, chosen[0])
+        truth: NDArray[np.float64] | None = None
+        for mode in plan.modes:
+            sessions = [Session(str(number), own) for number, own in enumerate(chosen)]
+            scans = _time_scans(scan, chosen)
+            cpu_ms = _play(sessions, asked.strategy, mode, plan)
+            scans += _time_scans(scan, chosen)
+            if truth is None:
+                truth = _least_margins(pool, chosen)
+            rows.append(
+                {
+                    "strategy": plan.word,
+                    "data": pool.path.resolve().name,
+                    "items": len(pool),
+                    "dim": pool.n_features,
+                    "memory": mode,
+                    **figures(sessions, plan.pace, scans, cpu_ms, truth),
+                }
+            )
+            done(rows[-1])
+    return rows
+
+
+def sessions_of(planes: Sequence[Plane], n_sessions: int, n_rounds: int) -> list[list[Plane]]:
+    """The first rounds of the first sessions.
+
+    Raises
+    ------
+    InputError
+        If there are fewer.
+    """
+    own = [plane for plane in planes if plane.session >= 0]
+    found = [list(group)[:n_rounds] for _, group in groupby(own, key=lambda plane: plane.session)]
+    long_enough = [session for session in found if len(session) == n_rounds]
+    if len(long_enough) < n_sessions:
+        raise InputError(
+            f"--sessions {n_sessions} of --rounds {n_rounds} are more than the {len(long_enough)} so long "
+            f"among the hyperplanes: make more with marginalia bench planes"
+        )
+    return long_enough[:n_sessions]
+
+
+def figures(
+    sessions: Sequence[Session],
+    pace: float,
+    scans: Sequence[Answer],
+    cpu_ms: float,
+    truth: NDArray[np.float64],
+) -> Row:
+    """What came of all rounds of one mode.
+
+    ``median_ms``, ``p90_ms`` and ``p99_ms`` are wall-clock times of one selection; ``ratio_to_exhaustive``
+    and ``p90_ratio_to_exhaustive`` are the first two's to ``exhaustive_ms``, the median of the scans.
+    ``cpu_median_ms``, ``cpu_ratio_to_exhaustive`` and so on are the same of processor time, which tells more
+    where other programs run, too; the scans had a processor for ``scan_cpu_share`` of their time.
+    ``cpu_ms_per_round`` is processor time of the whole process, that of remembering included.
+
+    ``with_memory`` is the share of selections whose session remembered something, which was
+    ``memory_age_median`` and ``memory_age_p90`` rounds old. Rounds began ``late_p99_ms`` and at most
+    ``late_max_ms`` after they were due; the pace is ``sustained`` where no session fell a round behind.
+
+    ``recall_at_1`` is the share of selections that were as near as any item, ``recall_at_1_low`` its
+    one-sided lower 95 % bound.
+
+    Parameters
+    ----------
+    sessions : sequence of Session
+        Played.
+    pace : float
+        Seconds from one round to the next.
+    scans : sequence of Answer
+        Exhaustive ones, while nothing else ran.
+    cpu_ms : float
+        Of the process, while they were played.
+    truth : array of shape (n_sessions, n_rounds), float64
+        The least |wᵀx + b|.
+    """
+    rounds = [played for session in sessions for played in session.rounds]
+    late_ms = np.array([played.late_ms for played in rounds])
+    ages = [played.age for played in rounds if played.age is not None]
+    margins = np.array([[played.margin for played in session.rounds] for session in sessions])
+    found = int(np.count_nonzero(margins <= truth))
+    return {
+        "sessions": len(sessions),
+        "rounds": len(rounds) // len(sessions),
+        "pace_seconds": pace,
+        **_times("", [played.ms for played in rounds], [scan.ms for scan in scans]),
+        **_times("cpu_", [played.cpu_ms for played in rounds], [scan.cpu_ms for scan in scans]),
+        "scan_cpu_share": sum(scan.cpu_ms for scan in scans) / sum(scan.ms for scan in scans),
+        "cpu_ms_per_round": cpu_ms / len(rounds),
+        "with_memory": len(ages) / len(rounds),
+        "memory_age_median": float(np.median(ages)) if ages else None,
+        "memory_age_p90": float(np.percentile(ages, 90)) if ages else None,
+        "late_p99_ms": float(np.percentile(late_ms, 99)),
+        "late_max_ms": float(late_ms.max()),
+        "sustained": bool(late_ms.max() < 1000 * pace),
+        "recall_at_1": found / len(rounds),
+        "recall_at_1_low": recall_low(found, len(rounds)),
+    }
+
+
+def _times(kind: str, selections_ms: Sequence[float], scans_ms: Sequence[float]) -> Row:
+    median, p90, p99 = np.percentile(selections_ms, [50, 90, 99]).tolist()
+    scan = float(np.median(scans_ms))
+    return {
+        f"{kind}median_ms": median,
+        f"{kind}p90_ms": p90,
+        f"{kind}p99_ms": p99,
+        f"{kind}exhaustive_ms": scan,
+        f"{kind}ratio_to_exhaustive": median / scan,
+        f"p90_{kind}ratio_to_exhaustive": p90 / scan,
+    }
+
+
+def _warm_up(asked: StrategyContender, planes: Sequence[Plane]) -> None:
+    """Have kernels compiled, and the pool and the index mapped into this process."""
+    for plane in planes[:3]:
+        memory, _ = asked.remember(plane.hyperplane)
+        asked.answer(plane, None)
+        asked.answer(plane, memory)
+
+
+def _time_scans(scan: Contender, chosen: Sequence[Sequence[Plane]]) -> list[Answer]:
+    planes = [plane for session in chosen for plane in session]
+    some = np.linspace(0, len(planes) - 1, SCANS).astype(int).tolist()
+    return [scan.answer(planes[place], None) for place in some]
+
+
+def _play(sessions: Sequence[Session], index: QueryStrategy, mode: Mode, plan: Plan) -> float:
+    """Play all sessions to their end; returns what that took of the processor, in milliseconds."""
+    memories = None if mode == "off" else Memories(WORTHWHILE_SECONDS if mode == "auto" else 0.0)
+    offsets = np.random.default_rng(plan.seed).uniform(0, plan.pace, len(sessions))
+    cpu = time.process_time()
+    start = time.perf_counter() + LEAD_SECONDS
+    threads = [
+        Thread(target=session.play, args=(index, memories, start + offset, plan.pace), daemon=True)
+        for session, offset in zip(sessions, offsets.tolist(), strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    n_rounds = sum(len(session.planes) for session in sessions)
+    with click.progressbar(length=n_rounds, label=f"Memory {mode}", show_pos=True) as bar:
+        while any(thread.is_alive() for thread in threads):
+            bar.update(sum(len(session.rounds) for session in sessions) - bar.pos)
+            time.sleep(0.2)
+    if memories:
+        memories.close()
+    return 1000 * (time.process_time() - cpu)
+
+
+def _least_margins(pool: Pool, chosen: Sequence[Sequence[Plane]]) -> NDArray[np.float64]:
+    """The least |wᵀx + b| for each hyperplane, of shape (n_sessions, n_rounds)."""
+    exhaustive = make_strategy("exhaustive").fit(pool)
+    requests = [Request(plane.hyperplane, exclude=plane.labeled) for own in chosen for plane in own]
+    margins: list[float] = []
+    with click.progressbar(length=len(requests), label="Looking for the nearest", show_pos=True) as bar:
+        for first in range(0, len(requests), AT_ONCE):
+            found = exhaustive.select_many(requests[first : first + AT_ONCE])
+            margins += [float(one.margins[0]) for one in found if one]
+            bar.update(len(found))
+    return np.reshape(margins, (len(chosen), -1))

@@ -1,0 +1,311 @@
+"""A team at one question without pages: sessions answered from threads of this process.
+
+Where nothing is painted or sent, what is left is the labeling session itself: what an answer costs beyond
+training and selecting, and whether memory grows more than the log does.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from app.engine import training
+from app.experiments.bench.annotator import Truth
+from app.experiments.bench.memory import anonymous_mb
+from app.experiments.bench.projects import class_asked_for, make_project, truth_of
+from app.experiments.bench.team.person import LOOKS, Manner
+from app.projects.config import LABELS_FILE, ProjectFile
+from app.sessions.labeling import LabelingSession
+from app.sessions.registry import OpenProject
+from app.sessions.workspace import Workspace
+from core import learner
+from core.errors import InputError
+from core.pool import Pool
+from storage import StorageError
+
+BEFORE = "before"
+"""Whose the labels are that are there before."""
+
+WARM_ROUNDS = 2
+"""Answers of each person before anything is measured: kernels are compiled, and files mapped."""
+
+LOOK_SECONDS = 60.0
+"""How often memory is looked at."""
+
+TRIES = 100
+"""How often an answer is sent to a database that is busy; each time waits for it, for seconds."""
+
+SETTLED = 0.25
+"""Memory is compared with the log from this share of the time on: caches have filled by then."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and how.
+
+    Parameters
+    ----------
+    annotators : int
+    minutes : float
+        How long they label.
+    persons : int
+        How many people an item is for; with more than one, every round asks for a further person.
+    manner : Manner
+    positive : str or None
+        The class that is asked for; the pool's first by default.
+    n_labels : int
+        Labels that are there before.
+    database : str or None
+        The address of a database in PostgreSQL; a file in the project, if None.
+    """
+
+    annotators: int = 50
+    minutes: float = 5.0
+    persons: int = 1
+    manner: Manner = field(default_factory=Manner)
+    positive: str | None = None
+    n_labels: int = 0
+    database: str | None = None
+
+
+@dataclass(frozen=True)
+class Look:
+    """At one moment: minutes since the begin, answers since then, and 10⁶ bytes of memory and of the log."""
+
+    minutes: float
+    answers: int
+    memory_mb: float | None
+    log_mb: float | None
+
+
+@dataclass
+class Clocks:
+    """Seconds of a processor, by what they were spent on; any thread may add to them."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def on(self, module: ModuleType, name: str, kind: str) -> Iterator[None]:
+        """Within the context, add what calls of the module's function take to this kind."""
+        function = getattr(module, name)
+
+        def timed(*arguments: Any, **named: Any) -> Any:
+            started = time.thread_time()
+            try:
+                return function(*arguments, **named)
+            finally:
+                with self._lock:
+                    self.seconds[kind] = self.seconds.get(kind, 0.0) + time.thread_time() - started
+
+        setattr(module, name, timed)
+        try:
+            yield
+        finally:
+            setattr(module, name, function)
+
+
+class Sitter:
+    """One person: looks at what is in view, answers, and has the next card."""
+
+    def __init__(self, session: LabelingSession, truth: Truth, manner: Manner, seed: int) -> None:
+        self.session = session
+        self.answers = self.refused = 0
+        self._truth = truth
+        self._manner = manner
+        self._random = random.Random(seed)
+        self._card = session.card()
+
+    def answer(self) -> bool:
+        """Answer what is in view as a browser would, or say that there is nothing."""
+        if self._card["next_is_coming"]:
+            self._card = self.session.card()
+        item = self._card["item"]
+        if item is None:
+            return False
+        is_yes = self._truth([item["id"]])[0] != (self._random.random() < self._manner.noise)
+        word = "yes" if is_yes else "no"
+        following = self._card["next"].get(word)
+        given = {
+            "id": str(uuid.uuid4()),
+            "item": item["id"],
+            "selection": item["selection"],
+            "answer": word,
+            "browser_time": int(1000 * time.time()),
+            "time_taken_ms": int(1000 * self._manner.pace),
+            "next": following["item"]["selection"] if following else None,
+        }
+        self._card = self._send(given)
+        self.answers += len(self._card["acked"])
+        self.refused += len(self._card["refused"])
+        return True
+
+    def _send(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Submit an answer until it is stored, as a browser's queue does while the database is busy."""
+        for _ in range(TRIES - 1):
+            try:
+                return self.session.submit([given])
+            except StorageError as error:
+                if error.kind != "locked":
+                    raise
+        return self.session.submit([given])
+
+    def sit(self, until: float, stop: threading.Event) -> None:
+        """Answer at the pace until then, a time of `time.monotonic`, or until told to stop."""
+        stop.wait(self._random.uniform(0, self._manner.pace))
+        while time.monotonic() < until and not stop.is_set() and self.answer():
+            stop.wait(self._manner.pace * self._random.uniform(*LOOKS))
+
+
+def measure_inside(
+    pool: Pool, plan: Plan, folder: Path | None, tell: Callable[[Look], None]
+) -> dict[str, Any]:
+    """Let the team label, on a project in `folder` if it is to be kept; returns what was found.
+
+    `tell` is given each look as soon as it was taken.
+
+    Raises
+    ------
+    InputError
+        If the pool has no such class, if `folder` is there already, or if the strategy can't be had.
+    StorageError
+        If the database can't be used.
+    """
+    positive = class_asked_for(pool, plan.positive)
+    if folder is not None and folder.exists():
+        raise InputError(f"--out must name a new folder, but {folder} exists already")
+    with ExitStack() as opened:
+        if folder is None:
+            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="marginalia-"))) / "team"
+        make_project(
+            pool,
+            folder,
+            positive,
+            n_labels=plan.n_labels,
+            annotator=BEFORE,
+            seed=plan.manner.seed,
+            database=plan.database,
+        )
+        if plan.persons > 1:
+            replace(ProjectFile.read(folder), overlap=plan.persons, overlap_share=1.0).write(folder)
+        opened.enter_context(threadpool_limits(1, user_api="blas"))
+        project = opened.enter_context(Workspace(folder.parent, only=folder.name)).project(folder.name)
+        clocks = Clocks()
+        opened.enter_context(clocks.on(learner, "train", "training"))
+        opened.enter_context(clocks.on(training, "known_labels", "training"))
+        opened.enter_context(clocks.on(learner, "select_next", "selecting"))
+        sitters = _sit_down(project, plan, truth_of(pool, positive))
+        return _sit(project, plan, sitters, clocks, tell)
+
+
+def _sit_down(project: OpenProject, plan: Plan, truth: Truth) -> list[Sitter]:
+    """Everybody has an image in view, and what is computed in the background is there."""
+    strategy = LabelingSession.DEFAULT
+    project.indexes.want(strategy)
+    while project.pool is None or (state := project.indexes.state(strategy)).fitted is None:
+        if project.pool is not None and state.failure:
+            raise InputError(state.failure)
+        time.sleep(0.05)
+    sitters = [
+        Sitter(project.session(annotator=f"annotator {number + 1}"), truth, plan.manner, number)
+        for number in range(plan.annotators)
+    ]
+    for _ in range(WARM_ROUNDS):
+        for sitter in sitters:
+            sitter.answer()
+    for sitter in sitters:
+        if sitter.session.ahead is not None:
+            sitter.session.ahead.wait(600)
+    while sitters[0].session.concept.milestones.is_computing:
+        time.sleep(0.05)
+    return sitters
+
+
+def _sit(
+    project: OpenProject, plan: Plan, sitters: list[Sitter], clocks: Clocks, tell: Callable[[Look], None]
+) -> dict[str, Any]:
+    before, spent, cpu = sum(s.answers for s in sitters), dict(clocks.seconds), time.process_time()
+    began, stop = time.monotonic(), threading.Event()
+    until = began + 60 * plan.minutes
+    looks: list[Look] = []
+
+    def look() -> None:
+        minutes = (time.monotonic() - began) / 60
+        answers = sum(sitter.answers for sitter in sitters) - before
+        looks.append(Look(minutes, answers, anonymous_mb(), _log_mb(project)))
+        tell(looks[-1])
+
+    look()
+    with ThreadPoolExecutor(len(sitters)) as executor:
+        sitting = [executor.submit(sitter.sit, until, stop) for sitter in sitters]
+        try:
+            while wait(sitting, LOOK_SECONDS, FIRST_EXCEPTION).not_done:
+                for one in sitting:
+                    if one.done():
+                        one.result()
+                look()
+        finally:
+            stop.set()
+    for sitter in sitters:
+        if sitter.session.ahead is not None:
+            sitter.session.ahead.wait(600)
+    cpu = time.process_time() - cpu
+    look()
+    answers = max(1, looks[-1].answers)
+    ms = {kind: 1000 * (seconds - spent.get(kind, 0.0)) / answers for kind, seconds in clocks.seconds.items()}
+    cpu_ms = 1000 * cpu / answers
+    return {
+        "annotators": plan.annotators,
+        "persons": plan.persons,
+        "items": len(project.pool or ()),
+        "labels_before": plan.n_labels,
+        "pace_seconds": plan.manner.pace,
+        "seconds": 60 * looks[-1].minutes,
+        "answers": looks[-1].answers,
+        "refused": sum(sitter.refused for sitter in sitters),
+        "cpu_ms_per_answer": cpu_ms,
+        "training_ms_per_answer": ms.get("training", 0.0),
+        "selecting_ms_per_answer": ms.get("selecting", 0.0),
+        "rest_ms_per_answer": cpu_ms - sum(ms.values()),
+        **growth(looks),
+        "looks": [vars(one) for one in looks],
+    }
+
+
+def growth(looks: list[Look]) -> dict[str, float | None]:
+    """How much memory and the log grew an hour, in 10⁶ bytes: slopes of straight lines, least squares.
+
+    Of the looks after the first quarter of the time; None where there are fewer than three of them, or where
+    nothing is known of one.
+    """
+    late = [look for look in looks if look.minutes >= SETTLED * looks[-1].minutes]
+    hours = np.array([look.minutes / 60 for look in late])
+
+    def slope(values: list[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return float(np.polyfit(hours, known, 1)[0]) if len(known) == len(hours) >= 3 else None
+
+    return {
+        "memory_mb_per_hour": slope([look.memory_mb for look in late]),
+        "log_mb_per_hour": slope([look.log_mb for look in late]),
+    }
+
+
+def _log_mb(project: OpenProject) -> float | None:
+    """The database's files; None where it is not a file."""
+    if project.file.database:
+        return None
+    return sum(file.stat().st_size for file in project.folder.glob(f"{LABELS_FILE}*")) / 1e6

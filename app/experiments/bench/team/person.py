@@ -1,0 +1,285 @@
+"""A simulated annotator at a page: looks, answers by the truth, errs now and then, until it is time to go."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from app.experiments.bench.annotator import Truth
+from app.experiments.bench.team.card import Given, Store
+from app.experiments.bench.team.page import Page
+
+LOOKS = (0.5, 1.5)
+"""An image is looked at for the pace times something between these."""
+
+RELOADS = 0.25
+"""Of those whose page does not answer, so many load it anew."""
+
+UNANSWERED_SECONDS = 5.0
+"""A page that waits longer for the server says so."""
+
+RECENT = 50
+"""Presses that are looked at for one that was acknowledged."""
+
+SETTLE_SECONDS = 60.0
+"""So long the last answers may take to be acknowledged."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How people work.
+
+    Parameters
+    ----------
+    pace : float
+        Seconds that an image is looked at, in the mean.
+    noise : float
+        The share of wrong answers, 0 … 1.
+    seed : int
+    """
+
+    pace: float = 0.7
+    noise: float = 0.05
+    seed: int = 0
+
+
+@dataclass
+class Press:
+    """An answer, and how long it was waited for.
+
+    Parameters
+    ----------
+    given : Given
+    at : float
+        When it was given, in seconds since 1970 UTC, as all times here.
+    next_at : float or None
+        When there was something else to answer; None where that did not happen.
+    saved_at : float or None
+        When the server had acknowledged it.
+    """
+
+    given: Given
+    at: float
+    next_at: float | None = None
+    saved_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Held:
+    """An item that a page had in hand, in view or to follow, and from when until when."""
+
+    item: int
+    since: float
+    until: float
+    in_view: bool
+
+
+@dataclass
+class Diary:
+    """What one annotator went through.
+
+    Parameters
+    ----------
+    name : str
+    presses : list of Press
+    held : list of Held
+    refused : dict
+        Why answers were refused, by their id.
+    heard_at : list of float
+        When payloads came from the server.
+    reloads : int
+        How often the page was loaded anew.
+    left : float or None
+        When the page was closed without a word, with items in hand.
+    left_with : frozenset of int
+        Those items.
+    session : str
+        The last one.
+    """
+
+    name: str
+    presses: list[Press] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    heard_at: list[float] = field(default_factory=list)
+    reloads: int = 0
+    left: float | None = None
+    left_with: frozenset[int] = frozenset()
+    session: str = ""
+
+
+class Person:
+    """Labels at a page until `stop`; then waits until all is saved.
+
+    Parameters
+    ----------
+    name : str
+    url, query : str
+        The page's address.
+    truth : Truth
+    manner : Manner
+    begin : asyncio.Event
+        Nobody answers before it is set.
+    leaves_after : float or None
+        Seconds from then on until they close the page without a word; never, if None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        query: str,
+        truth: Truth,
+        manner: Manner,
+        begin: asyncio.Event,
+        leaves_after: float | None = None,
+    ) -> None:
+        self.diary = Diary(name)
+        self.arrived = asyncio.Event()
+        self._url = url
+        self._query = query
+        self._truth = truth
+        self._manner = manner
+        self._begin = begin
+        self._leaves_after = leaves_after
+        self._store: Store = {}
+        self._rng = random.Random(f"{manner.seed} {name}")
+        self._page: Page | None = None
+        self._news = asyncio.Event()
+        self._over = asyncio.Event()
+        self._unsaved: dict[str, Press] = {}
+        self._unfollowed: Press | None = None
+        self._in_hand: dict[int, tuple[float, bool]] = {}
+
+    def stop(self) -> None:
+        """No further answer."""
+        self._over.set()
+
+    def has_saved_since(self, moment: float) -> bool:
+        """Whether the server has acknowledged an answer since then."""
+        return any((press.saved_at or 0.0) >= moment for press in self.diary.presses[-RECENT:])
+
+    async def sit(self) -> None:
+        """Open the page, label until `stop`, and stay until all is saved; unless it was left before that."""
+        leaves_at: float | None = None
+        while not (self._over.is_set() or self.diary.left):
+            async with self._opened() as page:
+                if not self.arrived.is_set():
+                    await self._until(lambda: page.card.can_answer, None, self._over)
+                    self.arrived.set()
+                    await self._begin.wait()
+                    if self._leaves_after is not None:
+                        leaves_at = time.time() + self._leaves_after
+                await self._label(page, leaves_at)
+                self._query = page.query
+                if self._over.is_set():
+                    await self._saved()
+                elif leaves_at is not None and time.time() >= leaves_at:
+                    self.diary.left, self.diary.left_with = time.time(), frozenset(page.card.in_hand)
+                else:
+                    self.diary.reloads += 1
+        self._let_go()
+
+    async def come_back(self) -> None:
+        """Open the page again if answers are left in the browser, and stay until the server has them."""
+        if self._store:
+            async with self._opened():
+                await self._saved()
+            self._let_go()
+
+    async def _saved(self) -> None:
+        await self._until(lambda: not self._store, SETTLE_SECONDS, is_over=asyncio.Event())
+
+    def _opened(self) -> Page:
+        self._page = Page(self._url, self.diary.name, self._query, self._store, self._heard)
+        return self._page
+
+    async def _label(self, page: Page, leaves_at: float | None) -> None:
+        """Until it is time to go, or the page is to be loaded anew."""
+        patience = UNANSWERED_SECONDS if self._rng.random() < RELOADS else None
+        while True:
+            if not await self._until(lambda: page.card.can_answer, patience, self._over):
+                return
+            look = self._manner.pace * self._rng.uniform(*LOOKS)
+            if leaves_at is not None and time.time() + look >= leaves_at:
+                await self._pause(max(0.0, leaves_at - time.time()))
+                return
+            if await self._pause(look):
+                return
+            if page.card.can_answer:  # an image that was taken away meanwhile is not answered
+                self._answer(page, look)
+
+    def _answer(self, page: Page, look: float) -> None:
+        item = page.card.item
+        assert item is not None
+        is_yes = self._truth([item.id])[0] != (self._rng.random() < self._manner.noise)
+        now = time.time()
+        given, is_followed = page.card.answer("yes" if is_yes else "no", taken_ms=round(1000 * look))
+        press = Press(given, now, now if is_followed else None)
+        self.diary.presses.append(press)
+        self._unsaved[given.id] = press
+        self._unfollowed = None if is_followed else press
+        self._note_hands(page)
+
+    def _heard(self) -> None:
+        page, now = self._page, time.time()
+        assert page is not None
+        self.diary.heard_at.append(now)
+        self.diary.session = page.card.session or ""
+        waiting = page.card.saving
+        for name in [name for name in self._unsaved if name not in waiting]:
+            press = self._unsaved.pop(name)
+            if name in page.card.refused:
+                self.diary.refused[name] = page.card.refused[name]
+            else:
+                press.saved_at = now
+        if self._unfollowed is not None and page.card.can_answer:
+            self._unfollowed.next_at, self._unfollowed = now, None
+        self._note_hands(page)
+        self._news.set()
+
+    def _note_hands(self, page: Page) -> None:
+        """What is in hand from now on, and what was until now."""
+        now, card = time.time(), page.card
+        in_view = card.item.id if card.item and card.can_answer else None
+        wanted = {item: item == in_view for item in card.in_hand}
+        for item, (since, was_in_view) in list(self._in_hand.items()):
+            if wanted.get(item) is not was_in_view:
+                self.diary.held.append(Held(item, since, now, was_in_view))
+                del self._in_hand[item]
+        for item, is_in_view in wanted.items():
+            self._in_hand.setdefault(item, (now, is_in_view))
+
+    def _let_go(self) -> None:
+        now = time.time()
+        self.diary.held += [
+            Held(item, since, now, in_view) for item, (since, in_view) in self._in_hand.items()
+        ]
+        self._in_hand = {}
+
+    async def _pause(self, seconds: float) -> bool:
+        """Pass some time; True where it is time to go."""
+        try:
+            await asyncio.wait_for(self._over.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _until(
+        self, condition: Callable[[], bool], seconds: float | None, is_over: asyncio.Event
+    ) -> bool:
+        """Wait for what the server says; False where that took too long, or it is over."""
+        until = None if seconds is None else time.time() + seconds
+        while not (is_over.is_set() or condition()):
+            left = None if until is None else until - time.time()
+            self._news.clear()
+            waits = [asyncio.ensure_future(event.wait()) for event in (self._news, is_over)]
+            done, rest = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            for wait in rest:
+                wait.cancel()
+            if not done:
+                return False
+        return not is_over.is_set()

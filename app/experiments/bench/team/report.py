@@ -1,0 +1,71 @@
+"""What a team's sitting came to, in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from app.experiments.bench.team.inside import Look
+
+
+def show_look(look: Look) -> None:
+    """Print what `app.experiments.bench.team.inside.measure_inside` saw at one moment."""
+    memory = "" if look.memory_mb is None else f"; {look.memory_mb:,.1f} MB of memory"
+    log = "" if look.log_mb is None else f", {look.log_mb:,.2f} MB of log"
+    click.echo(f"  {look.minutes:6.1f} min: {look.answers:,} answers{memory}{log}")
+
+
+def show_inside(row: dict[str, Any]) -> None:
+    """Print the row of `app.experiments.bench.team.inside.measure_inside`."""
+    click.echo(
+        f"\n{row['annotators']} annotators without a page for {row['seconds']:.0f} s, "
+        f"{row['pace_seconds']:g} s an image; {row['items']:,} items, "
+        f"{row['labels_before']:,} labels before, people an item: {row['persons']}."
+    )
+    click.echo(
+        f"  {row['answers']:,} answers, {row['refused']} refused. Each took "
+        f"{row['cpu_ms_per_answer']:.1f} ms of a processor: "
+        f"{row['training_ms_per_answer']:.1f} for training, "
+        f"{row['selecting_ms_per_answer']:.1f} for selecting, {row['rest_ms_per_answer']:.1f} for the rest."
+    )
+    if row["memory_mb_per_hour"] is not None:
+        log = row["log_mb_per_hour"]
+        beside = "" if log is None else f", the log {log:+.1f} MB"
+        click.echo(f"  Memory grew {row['memory_mb_per_hour']:+.1f} MB an hour{beside}.")
+
+
+def show_team(row: dict[str, Any]) -> None:
+    """Print the row of `app.experiments.bench.team.measure.measure_team`."""
+    before = f", {row['labels_before']:,} labels before" if row["labels_before"] else ""
+    click.echo(
+        f"\n{row['annotators']} annotators for {row['seconds']:.0f} s, {row['pace_seconds']:g} s an image; "
+        f"{row['items']:,} items{before}; {row['database']}:"
+    )
+    cpu = row["cpu_ms_per_answer"]
+    cost = "" if cpu is None else f"; each took {cpu:.0f} ms of a processor at the server"
+    click.echo(f"  {row['answers']:,} answers, {row['labels_per_second']:.1f} a second{cost}.")
+    if row["p95_ms"] is not None:
+        click.echo(
+            f"  From an answer to the next image {row['p50_ms']:.0f} ms in the median, {row['p95_ms']:.0f} "
+            f"ms in 95 of 100; {100 * row['waited_share']:.0f} % had to wait for it. "
+            f"Stored and acknowledged after {row['saved_p50_ms']:.0f} and {row['saved_p95_ms']:.0f} ms."
+        )
+    click.echo(
+        f"  {row['lost']} lost, {row['duplicated']} stored twice, {row['misplaced']} stored otherwise than "
+        f"given, {row['refused']} refused; {row['given_twice']} items given to two people."
+    )
+    if row["left"]:
+        click.echo(
+            f"  {row['left']} left without a word; {row['leases_returned']} of {row['leases_abandoned']} "
+            "items that they had came back."
+        )
+    if row["kills"]:
+        click.echo(f"  The server was killed {row['kills']} times; {row['reloads']} pages were loaded anew.")
+    if "verify" in row:
+        problems = row["verify"]["problems"]
+        held = (
+            "The log holds." if not problems else f"{len(problems):,} disagreements in the log: {problems[0]}"
+        )
+        click.echo(f"  {held}")

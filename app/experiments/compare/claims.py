@@ -1,0 +1,355 @@
+"""The paper's claims, and a sceptic's, held against what was measured.
+
+A claim is a set of statements that a number is above a threshold. One holds where the whole 95 % interval is
+above, does not hold where all of it is below, and is left open otherwise. The claim holds if all its
+statements do, and does not if one of them does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.display.strategy_labels import label_of, name_of
+from app.experiments.compare.peers import PEERS
+from app.experiments.compare.results import Results
+from app.experiments.compare.statistics import Interval, interval
+from core.selection import strategy_from
+
+RANDOM, SUBSAMPLE, EXHAUSTIVE, H_HASH, EH_HASH = "random", "subsample", "exhaustive", "h-hash", "eh-hash"
+
+HASHES = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
+
+CLOSE = 1.0
+"""Points of AUROC by which hashing may fall behind the exhaustive scan and still be called close."""
+
+ORDER = 10.0
+"""How many times faster "an order of magnitude" is."""
+
+Floats = NDArray[np.float64]
+
+
+class Verdict(Enum):
+    """What the intervals say."""
+
+    HOLDS = "holds"
+    DOES_NOT = "does not hold"
+    OPEN = "left open"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """That a number is above a threshold.
+
+    Parameters
+    ----------
+    text : str
+        What is compared, in words, with the figures.
+    measured : Interval
+        The number.
+    threshold : float
+        What it is compared with.
+    """
+
+    text: str
+    measured: Interval
+    threshold: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the interval is above the threshold."""
+        low, high = self.measured.low, self.measured.high
+        if low is None or high is None or np.isnan(low) or low <= self.threshold <= high:
+            return Verdict.OPEN
+        return Verdict.HOLDS if low > self.threshold else Verdict.DOES_NOT
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Several statements that stand or fall together.
+
+    Parameters
+    ----------
+    title : str
+        The claim in a few words.
+    meaning : str
+        What was compared, and how.
+    statements : tuple of Statement
+    """
+
+    title: str
+    meaning: str
+    statements: tuple[Statement, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of all statements together."""
+        verdicts = {statement.verdict for statement in self.statements}
+        if Verdict.DOES_NOT in verdicts:
+            return Verdict.DOES_NOT
+        return Verdict.HOLDS if verdicts == {Verdict.HOLDS} else Verdict.OPEN
+
+
+class Measures:
+    """One number a race for each strategy, and how two strategies differ in it.
+
+    Parameters
+    ----------
+    results : Results
+    label_seconds : float
+        What a label costs the annotator.
+    """
+
+    def __init__(self, results: Results, label_seconds: float) -> None:
+        self.results = results
+        self.label_seconds = label_seconds
+        self.whole = [
+            name for name in results.names if np.isfinite(results.of(results.mean_gain, name)).all()
+        ]
+
+    def gain(self, name: str) -> Floats:
+        """AUROC above the beginning, in points, the mean over all rounds."""
+        return self.results.of(self.results.mean_gain, name)
+
+    def last_gain(self, name: str) -> Floats:
+        """AUROC above the beginning, in points, after the last round."""
+        return np.asarray(self.results.of(self.results.gain, name)[:, -1])
+
+    def log_seconds(self, name: str) -> Floats:
+        """Of a selection, the median of all rounds; natural logarithm."""
+        return np.asarray(np.log(np.median(self.results.of(self.results.select_seconds, name), axis=1)))
+
+    def log_margin(self, name: str) -> Floats:
+        """|wᵀx| of what was selected, the median of all rounds; natural logarithm."""
+        medians = np.median(self.results.of(self.results.margin, name), axis=1)
+        return np.asarray(np.log(np.maximum(medians, np.finfo(np.float64).tiny)))
+
+    def gain_in_time(self, name: str) -> Floats:
+        """AUROC above the beginning, in points, the mean over the time that every strategy spent.
+
+        In each race all strategies are given the time in which the quickest had all its labels; it goes into
+        labeling and selection.
+        """
+        gain = self.results.of(self.results.gain, name)
+        return np.array(
+            [
+                mean_over_time(spent, own, limit)
+                for spent, own, limit in zip(self.spent(name), gain, self._limits(), strict=True)
+            ]
+        )
+
+    def spent(self, name: str) -> Floats:
+        """Seconds of selection and labeling up to each round, of shape (n_units, iterations + 1)."""
+        seconds = self.results.of(self.results.select_seconds, name) + self.label_seconds
+        return np.pad(np.cumsum(seconds, axis=1), ((0, 0), (1, 0)))
+
+    def difference(self, of: Callable[[str], Floats], first: str, second: str) -> Interval:
+        """What the first strategy has more than the second, race by race."""
+        return interval(of(first) - of(second), self.results.classes)
+
+    def mean(self, of: Callable[[str], Floats], name: str) -> Interval:
+        """What the strategy has."""
+        return interval(of(name), self.results.classes)
+
+    def _limits(self) -> Floats:
+        return np.asarray(np.min([self.spent(name)[:, -1] for name in self.whole], axis=0))
+
+
+def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
+    """The mean, over the time from 0 to `limit`, of what was there at each moment.
+
+    Parameters
+    ----------
+    spent : array of shape (n,), ascending from 0
+        When each value began to be.
+    values : array of shape (n,)
+        They stay until the next.
+    limit : float
+        Where time ends; positive.
+    """
+    begins = np.minimum(spent, limit)
+    lasts = np.diff(np.append(begins, limit))
+    return float(values @ lasts / limit)
+
+
+def claims(measures: Measures) -> list[Claim]:
+    """Those that can be judged with the strategies that took part to the end."""
+    there = {name_of(name): name for name in reversed(measures.whole)}
+    subsamples = [name for name in measures.whole if name_of(name) == SUBSAMPLE]
+    hashes = [there[name] for name in HASHES if name in there]
+    random, exhaustive = there.get(RANDOM), there.get(EXHAUSTIVE)
+    found = []
+    if random:
+        active = [name for name in (exhaustive, *hashes) if name]
+        found += [_beats_random(measures, random, active), _ends_above_random(measures, random, active)]
+    if exhaustive:
+        found.append(_close(measures, exhaustive, hashes))
+        found.append(_faster(measures, exhaustive, hashes))
+    if H_HASH in there and EH_HASH in there:
+        found.append(_trade_off(measures, there[H_HASH], there[EH_HASH]))
+    if random and exhaustive:
+        found.append(_best_in_time(measures, random, exhaustive, hashes))
+    found.append(_sceptic(measures, hashes, subsamples))
+    return [claim for claim in found if claim.statements]
+
+
+def lane_label(word: str) -> str:
+    """A strategy as figures and tables name it: with its parameters, where it is given any."""
+    if word in PEERS:
+        return PEERS[word].distribution.removesuffix("-python")
+    name, colon, params = word.partition(":")
+    size = params.removeprefix("n_scored=")
+    if name == SUBSAMPLE and size.isdigit():
+        return f"{label_of(name)} of {int(size):,}"
+    return f"{label_of(name)}, {params}" if colon else label_of(name)
+
+
+def points(measured: Interval) -> str:
+    """An interval of points: "+1.2 points (+0.4 to +2.0)"."""
+    return f"{signed(measured.mean)} points{_ends(measured, signed)}"
+
+
+def signed(number: float) -> str:
+    """A number of points: "+1.2", "−0.3", "+0.0"."""
+    return f"{round(number, 1) + 0.0:+.1f}".replace("-", "−")
+
+
+def times(measured: Interval) -> str:
+    """An interval of ratios: "12 times (11 to 14)"."""
+    return f"{figure(measured.mean)} times{_ends(measured, figure)}"
+
+
+def figure(number: float) -> str:
+    """A number of two or three digits: "0.034", "1.04", "2.3", "12", "1,234"."""
+    if abs(number) >= 9.95:
+        return f"{number:,.0f}"
+    return f"{number:.2f}" if 0.5 <= abs(number) < 1.995 else f"{number:#.2g}"
+
+
+def percent(number: str) -> str:
+    """A figure with its sign, which no line's end parts from it: "53 %"."""
+    return f"{number}\N{NO-BREAK SPACE}%"
+
+
+def _ends(measured: Interval, said: Callable[[float], str]) -> str:
+    if measured.low is None or measured.high is None:
+        return ""
+    return f" ({said(measured.low)} to {said(measured.high)})"
+
+
+def _beats_random(measures: Measures, random: str, active: Sequence[str]) -> Claim:
+    return Claim(
+        "Active learning beats random labels.",
+        "Improvement in AUROC over all rounds, race by race.",
+        _above(measures, measures.gain, random, active),
+    )
+
+
+def _ends_above_random(measures: Measures, random: str, active: Sequence[str]) -> Claim:
+    return Claim(
+        "With all its labels, active learning is ahead of random ones.",
+        f"Improvement in AUROC after {measures.results.plan.iterations} labels, race by race.",
+        _above(measures, measures.last_gain, random, active),
+    )
+
+
+def _above(
+    measures: Measures, of: Callable[[str], Floats], base: str, others: Sequence[str]
+) -> tuple[Statement, ...]:
+    """That each of the others has more than the base."""
+    found = [(name, measures.difference(of, name, base)) for name in others]
+    return tuple(
+        Statement(f"{lane_label(name)} against {lane_label(base).lower()}: {points(more)}", more, 0.0)
+        for name, more in found
+    )
+
+
+def _close(measures: Measures, exhaustive: str, hashes: Sequence[str]) -> Claim:
+    statements = []
+    for name in hashes:
+        more = measures.difference(measures.gain, name, exhaustive)
+        statements.append(
+            Statement(f"{lane_label(name)} against the full scan: {points(more)}", more, -CLOSE)
+        )
+    return Claim(
+        "Hashing learns about as well as the exhaustive scan.",
+        f"Improvement in AUROC over all rounds; no more than {CLOSE:g} point behind counts as close.",
+        tuple(statements),
+    )
+
+
+def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str]) -> Claim:
+    statements = []
+    for name in hashes:
+        ratio = measures.difference(measures.log_seconds, exhaustive, name).exp()
+        statements.append(
+            Statement(f"{lane_label(name)}: the full scan takes {times(ratio)} as long", ratio, ORDER)
+        )
+    return Claim(
+        "Hashing selects one to two orders of magnitude faster.",
+        f"Median selection times of each race, taken in turn on one thread; {ORDER:g} times or more.",
+        tuple(statements),
+    )
+
+
+def _trade_off(measures: Measures, h_hash: str, eh_hash: str) -> Claim:
+    nearer = measures.difference(measures.log_margin, h_hash, eh_hash).exp()
+    slower = measures.difference(measures.log_seconds, eh_hash, h_hash).exp()
+    return Claim(
+        "EH-Hash finds nearer items than H-Hash, and takes longer.",
+        "Medians of each race.",
+        (
+            Statement(f"|wᵀx| of H-Hash is {times(nearer)} that of EH-Hash", nearer, 1.0),
+            Statement(f"EH-Hash takes {times(slower)} as long as H-Hash", slower, 1.0),
+        ),
+    )
+
+
+def _best_in_time(measures: Measures, random: str, exhaustive: str, hashes: Sequence[str]) -> Claim:
+    statements = []
+    for name in hashes:
+        for other in (exhaustive, random):
+            more = measures.difference(measures.gain_in_time, name, other)
+            text = f"{lane_label(name)} against {lane_label(other).lower()}: {points(more)}"
+            statements.append(Statement(text, more, 0.0))
+    return Claim(
+        "Hashing gives the best accuracy for the time spent.",
+        f"Improvement in AUROC over the seconds of selection and labeling, {measures.label_seconds:g} s a "
+        f"label, until the quickest strategy has all its labels.",
+        tuple(statements),
+    )
+
+
+def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str]) -> Claim:
+    """Against the subsamples that take just less and just more time than each hash.
+
+    Who beats one that takes more time beats one of equal time.
+    """
+    statements = []
+    sizes = {name: strategy_from(name).params()["n_scored"] for name in subsamples}
+    for name in hashes:
+        longer = [
+            other for other in subsamples if measures.difference(measures.log_seconds, other, name).mean >= 0
+        ]
+        rivals = longer or subsamples
+        if not rivals:
+            continue
+        rival = min(rivals, key=sizes.__getitem__) if longer else max(rivals, key=sizes.__getitem__)
+        ratio = measures.difference(measures.log_seconds, rival, name).exp()
+        more = measures.difference(measures.gain, name, rival)
+        nearer = measures.difference(measures.log_margin, rival, name).exp()
+        whose = f"a subsample of {sizes[rival]:,}, which takes {figure(ratio.mean)} times as long"
+        statements += [
+            Statement(f"{lane_label(name)} against {whose}: {points(more)}", more, 0.0),
+            Statement(f"|wᵀx| of that subsample is {times(nearer)} that of {lane_label(name)}", nearer, 1.0),
+        ]
+    return Claim(
+        "Hashing beats a random subsample given the same time.",
+        "The sceptic's question: improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
+        "subsample that takes no less time; where all take less, against the largest.",
+        tuple(statements),
+    )

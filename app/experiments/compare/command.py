@@ -1,0 +1,149 @@
+"""The command ``marginalia compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from app.experiments.compare.similar.command import compare_similar
+
+QUICK = {"runs": 2, "iterations": 200, "classes": 10}
+"""What --quick makes smaller, where the command says nothing else."""
+
+FULL = {"runs": 5, "iterations": 300}
+"""The paper's."""
+
+
+class WithOthers(click.Command):
+    """A command with options of its own, which hands over to another where its first word is that one's name.
+
+    Parameters
+    ----------
+    others : sequence of click.Command
+        By their names; further parameters as of `click.Command`.
+    """
+
+    def __init__(self, *args: Any, others: Sequence[click.Command] = (), **words: Any) -> None:
+        super().__init__(*args, **words)
+        self.others = {str(other.name): other for other in others}
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """See `click.Command.make_context`: that of the other command, which is the one that is then run."""
+        if args and args[0] in self.others:
+            return self.others[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See `click.Command.format_options`; the others come after them."""
+        super().format_options(ctx, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, other.get_short_help_str(60)) for name, other in self.others.items()])
+
+
+@click.command("compare", cls=WithOthers, others=[compare_similar])
+@click.option(
+    "--pool",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Folder of the pool, its truth known.  [default: 50,000 digits, drawn on demand]",
+)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the results; gone on with if there.",
+)
+@click.option("--quick", is_flag=True, help="2 runs of 200 iterations, of 10 classes at most.")
+@click.option("--classes", multiple=True, help="Only these classes, by name.  [default: all]")
+@click.option("--runs", type=click.IntRange(1), help="Repetitions of each class.  [default: 5]")
+@click.option(
+    "--iterations", type=click.IntRange(1), help="Labels that each strategy chooses.  [default: 300]"
+)
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    help="NAME or NAME:param=value,param=value.  [default: the paper's, two baselines and margin-index]",
+)
+@click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    help="Uncertainty sampling of another library: scikit-activeml, small-text or modal (the extra peers).",
+)
+@click.option("--first", type=click.IntRange(1), default=5, show_default=True, help="First labels a class.")
+@click.option(
+    "--C",
+    "C",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="What a margin violated by 1 costs the SVM.",
+)
+@click.option(
+    "--class-weight",
+    type=click.Choice(["none", "balanced"]),
+    default="none",
+    show_default=True,
+    help="Whether yes and no weigh the same together.",
+)
+@click.option(
+    "--noise",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Probability of a wrong answer; the same for an item in every lane.",
+)
+@click.option(
+    "--limit",
+    type=click.FloatRange(0, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="Seconds; a strategy that takes longer to select one item is out.",
+)
+@click.option(
+    "--label-seconds",
+    type=click.FloatRange(0),
+    help="What a label costs the annotator, for figures over time.  [default: 5, for documents 1]",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds whatever is random."
+)
+@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one a core]")
+def compare(
+    folder: Path | None,
+    out: Path,
+    quick: bool,
+    classes: tuple[str, ...],
+    runs: int | None,
+    iterations: int | None,
+    strategies: tuple[str, ...],
+    peers: tuple[str, ...],
+    label_seconds: float | None,
+    workers: int | None,
+    **words: Any,
+) -> None:
+    """Race query strategies on a pool of known truth, with a simulated annotator, as the paper did.
+
+    Interrupted, the same command goes on. Results do not depend on the number of workers; times do.
+    """
+    from app.experiments.compare.comparison import Wish, run_comparison
+
+    sizes = QUICK if quick else FULL
+    wish = Wish(
+        pool=folder,
+        classes=classes,
+        most_classes=QUICK["classes"] if quick else None,
+        runs=runs or sizes["runs"],
+        iterations=iterations or sizes["iterations"],
+        strategies=strategies,
+        peers=peers,
+        class_weight="balanced" if words.pop("class_weight") == "balanced" else None,
+        **words,
+    )
+    run_comparison(wish, out, n_workers=workers, label_seconds=label_seconds)

@@ -1,0 +1,281 @@
+"""The figures of a comparison, as the paper has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.display.strategy_labels import name_of
+from app.display.theme import LIGHT, STRATEGY_COLOURS
+from app.experiments.bench.figure import DASHES, MARKERS, OTHERS
+from app.experiments.compare.claims import EXHAUSTIVE, RANDOM, Measures, figure, lane_label, signed
+from app.experiments.compare.drawing import INK, SECOND, End, name_ends, plain, title, write_figures
+from app.experiments.compare.statistics import Interval, box, mean_and_halfwidth
+from core.errors import InputError
+from core.sources.texts import Texts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+FIRST_CHOSEN = 7
+"""How many of the first images chosen are shown, as in the paper."""
+
+_WIDTH = 10.0
+_ROW = 0.42
+"""Height of a strategy's row, in inches."""
+
+
+def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out: Path) -> dict[str, Path]:
+    """Draw all figures into the folder `out`, as SVG and PNG.
+
+    Parameters
+    ----------
+    measures : Measures
+        What was measured.
+    pictures : dict
+        The first images that each strategy chose; none where there is nothing to be seen.
+    out : Path
+        A folder that is there.
+
+    Returns
+    -------
+    dict
+        The SVG of each figure by its name: "learning", "above-random", "times", "spent", "first"; those for
+        which there is nothing to draw are left out.
+    """
+    drawn: dict[str, Callable[[], Figure]] = {
+        "learning": lambda: _learning(measures),
+        "times": lambda: _times(measures),
+        "spent": lambda: _spent(measures),
+    }
+    if _random(measures) and len(measures.whole) > 1:
+        drawn["above-random"] = lambda: _above_random(measures)
+    if pictures:
+        drawn["first"] = lambda: _first(pictures)
+    return write_figures(drawn, out)
+
+
+def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
+    """The first images that each strategy chose in the first race; empty where there are none to be seen."""
+    results = measures.results
+    try:
+        source = results.pool.source
+        if isinstance(source, Texts):
+            return {}
+        return {
+            name: [
+                source.image(int(item), 96)
+                for item in results.of(results.item, name)[0, :FIRST_CHOSEN]
+                if item >= 0
+            ]
+            for name in results.names
+        }
+    except InputError:
+        return {}
+
+
+def colour_of(word: str) -> str:
+    """A strategy's colour in the light."""
+    return STRATEGY_COLOURS.get(name_of(word), (SECOND,))[0]
+
+
+def _learning(measures: Measures) -> Figure:
+    """AUROC against labels."""
+    labels = np.arange(measures.results.plan.iterations + 1)
+    picture, axes = _panel()
+    _curves(axes, measures, lambda name: (labels, _mean_gain(measures, name)))
+    axes.set_xlabel("labels chosen")
+    return picture
+
+
+def _spent(measures: Measures) -> Figure:
+    """AUROC against the time spent on selecting and labeling."""
+    picture, axes = _panel()
+    _curves(axes, measures, lambda name: (measures.spent(name).mean(axis=0) / 60, _mean_gain(measures, name)))
+    axes.set_xlabel(f"minutes of selection and labeling, {measures.label_seconds:g} s a label")
+    return picture
+
+
+def _panel() -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(_WIDTH, 4.6), layout="constrained")
+    axes = picture.subplots()
+    title(axes, "Improvement in AUROC, points")
+    return picture, axes
+
+
+def _above_random(measures: Measures) -> Figure:
+    """How much more than random each strategy gained, with intervals."""
+    from matplotlib.figure import Figure
+
+    base = _random(measures)
+    assert base
+    rows = [name for name in measures.whole if name != base]
+    picture = Figure(figsize=(_WIDTH, 0.7 + 0.8 * _ROW * len(rows)), layout="constrained")
+    axes = picture.subplots()
+    axes.axvline(0, color=colour_of(base), linestyle=":", linewidth=1.4)
+    _rows(axes, rows)
+    for place, name in enumerate(rows):
+        _whisker(axes, place, measures.difference(measures.gain, name, base), name)
+    title(axes, "Mean improvement in AUROC above random, points")
+    return picture
+
+
+def _random(measures: Measures) -> str | None:
+    return next((name for name in measures.whole if name_of(name) == RANDOM), None)
+
+
+def _times(measures: Measures) -> Figure:
+    """Box plots of selection times and of |wᵀx|, a row a strategy."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    results = measures.results
+    rows = [name for name in results.names if np.isfinite(results.of(results.margin, name)).any()]
+    picture = Figure(figsize=(_WIDTH, 1.1 + _ROW * len(rows)), layout="constrained")
+    times, margins = picture.subplots(1, 2, sharey=True)
+    _rows(times, rows)
+    margins.tick_params(length=0)
+    for axes in (times, margins):
+        axes.set_xscale("log")
+    times.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    for axes in (times, margins):
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    for place, name in enumerate(rows):
+        _box(times, place, 1000 * results.of(results.select_seconds, name), name, unit=" ms")
+        _box(margins, place, results.of(results.margin, name), name)
+    scan = next((name for name in rows if name_of(name) == EXHAUSTIVE), None)
+    if scan:
+        middle = float(np.nanmedian(1000 * results.of(results.select_seconds, scan)))
+        times.axvline(middle, color=INK, linewidth=1, linestyle=":", zorder=1)
+    title(times, "Selection time, ms")
+    title(margins, "|wᵀx| of what was selected")
+    for axes in (times, margins):
+        plain(axes, "x")
+        axes.margins(x=0.08)
+    return picture
+
+
+def _first(pictures: dict[str, list[Image.Image]]) -> Figure:
+    """The first images that each strategy chose."""
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(8.4, 0.95 * len(pictures)))
+    grid = picture.subplots(len(pictures), FIRST_CHOSEN, squeeze=False)
+    picture.subplots_adjust(left=0.27, right=0.99, top=0.99, bottom=0.01, hspace=0.08, wspace=0.08)
+    for line, (name, images) in zip(grid, pictures.items(), strict=True):
+        for axes in line:
+            axes.set_axis_off()
+        for axes, image in zip(line, images, strict=False):
+            axes.imshow(np.asarray(image), cmap="gray", interpolation="nearest")
+        line[0].text(
+            -0.15,
+            0.5,
+            lane_label(name),
+            transform=line[0].transAxes,
+            ha="right",
+            va="center",
+            color=colour_of(name),
+            fontweight="bold",
+        )
+    return picture
+
+
+def _mean_gain(measures: Measures, name: str) -> Any:
+    results = measures.results
+    return mean_and_halfwidth(results.of(results.gain, name), results.classes)[0]
+
+
+def _curves(axes: Axes, measures: Measures, course: Callable[[str], tuple[Any, Any]]) -> None:
+    """A line a strategy, named where it ends."""
+    plain(axes, "y")
+    ends = []
+    for name in measures.results.names:
+        x, y = course(name)
+        known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+        if not len(known):
+            continue
+        given = ":" in name
+        axes.plot(
+            x,
+            y,
+            color=colour_of(name),
+            linestyle=DASHES.get(name_of(name), "-"),
+            linewidth=1.0 if given else 1.8,
+            alpha=0.7 if given else 1,
+            zorder=2 if given else 3,
+        )
+        _glyph(axes, x[known[-1]], y[known[-1]], name)
+        at, height = float(x[known[-1]]), float(y[known[-1]])
+        said = f"{lane_label(name)}  {signed(height)}"
+        ends.append(End(height, at, said, colour_of(name), not given))
+    name_ends(axes, ends)
+
+
+def _rows(axes: Axes, names: Sequence[str]) -> None:
+    """A row a strategy, the first on top."""
+    axes.set_yticks(range(len(names)), [lane_label(name) for name in names])
+    for tick, name in zip(axes.get_yticklabels(), names, strict=True):
+        tick.set_color(colour_of(name))
+        tick.set_fontweight("normal" if ":" in name else "bold")
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    plain(axes, "x")
+
+
+def _whisker(axes: Axes, place: int, more: Interval, name: str) -> None:
+    colour = colour_of(name)
+    if more.low is not None and more.high is not None:
+        axes.plot([more.low, more.high], [place, place], color=colour, linewidth=2, solid_capstyle="round")
+    _glyph(axes, more.mean, place, name)
+
+
+def _box(axes: Axes, place: int, values: Any, name: str, unit: str = "") -> None:
+    """Quartiles as a box, the 5th and 95th percentile as whiskers, the median in figures."""
+    colour = colour_of(name)
+    shown = box(values[np.asarray(values) > 0])
+    axes.plot([shown.low, shown.high], [place, place], color=colour, linewidth=1.2, solid_capstyle="butt")
+    axes.barh(
+        place,
+        shown.third - shown.first,
+        left=shown.first,
+        height=0.42,
+        color=f"{colour}30",
+        edgecolor=colour,
+        linewidth=1.2,
+        zorder=3,
+    )
+    axes.plot([shown.median] * 2, [place - 0.21, place + 0.21], color=colour, linewidth=2.6, zorder=4)
+    axes.annotate(
+        f"{figure(shown.median)}{unit}",
+        (shown.median, place - 0.24),
+        ha="center",
+        va="bottom",
+        fontsize=8,
+        color=INK,
+        xytext=(0, 1),
+        textcoords="offset points",
+    )
+
+
+def _glyph(axes: Axes, x: float, y: float, name: str) -> None:
+    """The strategy's mark; in a colour of its own only together with its shape."""
+    colour = colour_of(name)
+    hollow = name_of(name) == RANDOM
+    axes.plot(
+        [x],
+        [y],
+        marker=MARKERS.get(name_of(name), OTHERS),
+        markersize=10 if name_of(name) == "margin-index" else 4.5 if ":" in name else 7,
+        color=colour,
+        markerfacecolor=LIGHT["secondaryBackgroundColor"] if hollow else colour,
+        markeredgewidth=1.5 if hollow else 1,
+        linestyle="none",
+        zorder=5,
+        clip_on=False,
+    )

@@ -1,0 +1,86 @@
+"""The folder of a comparison: one command at a time works in it, and goes on where another one ended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from filelock import FileLock, Timeout
+
+from app.display.pool_output import show_build
+from app.experiments.compare.settled import Settled
+from core.durable import disk_trouble
+from core.errors import InputError
+from core.manifest import MANIFEST
+from core.pool import Pool
+from core.sources import source_from
+
+DIGITS = "digits:50000"
+"""The pool where none is named."""
+
+P = TypeVar("P", bound=Settled[Any])
+
+
+@contextmanager
+def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterator[tuple[P, Pool]]:
+    """The words of a comparison, settled in the folder `out`, and its pool.
+
+    Parameters
+    ----------
+    out : Path
+        Made where it isn't there; nobody else works in it meanwhile.
+    named : Path, optional
+        The pool's folder; without it digits, drawn first where they are not there yet.
+    plan_of : callable
+        Gives the words that were asked for, of this pool.
+
+    Raises
+    ------
+    InputError
+        If another command is at work there, the pool is not whole, or the folder holds other words.
+    """
+    with _alone(out):
+        pool = _pool_named(named, out)
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, signal.default_int_handler)
+        plan = plan_of(pool)
+        plan.settle(out, pool.classes)
+        yield plan, pool
+
+
+def tell_size(said: str, plan: Settled[Any], n_missing: int) -> None:
+    """Print what is compared, as `said`, and how much of it is there already."""
+    n = len(plan.units)
+    click.echo(said if n_missing == n else f"{said} {n - n_missing} of {n} are there already.")
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Make the folder `out`, and refuse to work in it beside another command."""
+    with disk_trouble(out):
+        out.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(out / "comparison.lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise InputError(
+            f"another command is at work in {out}: wait for it, or name another folder"
+        ) from error
+
+
+def _pool_named(named: Path | None, out: Path) -> Pool:
+    if named is not None:
+        pool = Pool.open(named.resolve())
+        if not pool.complete:
+            raise InputError(f"the pool {pool.path} is not whole yet: build it to its end first")
+        return pool
+    folder = (out / "pool").resolve()
+    if not ((folder / MANIFEST).is_file() and Pool.open(folder).complete):
+        show_build(source_from(DIGITS), folder, threads=None, quiet=False)
+        if not Pool.open(folder).complete:
+            raise KeyboardInterrupt
+    return Pool.open(folder)

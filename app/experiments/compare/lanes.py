@@ -1,0 +1,75 @@
+"""The strategies of a comparison: fitted once, saved, and opened by every worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from threadpoolctl import threadpool_limits
+
+from app.experiments.compare.peers import make_peer
+from app.experiments.compare.plan import Plan
+from core.errors import InputError
+from core.selection import QueryStrategy, make_strategy, strategy_from
+
+if TYPE_CHECKING:
+    from core.pool import Pool
+
+INDEXES = "indexes"
+
+
+def fit_lanes(plan: Plan, pool: Pool, out: Path, tell: Callable[[str], None]) -> None:
+    """Build the indexes that are worth saving, those that are in `out` already excepted.
+
+    Raises
+    ------
+    InputError
+        If a word names no strategy, or one that can't cover this pool.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        for word in plan.strategies:
+            index = _index(strategy_from(word, random_state=plan.seed))
+            folder = _folder(out, index)
+            if folder.is_dir() and _loaded(index, folder, pool):
+                continue
+            start = perf_counter()
+            index.fit(pool)
+            if index.arrays():
+                index.save(folder)
+                tell(f"Prepared {index.name} in {perf_counter() - start:.1f} s.")
+
+
+def open_lanes(plan: Plan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
+    """All lanes by name: with the index that was saved, or fitted here and now."""
+    lanes: dict[str, QueryStrategy] = {}
+    for word in plan.strategies:
+        strategy = strategy_from(word, random_state=plan.seed)
+        index = _index(strategy)
+        folder = _folder(out, index)
+        saved = _loaded(index, folder, pool) if folder.is_dir() else None
+        lanes[word] = strategy.sharing(saved) if saved else strategy.fit(pool)
+    lanes.update({name: make_peer(name, random_state=plan.seed).fit(pool) for name in plan.peers})
+    return lanes
+
+
+def _index(strategy: QueryStrategy) -> QueryStrategy:
+    """The strategy whose index it asks."""
+    if strategy.index_name == strategy.name:
+        return strategy
+    return make_strategy(strategy.index_name, **strategy.index_params())
+
+
+def _folder(out: Path, index: QueryStrategy) -> Path:
+    params = "".join(f"-{name}={value}" for name, value in index.index_params().items())
+    return out / INDEXES / quote(f"{index.name}{params}", safe="=")
+
+
+def _loaded(index: QueryStrategy, folder: Path, pool: Pool) -> QueryStrategy | None:
+    """The saved index, where it is whole and of this pool."""
+    try:
+        return type(index).load(folder, pool)
+    except InputError:
+        return None

@@ -1,0 +1,111 @@
+"""What the reports of comparisons share: one HTML file that needs nothing beside it, in light and dark."""
+
+from __future__ import annotations
+
+import base64
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from app.display.theme import DARK, LIGHT, STRATEGY_COLOURS
+from core.durable import disk_trouble, replace_file
+
+REPORT = "report.html"
+
+GLYPHS = Path(__file__).parents[2] / "components" / "shared" / "glyphs.html"
+"""The marks of strategies, as the pages have them."""
+
+_VARIABLES = {
+    "page": "backgroundColor",
+    "sheet": "secondaryBackgroundColor",
+    "ink": "textColor",
+    "second": "grayTextColor",
+    "line": "borderColor",
+    "brand": "greenColor",
+    "yes": "blueColor",
+    "no": "orangeColor",
+}
+
+_FONTS = {"Source Sans": "SourceSansVF-Upright", "Source Serif": "SourceSerifVariable-Roman"}
+"""Which of the files that the pages' framework has."""
+
+
+def write_page(template: str, path: Path, **words: Any) -> Path:
+    """Fill a template of this folder, which extends ``page.html``, and write the file `path`; returns it.
+
+    Parameters
+    ----------
+    template : str
+        Its file, below this folder.
+    path : Path
+        In a folder that is there.
+    **words
+        What the template needs beside type, colours and marks.
+    """
+    environment = Environment(
+        loader=PackageLoader("app.experiments.compare", "."), autoescape=True, undefined=StrictUndefined
+    )
+    page = environment.get_template(template).render(
+        glyphs=Markup(GLYPHS.read_text("utf-8")),
+        fonts=Markup(_fonts()),
+        colours=Markup(_colours()),
+        css=Markup((Path(__file__).parent / "report.css").read_text("utf-8")),
+        **words,
+    )
+    with disk_trouble(path):
+        replace_file(path, page.encode())
+    return path
+
+
+def drawing(path: Path, name: str, caption: str) -> dict[str, Any]:
+    """A figure as templates show it: the SVG in the file `path`, its ids made its own by `name`."""
+    return {"caption": caption, "svg": Markup(inline(path.read_text("utf-8"), name))}
+
+
+def inline(svg: str, name: str) -> str:
+    """An SVG of matplotlib's as a part of a page: its colours follow the page's, its ids are its own."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' id="[a-z]+[0-9a-z.]*_\d+"', "", svg)
+    svg = re.sub(r"font-family: [^;\"]*", "font-family: inherit", svg)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    for variable, colour in _light().items():
+        svg = re.sub(rf"{colour}\b", f"var(--{variable})", svg, flags=re.IGNORECASE)
+    return (
+        svg.replace('id="', f'id="{name}-')
+        .replace("url(#", f"url(#{name}-")
+        .replace('href="#', f'href="#{name}-')
+    )
+
+
+def _light() -> dict[str, str]:
+    """Each colour of the figures in the light, by the variable that the page has for it."""
+    own = {name: light for name, (light, _) in STRATEGY_COLOURS.items()}
+    return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet", "yes", "no")}
+
+
+def _fonts() -> str:
+    """The page's type, as far as it is installed, within the file."""
+    streamlit = find_spec("streamlit")
+    folders = streamlit.submodule_search_locations if streamlit else None
+    said = ""
+    for folder in folders or ():
+        for family, name in _FONTS.items():
+            for path in sorted((Path(folder) / "static" / "static" / "media").glob(f"{name}*.woff2")):
+                encoded = base64.b64encode(path.read_bytes()).decode("ascii")
+                said += (
+                    f'@font-face {{ font-family: "{family}"; font-weight: 200 900; '
+                    f"src: url(data:font/woff2;base64,{encoded}) }}\n"
+                )
+    return said
+
+
+def _colours() -> str:
+    pairs = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()} | STRATEGY_COLOURS
+    said = (f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in pairs.items())
+    return f":root {{ {' '.join(said)} }}\n"

@@ -1,0 +1,128 @@
+"""What a comparison consists of: its words, and the units of work that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.experiments.compare.settled import Settled, in_words
+from core.errors import InputError
+from core.experiment.race import Course
+from core.pool import Pool
+from core.svm import ClassWeight
+
+STRATEGIES = (
+    "random",
+    "subsample:n_scored=500",
+    "subsample:n_scored=2000",
+    "subsample",
+    "exhaustive",
+    "h-hash",
+    "eh-hash",
+    "bh-hash",
+    "margin-index",
+)
+"""Who takes part by default; the small subsamples take about as long as hashing does."""
+
+
+class Unit(NamedTuple):
+    """The smallest piece of work: one class, one repetition, all strategies."""
+
+    positive: int
+    run: int
+
+    @property
+    def file(self) -> str:
+        """The file of its results, in the folder `UNITS`."""
+        return f"class-{self.positive:03d}-run-{self.run:02d}.parquet"
+
+
+@dataclass(frozen=True)
+class Plan(Settled[Unit]):
+    """The words of a comparison: all that its results follow from.
+
+    Parameters
+    ----------
+    pool, pool_digest, marginalia
+        See `app.experiments.compare.settled.Settled`.
+    classes : tuple of int
+        Each is the positive one in its turn.
+    runs, iterations : int
+        Repetitions of each class, and rounds of each.
+    strategies : tuple of str
+        See `core.selection.words`.
+    peers : tuple of str
+        See `app.experiments.compare.peers`.
+    first, C, class_weight, noise, seed, limit
+        See `core.experiment.race.Course`; `limit` is its `most_seconds`.
+    """
+
+    classes: tuple[int, ...]
+    runs: int
+    iterations: int
+    strategies: tuple[str, ...]
+    peers: tuple[str, ...] = ()
+    first: int = 5
+    C: float = 1.0
+    class_weight: ClassWeight = None
+    noise: float = 0.0
+    seed: int = 0
+    limit: float = 20.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The lanes, in their order."""
+        return (*self.strategies, *self.peers)
+
+    @property
+    def units(self) -> list[Unit]:
+        """All of them, in an order in which a part of them already has all classes."""
+        return [Unit(positive, run) for run in range(self.runs) for positive in self.classes]
+
+    def course(self, unit: Unit) -> Course:
+        """What is raced for in one unit."""
+        return Course(
+            positive=unit.positive,
+            run=unit.run,
+            n_first=self.first,
+            C=self.C,
+            class_weight=self.class_weight,
+            noise=self.noise,
+            seed=self.seed,
+            most_seconds=self.limit,
+        )
+
+    def _in_words(self, name: str, names: Sequence[str]) -> str:
+        if name == "classes":
+            return in_words([names[c] for c in self.classes if c < len(names)])
+        return super()._in_words(name, names)
+
+
+def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tuple[int, ...]:
+    """The classes that `words` name, in their order; all that are able where they name none.
+
+    Parameters
+    ----------
+    pool : Pool
+        Whose classes they are.
+    able : sequence of int
+        The classes that have enough items.
+    words : sequence of str
+        Names of classes, also several with commas between them.
+
+    Raises
+    ------
+    InputError
+        If there is no such class, or it has too few items.
+    """
+    names = [name.strip() for word in words for name in word.split(",") if name.strip()]
+    if not names:
+        return tuple(int(positive) for positive in able)
+    for name in names:
+        if name not in pool.classes:
+            known = ", ".join(pool.classes[:20]) + (", …" if len(pool.classes) > 20 else "")
+            raise InputError(f"the pool {pool.path} has no class {name!r}; it has {known}")
+        if pool.classes.index(name) not in able:
+            raise InputError(f"the class {name!r} has too few items in the pool {pool.path} to begin with")
+    return tuple(dict.fromkeys(pool.classes.index(name) for name in names))

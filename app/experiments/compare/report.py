@@ -1,0 +1,272 @@
+"""The report of a comparison: one HTML file that needs nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.display.strategy_labels import name_of
+from app.display.theme import STRATEGY_COLOURS
+from app.display.thumbnails import data_url
+from app.experiments.compare.claims import (
+    EXHAUSTIVE,
+    RANDOM,
+    Claim,
+    Measures,
+    Verdict,
+    claims,
+    figure,
+    lane_label,
+    percent,
+    signed,
+)
+from app.experiments.compare.figures import FIRST_CHOSEN
+from app.experiments.compare.page import REPORT, drawing, write_page
+from app.experiments.compare.results import machine, versions
+from app.experiments.compare.statistics import Interval, holm, signed_rank
+from core.errors import InputError
+from core.sources.texts import Texts
+
+CAPTIONS = {
+    "learning": "Improvement in AUROC on the held-out items with each label chosen, the mean over classes "
+    "and runs (figures 1a and 2a of the paper). The table above and the next figure say how sure it is.",
+    "above-random": "How much more each strategy gains than random labels, the mean over all rounds, race by "
+    "race; bars are 95\N{NO-BREAK SPACE}% intervals.",
+    "times": "Selection times, the dotted line being the full scan’s median, and |wᵀx| of what was selected "
+    "(figures 1b, 1c, 2b, 2c and 4): quartiles, median, and whiskers from the 5th to the 95th percentile of "
+    "all rounds and races.",
+    "spent": "Improvement in AUROC with the time spent on selection and labeling (figure 3b).",
+}
+
+_MARKS = {Verdict.HOLDS: "holds", Verdict.DOES_NOT: "not", Verdict.OPEN: "undecided"}
+
+_WORDS_SHOWN = 16
+
+
+def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Path:
+    """Write the report to the folder `out`; returns its file.
+
+    Parameters
+    ----------
+    measures : Measures
+        What was measured.
+    figures : dict
+        The SVG of each figure, by name; see `app.experiments.compare.figures.draw_figures`.
+    out : Path
+        A folder that is there.
+    """
+    results = measures.results
+    plan, pool = results.plan, results.pool
+    found = claims(measures)
+    return write_page(
+        "report.html",
+        out / REPORT,
+        headline=headline(measures, found),
+        facts=_facts(measures),
+        about_intervals=_about_intervals(measures),
+        claims=[_claim(claim) for claim in found],
+        rows=[_row(measures, name) for name in results.names],
+        figures=[
+            drawing(figures[name], name, caption) for name, caption in CAPTIONS.items() if name in figures
+        ],
+        picked=_picked(measures),
+        n_picked=FIRST_CHOSEN,
+        picked_class=pool.classes[results.units[0].positive],
+        pairs=_pairs(measures),
+        pair_names=[lane_label(name) for name in measures.whole[:-1]],
+        n_units=len(results.units),
+        first=plan.first,
+        noise=f", and is wrong for {percent(f'{100 * plan.noise:g}')} of the items" if plan.noise else "",
+        details=_details(measures),
+    )
+
+
+def headline(measures: Measures, found: Sequence[Claim]) -> str:
+    """What came out, in one plain sentence."""
+    bases = [name for name in measures.whole if name_of(name) == RANDOM]
+    others = [name for name in measures.whole if name_of(name) != RANDOM]
+    if not measures.whole:
+        return "No strategy could run to the end."
+    if not bases or not others:
+        return f"{len(measures.whole)} ways to choose what to label, compared."
+    gains = {name: measures.difference(measures.gain, name, bases[0]) for name in others}
+    best = max(gains, key=lambda name: gains[name].mean)
+    low, mean = gains[best].low, gains[best].mean
+    if low is not None and low > 0:
+        said = f"{lane_label(best)} gains most: {mean:.1f} points of AUROC more than random labels"
+    else:
+        said = "No strategy surely gains more than random labels"
+    faster = next((claim for claim in found if "orders of magnitude" in claim.title), None)
+    if faster and faster.verdict is Verdict.HOLDS:
+        least = min(statement.measured.mean for statement in faster.statements)
+        return f"{said}; hashing selects {figure(least)} times faster than a full scan."
+    return f"{said}."
+
+
+def _named(word: str) -> dict[str, Any]:
+    """A strategy as the page names it: by its mark, in its colour, and its name in ink."""
+    name = name_of(word)
+    known = name in STRATEGY_COLOURS
+    return {
+        "name": lane_label(word),
+        "colour": f"var(--{name})" if known else "var(--second)",
+        "glyph": f"s-{name}" if known else "s-other",
+    }
+
+
+def _facts(measures: Measures) -> str:
+    results = measures.results
+    plan, pool = results.plan, results.pool
+    weight = ", balanced" if plan.class_weight else ""
+    return (
+        f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features, {len(pool.held_out):,} held out; "
+        f"{_count(len(plan.classes), 'class', 'classes')}, {_count(plan.runs, 'run')} of each, "
+        f"{_count(plan.iterations, 'label')} chosen one by one, C = {plan.C:g}{weight}."
+    )
+
+
+def _count(n: int, one: str, many: str | None = None) -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def _about_intervals(measures: Measures) -> str:
+    plan = measures.results.plan
+    if len(plan.classes) > 1:
+        return (
+            "Intervals are Student’s t over the classes, each with the mean of its runs: they say what to "
+            "expect of another class of this kind."
+        )
+    if plan.runs > 1:
+        return (
+            "Intervals are Student’s t over the runs of the one class: they say nothing about other classes."
+        )
+    return "There is one race only, so nothing can be said to hold: more runs or classes give intervals."
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    return {
+        "title": claim.title,
+        "meaning": claim.meaning,
+        "verdict": claim.verdict.value,
+        "mark": _MARKS[claim.verdict],
+        "statements": [
+            {"text": one.text, "verdict": one.verdict.value, "mark": _MARKS[one.verdict]}
+            for one in claim.statements
+        ],
+    }
+
+
+def _row(measures: Measures, name: str) -> dict[str, Any]:
+    """A strategy's line of the table, or why it has none."""
+    results = measures.results
+    row: dict[str, Any] = {**_named(name), "reason": None, "cells": []}
+    reasons = results.failures.get(name, {})
+    if reasons:
+        done = np.isfinite(results.of(results.margin, name)).sum()
+        rounds = f"{done:,} of {len(results.units) * results.plan.iterations:,} rounds"
+        row["reason"] = f"Can’t run here: {next(iter(reasons.values()))}. It had {rounds}."
+        return row
+    if name not in measures.whole:
+        row["reason"] = "It was out of items before the last round."
+        return row
+    scan = next((one for one in measures.whole if name_of(one) == EXHAUSTIVE), None)
+    of_scan = measures.difference(measures.log_seconds, scan, name).exp() if scan else None
+    train = 1000 * np.median(results.of(results.train_seconds, name))
+    answers = results.yes_share(name)
+    row["cells"] = [
+        _signed(measures.mean(measures.gain, name)),
+        _signed(measures.mean(measures.last_gain, name)),
+        _plain(measures.mean(measures.log_seconds, name).exp().scaled(1000)),
+        _plain(of_scan) if of_scan and name != scan else ("", ""),
+        (figure(measures.mean(measures.log_margin, name).exp().mean), ""),
+        (f"{np.median(results.of(results.scored, name)):,.0f}", ""),
+        (figure(float(train)), ""),
+        (percent(f"{100 * answers:.0f}"), ""),
+    ]
+    return row
+
+
+def _signed(measured: Interval) -> tuple[str, str]:
+    return _said(measured, signed)
+
+
+def _plain(measured: Interval) -> tuple[str, str]:
+    return _said(measured, figure)
+
+
+def _said(measured: Interval, said: Callable[[float], str]) -> tuple[str, str]:
+    if measured.low is None or measured.high is None:
+        return said(measured.mean), ""
+    return said(measured.mean), f"{said(measured.low)} to {said(measured.high)}"
+
+
+def _picked(measures: Measures) -> list[dict[str, Any]]:
+    """The first items that each strategy chose in the first race, as they can be shown."""
+    results = measures.results
+    positive = results.units[0].positive
+    rows = []
+    for name in results.names:
+        items = [int(item) for item in results.of(results.item, name)[0, :FIRST_CHOSEN] if item >= 0]
+        truth = results.pool.truth(items)
+        row: dict[str, Any] = {**_named(name), "images": [], "texts": []}
+        try:
+            source = results.pool.source
+            if isinstance(source, Texts):
+                row["texts"] = [
+                    {"words": _first_words(source.text(item)), "yes": bool(own == positive)}
+                    for item, own in zip(items, truth, strict=True)
+                ]
+            else:
+                row["images"] = [
+                    {
+                        "url": data_url(source.image(item, 96)),
+                        "name": source.name(item),
+                        "yes": bool(own == positive),
+                    }
+                    for item, own in zip(items, truth, strict=True)
+                ]
+        except InputError:
+            return []
+        rows.append(row)
+    return rows
+
+
+def _first_words(text: str) -> str:
+    words = text.split()
+    return " ".join(words[:_WORDS_SHOWN]) + (" …" if len(words) > _WORDS_SHOWN else "")
+
+
+def _pairs(measures: Measures) -> list[dict[str, Any]]:
+    """Differences of all pairs of strategies, the later against the earlier ones."""
+    names = measures.whole
+    pairs = list(combinations(range(len(names)), 2))
+    p = [signed_rank(measures.gain(names[b]) - measures.gain(names[a])) for a, b in pairs]
+    adjusted = holm([1.0 if one is None else one for one in p])
+    cells: dict[tuple[int, int], dict[str, Any]] = {}
+    for (a, b), own, value in zip(pairs, p, adjusted, strict=True):
+        more = measures.difference(measures.gain, names[b], names[a])
+        said = "" if own is None else "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+        cells[b, a] = {"value": _signed(more)[0], "p": said, "sure": own is not None and value < 0.05}
+    return [
+        {**_named(names[b]), "cells": [cells.get((b, a)) for a in range(len(names) - 1)]}
+        for b in range(1, len(names))
+    ]
+
+
+def _details(measures: Measures) -> list[tuple[str, str]]:
+    results = measures.results
+    plan, pool, here = results.plan, results.pool, machine()
+    return [
+        ("pool", f"{pool.title}, digest {pool.digest}"),
+        ("classes", ", ".join(pool.classes[positive] for positive in plan.classes)),
+        ("strategies", ", ".join(plan.names)),
+        ("seed", str(plan.seed)),
+        ("time limit", f"{plan.limit:g} s a selection"),
+        ("processes at once", f"{' or '.join(map(str, results.workers))}, one thread each"),
+        ("machine", f"{here['processor']}, {here['cores']} cores, {here['system']}"),
+        ("versions", ", ".join(f"{name} {number}" for name, number in versions().items())),
+    ]

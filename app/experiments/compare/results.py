@@ -1,0 +1,206 @@
+"""What came out of a comparison: one table, the manifest of how, and arrays to compute with."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.experiments.compare.plan import Plan, Unit
+from app.experiments.compare.unit import FAILURES, WORKERS, read_unit, write_table
+from core.durable import disk_trouble, replace_file
+from core.pool import Pool
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RESULTS = "results.parquet"
+MANIFEST = "manifest.json"
+
+Floats = NDArray[np.float64]
+
+_PACKAGES = ("marginalia", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """All races, as arrays over (strategy, unit, round).
+
+    Where a strategy was out, values are NaN.
+
+    Parameters
+    ----------
+    plan : Plan
+    pool : Pool
+    units : sequence of Unit
+    table : pyarrow.Table
+        Everything, one row a turn; see `app.experiments.compare.unit.schema`.
+    failures : dict
+        Why a strategy ended early, by name and unit.
+    workers : tuple of int
+        How many races were run at once: more than one number, where it was interrupted and gone on with.
+    auroc : array of shape (n_strategies, n_units, iterations + 1)
+        From round 0 on.
+    answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
+        Of rounds 1 and later; an answer is 1 or 0.
+    item : array of int64, likewise
+        −1 where there is none.
+    """
+
+    plan: Plan
+    pool: Pool
+    units: Sequence[Unit]
+    table: pa.Table
+    failures: dict[str, dict[Unit, str]]
+    workers: tuple[int, ...]
+    auroc: Floats
+    answer: Floats
+    margin: Floats
+    scored: Floats
+    select_seconds: Floats
+    train_seconds: Floats
+    item: NDArray[np.int64]
+
+    @classmethod
+    def read(cls, plan: Plan, pool: Pool, out: Path) -> Results:
+        """The results of all units, from their files.
+
+        Raises
+        ------
+        InputError
+            If one is missing or damaged.
+        """
+        import pyarrow as pa
+
+        units = sorted(plan.units, key=lambda unit: (plan.classes.index(unit.positive), unit.run))
+        tables = [read_unit(out, unit) for unit in units]
+        failures: dict[str, dict[Unit, str]] = {}
+        for unit, table in zip(units, tables, strict=True):
+            for name, reason in json.loads(table.schema.metadata[FAILURES]).items():
+                failures.setdefault(name, {})[unit] = reason
+        workers = tuple(sorted({int(one.schema.metadata[WORKERS]) for one in tables}))
+        table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables])
+        arrays = _arrays(plan, units, tables)
+        return cls(plan, pool, units, table, failures, workers, **arrays)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The strategies, in their order."""
+        return self.plan.names
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """Each unit's class, of shape (n_units,)."""
+        return np.array([unit.positive for unit in self.units])
+
+    def of(self, values: NDArray[Any], name: str) -> NDArray[Any]:
+        """The part of an array that belongs to a strategy, its first axis gone."""
+        return np.asarray(values[self.names.index(name)])
+
+    def yes_share(self, name: str) -> float:
+        """Which share of what the strategy asked was a yes."""
+        return float(np.nanmean(self.of(self.answer, name)))
+
+    @property
+    def gain(self) -> Floats:
+        """AUROC above where the unit began, in points, of shape (n_strategies, n_units, iterations + 1)."""
+        return 100 * (self.auroc - self.auroc[:, :, :1])
+
+    @property
+    def mean_gain(self) -> Floats:
+        """The mean of `gain` over rounds 1 and later, of shape (n_strategies, n_units).
+
+        It is the area under the learning curve, above the level at which all strategies begin, per label.
+        """
+        return np.asarray(self.gain[:, :, 1:].mean(axis=2))
+
+
+def write_results(results: Results, out: Path, *, label_seconds: float) -> None:
+    """Write the table of all results and the manifest to the folder `out`."""
+    write_table(out / RESULTS, results.table)
+    manifest = {
+        "plan": asdict(results.plan),
+        "classes": [results.pool.classes[positive] for positive in results.plan.classes],
+        "pool": about(results.pool),
+        "workers": results.workers,
+        "label_seconds": label_seconds,
+        "failures": {
+            name: {unit.file: reason for unit, reason in of.items()} for name, of in results.failures.items()
+        },
+    }
+    write_manifest(out, manifest)
+
+
+def write_manifest(out: Path, said: dict[str, Any]) -> None:
+    """Write how something was measured to the folder `out`: what is `said`, the machine and the versions."""
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    manifest = {**said, "machine": machine(), "versions": versions(), "written": now}
+    path = out / MANIFEST
+    with disk_trouble(path):
+        replace_file(path, (json.dumps(manifest, indent=1) + "\n").encode())
+
+
+def about(pool: Pool) -> dict[str, Any]:
+    """What a manifest says of a pool."""
+    return {
+        "title": pool.title,
+        "digest": pool.digest,
+        "items": len(pool),
+        "features": pool.n_features,
+        "held_out": len(pool.held_out),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What it was measured on, as the system tells it."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of what computes."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _arrays(plan: Plan, units: Sequence[Unit], tables: Sequence[pa.Table]) -> dict[str, NDArray[Any]]:
+    shape = (len(plan.names), len(units), plan.iterations + 1)
+    names = {name: place for place, name in enumerate(plan.names)}
+    columns = ["auroc", "answer", "margin", "scored", "select_seconds", "train_seconds"]
+    arrays: dict[str, NDArray[Any]] = {name: np.full(shape, np.nan) for name in columns}
+    item = np.full(shape, -1, dtype=np.int64)
+    for number, table in enumerate(tables):
+        lanes = np.array([names[name] for name in table["strategy"].to_pylist()])
+        rounds = table["round"].to_numpy()
+        for name in columns:
+            arrays[name][lanes, number, rounds] = table[name].cast("double").to_numpy()
+        item[lanes, number, rounds] = table["item"].fill_null(-1).to_numpy()
+    arrays["item"] = item
+    return {name: array if name == "auroc" else array[:, :, 1:] for name, array in arrays.items()}

@@ -1,0 +1,124 @@
+"""A comparison of similarity families from its words to its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import click
+
+from app.display.phrases import duration
+from app.experiments.compare.folder import begun, tell_size
+from app.experiments.compare.similar.figures import draw_figures
+from app.experiments.compare.similar.names import lane_label
+from app.experiments.compare.similar.plan import Plan, Unit
+from app.experiments.compare.similar.report import write_report
+from app.experiments.compare.similar.results import Lane, Results, write_results, write_unit
+from core.blas import one_thread
+from core.errors import InputError
+from core.experiment.families import families_named
+from core.experiment.similarity import Truths, measure_family
+from core.mercer import kernel_from
+from core.pool import Pool
+
+SEARCHED, TIMED = 200, 25
+"""So many of the queries, at most, are put to the search structures, and to the exact scan one by one."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command was asked for; see `app.experiments.compare.similar.plan.Plan`, the pool as given."""
+
+    pool: Path | None
+    families: tuple[str, ...]
+    bits: tuple[int, ...]
+    draws: int
+    queries: int
+    neighbours: int
+    share: float
+    kernel: str
+    landmarks: int
+    seed: int
+
+
+def run_comparison(wish: Wish, out: Path) -> None:
+    """Measure what is not measured yet, then write results, figures and report; see the command."""
+    with begun(out, wish.pool, partial(plan_of, wish)) as (plan, pool):
+        missing = plan.missing(out)
+        tell_size(_size(plan, pool), plan, len(missing))
+        with one_thread():
+            _measure(plan, pool, missing, out)
+        results = Results.read(plan, pool, out)
+        if not results.lanes:
+            raise InputError(
+                f"no family applies to the pool {pool.path}: {'; '.join(results.refused.values())}"
+            )
+        write_results(results, out)
+        click.echo(f"The report is {write_report(results, draw_figures(results, out), out)}.")
+
+
+def plan_of(wish: Wish, pool: Pool) -> Plan:
+    """The words of the comparison that was asked for.
+
+    Raises
+    ------
+    InputError
+        If there is no such family or kernel, or the pool has too few items.
+    """
+    families = families_named(wish.families)
+    if len(pool) < wish.neighbours:
+        raise InputError(
+            f"{wish.neighbours} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"
+        )
+    kernel_from(wish.kernel)
+    plan = Plan(
+        pool=str(pool.path),
+        pool_digest=pool.digest,
+        families=families,
+        bits=tuple(sorted(set(wish.bits))),
+        draws=wish.draws,
+        queries=wish.queries,
+        neighbours=wish.neighbours,
+        share=wish.share,
+        kernel=wish.kernel,
+        landmarks=wish.landmarks,
+        seed=wish.seed,
+    )
+    plan.queries_of(pool)
+    return plan
+
+
+def _measure(plan: Plan, pool: Pool, units: list[Unit], out: Path) -> None:
+    """Measure these units, one after the other, and write each as soon as it is finished."""
+    queries, choosing = plan.queries_of(pool)
+    truths = Truths(pool, queries, plan.neighbours, TIMED)
+    draws = {unit.draw: plan.draw(unit.draw, pool, choosing) for unit in units}
+    start = perf_counter()
+    for done, unit in enumerate(units, 1):
+        measured = measure_family(
+            unit.family,
+            pool,
+            draws[unit.draw],
+            truths,
+            bits=plan.bits,
+            retrieved=plan.retrieved(len(pool)),
+            n_searched=SEARCHED,
+            told=partial(_tell, unit.family),
+        )
+        write_unit(out, unit, measured)
+        left = (perf_counter() - start) * (len(units) / done - 1)
+        ending = f", about {duration(left)} left" if done < len(units) else ""
+        click.echo(f"{done} of {len(units)} families{ending}")
+
+
+def _size(plan: Plan, pool: Pool) -> str:
+    return (
+        f"{pool.title}: {len(pool):,} items; {len(plan.families)} families × {plan.draws} draws, "
+        f"{plan.queries:,} queries."
+    )
+
+
+def _tell(family: str, form: str) -> None:
+    click.echo(f"  {lane_label(Lane(family, form))}")

@@ -1,0 +1,191 @@
+"""The figures of a comparison of similarity families, as the papers have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.display.theme import LIGHT
+from app.experiments.compare.drawing import INK, LINE, SECOND, plain, title, write_figures
+from app.experiments.compare.similar.looks import look_of
+from app.experiments.compare.similar.names import STRUCTURES, lane_label
+from app.experiments.compare.similar.results import Lane, Results
+from core.experiment.similarity import SEARCHED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Curve = Callable[[Lane], tuple[Any, Any]]
+
+_WIDTH, _HEIGHT, _ENTRY = 10.0, 4.4, 0.205
+"""In inches; a figure is at least as high as what its legend says, an entry a line."""
+
+_SHEET = LIGHT["secondaryBackgroundColor"]
+
+SHOWN = 0.03
+"""Figures end at this share of the pool: who retrieves more may as well scan. The table goes on to all."""
+
+
+def draw_figures(results: Results, out: Path) -> dict[str, Path]:
+    """Draw all figures into the folder `out`, as SVG and PNG.
+
+    Returns
+    -------
+    dict
+        The SVG of each by its name: "bits", "retrieved", "angle", "precision", "structures", "times"; those
+        for which there is nothing to draw are left out.
+    """
+    drawn: dict[str, Callable[[], Figure]] = {
+        "bits": lambda: _by_bits(results),
+        "retrieved": lambda: _by_retrieved(results, "neighbours"),
+        "angle": lambda: _by_retrieved(results, "neighbours by angle"),
+        "structures": lambda: _structures(results, "searched"),
+        "times": lambda: _structures(results, "scan ratio"),
+    }
+    if set(results.yardsticks.values()) == {"angle"}:
+        del drawn["angle"]
+    if results.has_classes:
+        drawn["precision"] = lambda: _by_retrieved(results, "precision")
+    return write_figures(drawn, out)
+
+
+def _by_bits(results: Results) -> Figure:
+    """Recall@R against bits, and the share of all neighbours, as in figure 11 (b) of the survey."""
+    R, k = results.first, results.told
+    picture = _figure(results)
+    nearest, all_of_them = picture.subplots(1, 2)
+    _curves(nearest, results, lambda lane: _percent(results.by_bits(lane, "nearest", R)))
+    _curves(all_of_them, results, lambda lane: _percent(results.by_bits(lane, "neighbours", k)))
+    for axes in (nearest, all_of_them):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(results.plan.bits, [str(n) for n in results.plan.bits])
+        axes.set_xlabel("bits a code")
+    title(nearest, f"Nearest item among the first {R:,}, %")
+    title(all_of_them, f"{results.plan.neighbours} neighbours, found among {k:,}, %")
+    _legend(picture)
+    return picture
+
+
+def _by_retrieved(results: Results, measure: str) -> Figure:
+    """What is found among the first rows, against how many these are; as in figure 11 (a) of the survey."""
+    picture = _figure(results)
+    axes = picture.subplots()
+    n = len(results.pool)
+
+    def curve(lane: Lane) -> tuple[Any, Any]:
+        k, value = results.by_retrieved(lane, measure, bits=results.longest(lane))
+        shown = k <= max(SHOWN * n, 10 * results.first)
+        return 100 * k[shown] / n, 100 * value[shown]
+
+    _curves(axes, results, curve)
+    axes.set_xscale("log")
+    _percent_ticks(axes)
+    axes.set_xlabel("retrieved, % of the pool")
+    bits = max(results.plan.bits)
+    said = {
+        "neighbours": f"The {results.plan.neighbours} true neighbours found, %, {bits} bits",
+        "neighbours by angle": f"The {results.plan.neighbours} neighbours by angle found, %, {bits} bits",
+        "precision": f"Retrieved items of the query’s class, %, {bits} bits",
+    }
+    title(axes, said[measure])
+    _legend(picture)
+    return picture
+
+
+def _structures(results: Results, against: str) -> Figure:
+    """Recall@10 of each structure against the share of the pool that it searched, or against its time."""
+    names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
+    picture = _figure(results)
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    if isinstance(layout := picture.get_layout_engine(), ConstrainedLayoutEngine):
+        layout.set(wspace=0.06)
+    panels = picture.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, structure in zip(panels, names, strict=True):
+
+        def curve(lane: Lane, structure: str = structure) -> tuple[Any, Any]:
+            bits = results.longest(lane)
+            _, x = results.by_retrieved(lane, against, bits=bits, structure=structure)
+            _, y = results.by_retrieved(lane, "recall", bits=bits, structure=structure)
+            return 100 * x, 100 * y
+
+        _curves(axes, results, curve)
+        axes.set_xscale("log")
+        if against == "searched":
+            least = min(float(line.get_xdata()[0]) for line in axes.get_lines())
+            ticks = [100 * share for share in SEARCHED if 100 * share >= 0.9 * least]
+            every = 1 if len(ticks) < 4 else 2
+            axes.set_xticks(ticks[::-every])
+            axes.set_xticks(ticks, minor=True)
+            axes.grid(True, which="minor", axis="x", color=LINE, linewidth=0.5)
+        _percent_ticks(axes)
+        title(axes, STRUCTURES[structure])
+    panels[0].set_ylabel("recall@10 of the exact neighbours, %")
+    said = {"searched": "items searched, % of the pool", "scan ratio": "time a query, % of the exact scan’s"}
+    picture.supxlabel(said[against], fontsize=10, color=SECOND)
+    _legend(picture)
+    return picture
+
+
+def _figure(results: Results) -> Figure:
+    """An empty one, high enough for the legend."""
+    from matplotlib.figure import Figure
+
+    height = max(_HEIGHT, 0.3 + _ENTRY * len(results.lanes))
+    return Figure(figsize=(_WIDTH, height), layout="constrained")
+
+
+def _curves(axes: Axes, results: Results, curve: Curve) -> None:
+    """A line a lane, with few marks, which take turns where lines run together."""
+    plain(axes, "both")
+    axes.margins(x=0.04, y=0.06)
+    for number, lane in enumerate(results.lanes):
+        x, y = curve(lane)
+        if not len(x):
+            continue
+        look, every = look_of(lane), max(1, len(x) // 5)
+        axes.plot(
+            x,
+            y,
+            label=lane_label(lane),
+            color=look.colour,
+            linestyle=(0, look.dash) if look.dash else "-",
+            linewidth=1.5,
+            marker=look.mark,
+            markersize=look.size,
+            markerfacecolor=_SHEET if look.hollow else look.colour,
+            markeredgecolor=look.colour if look.hollow else _SHEET,
+            markeredgewidth=1.2 if look.hollow else 0.4,
+            markevery=(number % every, every),
+        )
+
+
+def _legend(picture: Figure) -> None:
+    """All lanes that are drawn, beside the panels, in the order of the families."""
+    lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
+    picture.legend(
+        list(lines.values()),
+        list(lines),
+        loc="outside right upper",
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+        handlelength=3.6,
+        labelspacing=0.35,
+        borderaxespad=0,
+    )
+
+
+def _percent(columns: tuple[Any, Any]) -> tuple[Any, Any]:
+    return columns[0], 100 * np.asarray(columns[1])
+
+
+def _percent_ticks(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,34 @@
+"""How families, their forms and what they are measured by are named."""
+
+from __future__ import annotations
+
+from app.display.strategy_labels import FAMILY_LABELS
+from app.experiments.compare.similar.results import Lane
+
+YARDSTICKS = {
+    "angle": "the angle",
+    "learned metric": "the learned metric",
+    "chi2": "the χ² kernel",
+    "overlap": "the overlap",
+    "weighted overlap": "the weighted overlap",
+}
+
+STRUCTURES = {
+    "scan": "Hamming scan",
+    "table": "one table",
+    "tables": "bucket tables",
+    "orders": "permuted orders",
+}
+
+
+def lane_label(lane: Lane) -> str:
+    """A family in one of its forms, as people call it."""
+    name = FAMILY_LABELS.get(lane.family, lane.family)
+    return f"{name}, {lane.form}" if lane.form else name
+
+
+def yardstick_label(word: str) -> str:
+    """What neighbours are nearest by, in words."""
+    if word in YARDSTICKS:
+        return YARDSTICKS[word]
+    return f"{FAMILY_LABELS[word]} itself" if word in FAMILY_LABELS else f"the {word} kernel"

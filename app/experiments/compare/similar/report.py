@@ -1,0 +1,205 @@
+"""The report of a comparison of similarity families: one HTML file that needs nothing beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.display.strategy_labels import FAMILY_LABELS
+from app.experiments.compare.claims import figure, percent
+from app.experiments.compare.page import REPORT, drawing, write_page
+from app.experiments.compare.results import machine, versions
+from app.experiments.compare.similar.looks import look_of, outline
+from app.experiments.compare.similar.names import STRUCTURES, lane_label, yardstick_label
+from app.experiments.compare.similar.results import Lane, Results
+from core.experiment.families import FITTED_TO
+from core.experiment.similarity import SEARCHED, WANTED
+
+GOOD = 0.8
+"""Of structures is told how little they must search for this recall@10."""
+
+
+def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
+    """Write the report to the folder `out`; returns its file.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+    figures : dict
+        The SVG of each figure, by name; see `app.experiments.compare.similar.figures.draw_figures`.
+    out : Path
+        A folder that is there.
+    """
+    plan = results.plan
+    captions = _captions(results)
+    return write_page(
+        "similar/report.html",
+        out / REPORT,
+        headline=headline(results),
+        facts=_facts(results),
+        rows=[_row(results, lane) for lane in results.lanes],
+        refused=[
+            (f"{FAMILY_LABELS.get(family, family)}{', ' if what else ''}{what}", reason)
+            for (family, what), reason in results.refused.items()
+        ],
+        structure_names=[STRUCTURES[name] for name in _searched(results)],
+        structures=_structures(results),
+        figures=[drawing(figures[name], name, said) for name, said in captions.items() if name in figures],
+        R=results.first,
+        told=results.told,
+        neighbours=plan.neighbours,
+        bits=max(plan.bits),
+        good=100 * GOOD,
+        wanted=WANTED,
+        draws=plan.draws,
+        queries=plan.queries,
+        fitted_to=min(FITTED_TO, len(results.pool)),
+        has_classes=results.has_classes,
+        details=_details(results),
+    )
+
+
+def headline(results: Results) -> str:
+    """What came out, in one plain sentence; others may be as good where chance explains what they lack."""
+    bits, R = max(results.plan.bits), results.first
+    found = {lane: results.mean(lane, "nearest", bits=bits, retrieved=R) for lane in results.lanes}
+    known = {lane: value for lane, value in found.items() if value is not None}
+    if not known:
+        return "No family could be measured with the longest codes."
+    best = max(known, key=lambda lane: known[lane])
+    n_near = sum(known[best] - value < _chance(results, known[best]) for value in known.values()) - 1
+    others = f"; {n_near} other{'s' * (n_near > 1)} may be as good" if n_near else ""
+    among = "first" if R == 1 else f"among the first {R:,}"
+    return (
+        f"{lane_label(best)}{',' if best.form else ''} finds the nearest of {len(results.pool):,} items most "
+        f"often: {among} for {percent(f'{100 * known[best]:.0f}')} of the queries{others}."
+    )
+
+
+def _chance(results: Results, recall: float) -> float:
+    """Two standard errors of the difference of two such recalls, by so many queries."""
+    n = results.plan.queries
+    return 2 * float(np.sqrt(2 * max(recall * (1 - recall), 1 / n) / n))
+
+
+def _captions(results: Results) -> dict[str, str]:
+    """What each figure shows."""
+    R, share = results.first, percent(f"{100 * results.plan.share:g}")
+    own = "Each family is held to the neighbours that it looks for"
+    return {
+        "bits": f"Against the length of the code: how often the nearest item is among the {R:,} whose codes "
+        f"differ least ({share} of the pool), and how many of the {results.plan.neighbours} nearest are "
+        f"among {results.told:,} (the survey’s figure 11 b). {own}.",
+        "retrieved": f"How many of the {results.plan.neighbours} true neighbours are among the items whose "
+        f"codes differ least, against how many these are (the survey’s figure 11 a). {own}.",
+        "angle": "The same with one yardstick for all: the nearest by the angle between the features.",
+        "precision": "How many of the items whose codes differ least are of the query’s class.",
+        "structures": f"Recall@{WANTED} of the exact neighbours against the share of the pool whose features "
+        f"were read, from {percent(f'{100 * SEARCHED[0]:g}')} to {percent(f'{100 * SEARCHED[-1]:g}')}, by "
+        "the structure that proposes them.",
+        "times": "The same recall against the time of a whole query, over that of the exact scan by the same "
+        "yardstick.",
+    }
+
+
+def _facts(results: Results) -> str:
+    plan, pool = results.plan, results.pool
+    draws = "1 draw" if plan.draws == 1 else f"{plan.draws} draws"
+    return (
+        f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features; {plan.queries:,} held-out "
+        f"queries; {draws} of vectors and landmarks; kernel {plan.kernel}, {plan.landmarks:,} landmarks."
+    )
+
+
+def _named(lane: Lane) -> dict[str, Any]:
+    """What a line of a table calls it, and how its line looks in the figures."""
+    look = look_of(lane)
+    return {
+        "name": lane_label(lane),
+        "colour": f"var(--{look.hue})",
+        "mark": outline(look.mark),
+        "hollow": look.hollow,
+        "dash": " ".join(f"{2 * length:g}" for length in look.dash),
+    }
+
+
+def _row(results: Results, lane: Lane) -> dict[str, Any]:
+    """A lane's line of the table, with its longest codes."""
+    pool, bits = results.pool, results.longest(lane)
+    chosen = {name: results.mean(lane, name, bits=bits) for name in ("rank", "scale")}
+    cost = {
+        name: results.mean(lane, name, bits=bits) or 0.0
+        for name in ("fit seconds", "hash seconds", "query seconds", "bytes")
+    }
+    build = cost["fit seconds"] + cost["hash seconds"] * len(pool)
+    return {
+        **_named(lane),
+        "chosen": ", ".join(f"{name} {value:g}" for name, value in chosen.items() if value is not None),
+        "yardstick": yardstick_label(results.yardsticks[lane]),
+        "cells": [
+            _percent(results, lane, "nearest", bits, results.first),
+            _percent(results, lane, "neighbours", bits, results.told),
+            *([_percent(results, lane, "precision", bits, results.told)] if results.has_classes else []),
+            (figure(1000 * cost["query seconds"]), ""),
+            (figure(build), ""),
+            (f"{cost['bytes']:g}", ""),
+        ],
+    }
+
+
+def _percent(results: Results, lane: Lane, measure: str, bits: int, k: int) -> tuple[str, str]:
+    """The mean over draws, and from where to where they are."""
+    values = 100 * results.draws(lane, measure, bits=bits, retrieved=k)
+    if not len(values):
+        return "", ""
+    spread = f"{values.min():.1f} to {values.max():.1f}" if len(values) > 1 else ""
+    return f"{values.mean():.1f}", spread
+
+
+def _structures(results: Results) -> list[dict[str, Any]]:
+    """A lane's line of the second table: what each structure needs for a good recall."""
+    names = _searched(results)
+    return [
+        {**_named(lane), "cells": [_enough(results, lane, name) for name in names]} for lane in results.lanes
+    ]
+
+
+def _searched(results: Results) -> list[str]:
+    there = set(results.table["structure"].to_pylist())
+    return [name for name in STRUCTURES if name in there]
+
+
+def _enough(results: Results, lane: Lane, structure: str) -> tuple[str, str]:
+    """The least share searched that is enough for `GOOD`, and its time; else the best recall there was."""
+    bits = results.longest(lane)
+
+    def curve(measure: str) -> Any:
+        return results.by_retrieved(lane, measure, bits=bits, structure=structure)[1]
+
+    recall, searched, ratio = curve("recall"), curve("searched"), curve("scan ratio")
+    enough = np.flatnonzero(recall >= GOOD)
+    if not len(enough):
+        return "–", f"at most {percent(f'{100 * recall.max():.0f}')} found"
+    place = enough[0]
+    time = f"1/{figure(1 / ratio[place])}" if ratio[place] < 0.5 else figure(ratio[place])
+    return percent(f"{100 * searched[place]:.1f}"), f"{time} of a scan’s time"
+
+
+def _details(results: Results) -> list[tuple[str, str]]:
+    plan, pool, here = results.plan, results.pool, machine()
+    names = ", ".join(STRUCTURES.get(name, name) for name in _searched(results))
+    return [
+        ("pool", f"{pool.title}, digest {pool.digest}"),
+        ("families", ", ".join(plan.families)),
+        ("bits", ", ".join(map(str, plan.bits))),
+        (
+            "structures",
+            f"{names}; searched {percent(', '.join(f'{100 * share:g}' for share in SEARCHED))} of the pool",
+        ),
+        ("seeds", ", ".join(str(plan.seed + draw) for draw in range(plan.draws))),
+        ("machine", f"{here['processor']}, {here['cores']} cores, {here['system']}; one thread"),
+        ("versions", ", ".join(f"{name} {number}" for name, number in versions().items())),
+    ]

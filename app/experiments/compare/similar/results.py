@@ -1,0 +1,197 @@
+"""What came out of a comparison of similarity families: one long table, and how it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.experiments.compare.results import RESULTS, about, write_manifest
+from app.experiments.compare.settled import UNITS
+from app.experiments.compare.similar.plan import Plan, Unit
+from app.experiments.compare.unit import read_table, write_table
+from core.experiment.similarity import Measured
+from core.pool import Pool
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+YARDSTICKS, REFUSED = b"yardsticks", b"refused"
+"""Metadata of a unit's table: see `core.experiment.similarity.Measured`, as JSON."""
+
+TIMES = ("seconds", "scan ratio", "build seconds", "fit seconds", "hash seconds", "query seconds")
+"""Measures that differ from run to run; all others follow from the plan."""
+
+TOLD_SHARE = 0.01
+"""Where what is found is told in one number, it is among this share of the pool."""
+
+Floats = NDArray[np.float64]
+
+
+class Lane(NamedTuple):
+    """A family in one of its forms; "" is the name of an only one."""
+
+    family: str
+    form: str
+
+
+def schema() -> pa.Schema:
+    """The columns of a unit's table, and of all results: a row a number, see `Value` for what each is."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("family", pa.string(), nullable=False),
+            pa.field("form", pa.string(), nullable=False),
+            pa.field("draw", pa.int16(), nullable=False),
+            pa.field("bits", pa.int32(), nullable=False),
+            ("structure", pa.string()),
+            ("retrieved", pa.int64()),
+            pa.field("measure", pa.string(), nullable=False),
+            pa.field("value", pa.float64(), nullable=False),
+        ]
+    )
+
+
+def write_unit(out: Path, unit: Unit, measured: Measured) -> None:
+    """Write what was measured for one family and draw."""
+    import pyarrow as pa
+
+    rows = [{"family": unit.family, "draw": unit.draw, **one._asdict()} for one in measured.values]
+    said = {YARDSTICKS: json.dumps(measured.yardsticks), REFUSED: json.dumps(measured.refused)}
+    table = pa.Table.from_pylist(rows, schema=schema()).replace_schema_metadata(said)
+    write_table(out / UNITS / unit.file, table)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """All units of a comparison.
+
+    Parameters
+    ----------
+    plan : Plan
+    pool : Pool
+    table : pyarrow.Table
+        Everything, see `schema`.
+    yardsticks : dict
+        What each lane's neighbours are nearest by.
+    refused : dict
+        Why a lane does not apply, or not with so many bits: by family, and what of it.
+    """
+
+    plan: Plan
+    pool: Pool
+    table: pa.Table
+    yardsticks: dict[Lane, str]
+    refused: dict[tuple[str, str], str]
+
+    @classmethod
+    def read(cls, plan: Plan, pool: Pool, out: Path) -> Results:
+        """The results of all units, from their files; errors as `app.experiments.compare.unit.read_table`."""
+        import pyarrow as pa
+
+        tables = [read_table(out / UNITS / unit.file, schema()) for unit in plan.units]
+        yardsticks: dict[Lane, str] = {}
+        refused: dict[tuple[str, str], str] = {}
+        for unit, table in zip(plan.units, tables, strict=True):
+            said = table.schema.metadata
+            for form, word in json.loads(said[YARDSTICKS]).items():
+                yardsticks.setdefault(Lane(unit.family, form), word)
+            for what, reason in json.loads(said[REFUSED]).items():
+                refused.setdefault((unit.family, what), reason)
+        table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables])
+        return cls(plan, pool, table, yardsticks, refused)
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """All that were measured, in the order of the families and their forms."""
+        place = {family: number for number, family in enumerate(self.plan.families)}
+        return sorted(self.yardsticks, key=lambda lane: place[lane.family])
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the classes of queries and items are known."""
+        return "precision" in self.table["measure"].to_pylist()
+
+    @property
+    def first(self) -> int:
+        """R of recall@R."""
+        return self.plan.retrieved(len(self.pool))[0]
+
+    @property
+    def told(self) -> int:
+        """Among so many first rows, about `TOLD_SHARE` of the pool, single numbers are told."""
+        n = len(self.pool)
+        return min(self.plan.retrieved(n), key=lambda k: abs(k - TOLD_SHARE * n))
+
+    def draws(
+        self,
+        lane: Lane,
+        measure: str,
+        *,
+        bits: int,
+        structure: str | None = None,
+        retrieved: int | None = None,
+    ) -> Floats:
+        """The values of one number, a draw each; none where it was not measured."""
+        return np.array([row["value"] for row in self._rows(lane, measure, bits, structure, retrieved)])
+
+    def mean(self, lane: Lane, measure: str, **where: Any) -> float | None:
+        """Their mean; None where there are none."""
+        values = self.draws(lane, measure, **where)
+        return float(values.mean()) if len(values) else None
+
+    def by_bits(self, lane: Lane, measure: str, retrieved: int) -> tuple[Floats, Floats]:
+        """Lengths of code, and the mean over draws at each."""
+        found = [(n, self.mean(lane, measure, bits=n, retrieved=retrieved)) for n in self.plan.bits]
+        return _columns([(n, value) for n, value in found if value is not None])
+
+    def by_retrieved(
+        self, lane: Lane, measure: str, *, bits: int, structure: str | None = None
+    ) -> tuple[Floats, Floats]:
+        """Numbers of rows retrieved, ascending, and the mean over draws at each."""
+        found: dict[int, list[float]] = {}
+        for row in self._all.get((lane, measure, bits, structure), []):
+            found.setdefault(row["retrieved"], []).append(row["value"])
+        return _columns([(k, float(np.mean(values))) for k, values in sorted(found.items())])
+
+    def longest(self, lane: Lane) -> int:
+        """The most bits that the lane was measured with."""
+        return max(bits for own, _, bits, _ in self._all if own == lane)
+
+    def _rows(
+        self, lane: Lane, measure: str, bits: int, structure: str | None, retrieved: int | None
+    ) -> list[dict[str, Any]]:
+        rows = self._all.get((lane, measure, bits, structure), [])
+        return [row for row in rows if row["retrieved"] == retrieved]
+
+    @cached_property
+    def _all(self) -> dict[tuple[Lane, str, int, str | None], list[dict[str, Any]]]:
+        grouped: dict[tuple[Lane, str, int, str | None], list[dict[str, Any]]] = {}
+        for row in self.table.to_pylist():
+            key = Lane(row["family"], row["form"]), row["measure"], row["bits"], row["structure"]
+            grouped.setdefault(key, []).append(row)
+        return grouped
+
+
+def write_results(results: Results, out: Path) -> None:
+    """Write the table of all results and the manifest to the folder `out`."""
+    write_table(out / RESULTS, results.table)
+    said = {
+        "plan": asdict(results.plan),
+        "pool": about(results.pool),
+        "yardsticks": {" ".join(lane).strip(): word for lane, word in results.yardsticks.items()},
+        "refused": {" ".join(what).strip(): reason for what, reason in results.refused.items()},
+    }
+    write_manifest(out, said)
+
+
+def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+    array = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    return array[:, 0], array[:, 1]

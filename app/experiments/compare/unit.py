@@ -1,0 +1,137 @@
+"""One unit of a comparison, from the race to its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.experiments.compare.plan import Plan, Unit
+from app.experiments.compare.settled import UNITS
+from core.durable import disk_trouble, replace_file
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from core.experiment.race import Race, Turn
+
+TIMES = ("select_seconds", "select_cpu_seconds", "train_seconds", "train_cpu_seconds")
+"""Columns that differ from run to run; all others follow from the plan."""
+
+FAILURES = b"failures"
+"""Metadata of a unit's table: why lanes ended early, by name, as JSON."""
+
+WORKERS = b"workers"
+"""Metadata of a unit's table: how many units were run at once."""
+
+
+def schema() -> pa.Schema:
+    """The columns of a unit's table, and of all results.
+
+    Round 0 is what the first labels teach: it has no item, and nothing that comes with one.
+    """
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("positive", pa.int16(), nullable=False),
+            pa.field("run", pa.int16(), nullable=False),
+            pa.field("strategy", pa.string(), nullable=False),
+            pa.field("round", pa.int32(), nullable=False),
+            pa.field("n_labels", pa.int32(), nullable=False),
+            ("item", pa.int64()),
+            ("answer", pa.bool_()),
+            ("margin", pa.float64()),
+            ("scored", pa.int64()),
+            *((name, pa.float64()) for name in TIMES),
+            ("auroc", pa.float64()),
+            pa.field("digest", pa.string(), nullable=False),
+        ]
+    )
+
+
+def run_unit(
+    plan: Plan, unit: Unit, race: Race, n_workers: int, goes_on: Callable[[], bool]
+) -> pa.Table | None:
+    """Race to the end of the plan's iterations, or of all lanes; None where `goes_on` said no before.
+
+    Parameters
+    ----------
+    plan : Plan
+        Says how many rounds.
+    unit : Unit
+        What is raced for.
+    race : Race
+        At its start.
+    n_workers : int
+        How many units are run at once.
+    goes_on : callable
+        Asked before each round.
+    """
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = [
+        {
+            "strategy": lane.name,
+            "round": 0,
+            "n_labels": len(race.first),
+            "auroc": race.first_auroc,
+            "digest": race.first_hyperplane.digest,
+        }
+        for lane in race.lanes
+    ]
+    while race.round < plan.iterations and not race.is_over:
+        if not goes_on():
+            return None
+        rows += [_row(turn) for turn in race.step()]
+    place = {lane.name: number for number, lane in enumerate(race.lanes)}
+    rows.sort(key=lambda row: (place[row["strategy"]], row["round"]))
+    for row in rows:
+        row.update(positive=unit.positive, run=unit.run)
+    failures = {lane.name: lane.failure for lane in race.lanes if lane.failure}
+    said = {FAILURES: json.dumps(failures), WORKERS: str(n_workers)}
+    return pa.Table.from_pylist(rows, schema=schema()).replace_schema_metadata(said)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a Parquet file that is there whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    with disk_trouble(path):
+        replace_file(path, sink.getvalue().to_pybytes())
+
+
+def read_unit(out: Path, unit: Unit) -> pa.Table:
+    """The table of a finished unit; errors as `read_table`."""
+    return read_table(out / UNITS / unit.file, schema())
+
+
+def read_table(path: Path, expected: pa.Schema) -> pa.Table:
+    """A table that `write_table` wrote.
+
+    Raises
+    ------
+    InputError
+        If its file is missing or damaged, or has not the columns `expected`.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} is damaged: delete it, and the same command makes it again") from error
+    if not table.schema.equals(expected):
+        raise InputError(f"{path} is of another version: name another folder")
+    return table
+
+
+def _row(turn: Turn) -> dict[str, Any]:
+    row = {name: value for name, value in vars(turn).items() if name != "hyperplane"}
+    return {**row, "digest": turn.hyperplane.digest}

@@ -1,0 +1,153 @@
+"""The units of a comparison, spread over processes; each finished one is a file."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from ctypes import c_byte
+from dataclasses import dataclass
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from threadpoolctl import threadpool_limits
+
+from app.experiments.compare.lanes import open_lanes
+from app.experiments.compare.plan import Plan, Unit
+from app.experiments.compare.settled import UNITS
+from app.experiments.compare.unit import run_unit, write_table
+from app.runtime import child
+from core.errors import InputError
+from core.experiment.drawing import ItemsByClass
+from core.experiment.race import Race
+
+if TYPE_CHECKING:
+    from core.pool import Pool
+    from core.selection import QueryStrategy
+
+POLL_SECONDS = 0.3
+
+Told = Callable[[int, int], None]
+"""Called now and then with (rounds run, units finished) since the beginning of this call."""
+
+
+def run_units(plan: Plan, units: Sequence[Unit], out: Path, n_workers: int, told: Told) -> None:
+    """Run these units and write their files.
+
+    Each worker is a process of its own with one thread of BLAS. An interruption ends all of them within a
+    round; units that were not finished leave nothing.
+
+    Raises
+    ------
+    InputError
+        If a worker is killed, or a unit can't be run.
+    KeyboardInterrupt
+        Where it is interrupted.
+    """
+    context = child.spawning()
+    n_workers = min(n_workers, len(units))
+    # No lock here may be held by a worker that is killed, nor by an interruption: `stop` has none.
+    stop, rounds = context.RawValue("b", 0), context.Value("q", 0)
+    set_up = (plan, out, n_workers, stop, rounds)
+    with (
+        _interruption(stop) as interrupted,
+        ProcessPoolExecutor(n_workers, context, _begin, set_up) as executor,
+    ):
+        waiting = {executor.submit(_run, unit) for unit in units}
+        try:
+            while waiting and not interrupted():
+                done, waiting = wait(waiting, POLL_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                told(rounds.get_obj().value, len(units) - len(waiting))
+        except BrokenProcessPool as error:
+            if not interrupted():
+                raise InputError(
+                    "A worker was killed, perhaps for want of memory: the same command goes on, "
+                    "and with --workers 1 it needs less"
+                ) from error
+        finally:
+            stop.value = 1
+            executor.shutdown(cancel_futures=True)
+    if interrupted():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _interruption(stop: c_byte) -> Iterator[Callable[[], bool]]:
+    """Let the first signal to end ask the workers to stop instead of breaking in; a second one breaks in."""
+    seen = False
+
+    def ask(number: int, _: FrameType | None) -> None:
+        nonlocal seen
+        seen = True
+        stop.value = 1
+        signal.signal(number, signal.default_int_handler)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@dataclass
+class _Worker:
+    """What a worker process keeps from one unit to the next."""
+
+    plan: Plan
+    out: Path
+    n_workers: int
+    stop: c_byte
+    rounds: Synchronized[int]
+    pool: Pool | None = None
+    lanes: dict[str, QueryStrategy] | None = None
+    items: ItemsByClass | None = None
+
+    def run(self, unit: Unit) -> None:
+        with threadpool_limits(1, user_api="blas"):
+            if self.pool is None or self.lanes is None:
+                self.pool = self.plan.open_pool()
+                self.items = ItemsByClass(self.pool, self.plan.first)
+                self.lanes = open_lanes(self.plan, self.pool, self.out)
+            race = Race(self.pool, self.lanes, self.plan.course(unit), items=self.items)
+            table = run_unit(self.plan, unit, race, self.n_workers, self._goes_on)
+        if table is not None:
+            write_table(self.out / UNITS / unit.file, table)
+
+    def _goes_on(self) -> bool:
+        with self.rounds.get_lock():
+            self.rounds.value += 1
+        return not self.stop.value
+
+
+_worker: _Worker | None = None
+
+
+def _begin(plan: Plan, out: Path, n_workers: int, stop: c_byte, rounds: Synchronized[int]) -> None:
+    """Set up a worker process, which ends with its parent, however that ends."""
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _worker = _Worker(plan, out, n_workers, stop, rounds)
+
+
+def _run(unit: Unit) -> None:
+    assert _worker is not None
+    _worker.run(unit)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    with suppress(OSError):
+        parent.join()
+    os._exit(1)

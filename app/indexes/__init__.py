@@ -1,0 +1,1 @@
+"""Indexes over a project's pool, built and extended in the background."""

@@ -1,0 +1,310 @@
+"""The codes and structures of the page Find similar, in the project's folder: a restart loads them.
+
+    indexes/similar/lsh/codes        a family, fitted, and the codes of the pool's rows
+    indexes/similar/lsh/tables       a structure over exactly these codes
+    indexes/similar/ksh-2/codes      of a family that has learned from answers about concept 2, with these
+    indexes/similar/metric-2/codes   under the metric that was learned from such answers
+
+As of the query strategies (`app.indexes.strategies`), what took a while is saved once the pool is complete.
+It is loaded where pool, parameters and what was learned from are the same; rows that the pool has gained
+since get their codes. What is damaged, or of another pool or version, is built anew, and a warning says so.
+What merely is of fewer answers or of an earlier metric is built anew without one. Of these folders stay the
+`KEPT_CODES` that were used last, and as many of those of metrics.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.indexes.codes import (
+    HashedSearch,
+    building,
+    coded,
+    extended,
+    rehearsed,
+    unfitted,
+)
+from app.indexes.strategies import GROWTH, is_worth_saving
+from core.errors import InputError
+from core.search import SIMILARITY_STRUCTURES, SearchStructure, built_for_points
+from core.selection.files import remove_leftovers
+from core.similar.files import (
+    SavedCodes,
+    digest_of,
+    load_codes,
+    load_structure,
+    save_codes,
+    save_structure,
+)
+from storage import Labels
+
+if TYPE_CHECKING:
+    from app.indexes.metric import LearnedMetric
+    from core.hashing.base import Codes
+    from core.hashing.similarity import SimilarityHasher
+    from core.pool import Pool
+
+log = logging.getLogger(__name__)
+
+KEPT_CODES = 3
+"""Of so many families the indexes are kept, in memory and on the disk: those that were asked for last."""
+
+CODES = "codes"
+
+METRIC = "metric-"
+
+Advanced = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What codes are of.
+
+    Parameters
+    ----------
+    family : str
+        One of `app.indexes.codes.OFFERED`.
+    pool : Pool
+        The snapshot that is searched.
+    concept : int
+        Whose answers taught the family or the metric, if any did.
+    metric : LearnedMetric or None
+        In whose space they are.
+    labels : Labels or None
+        What a family that needs labels would learn from now.
+    """
+
+    family: str
+    pool: Pool
+    concept: int
+    metric: LearnedMetric | None = None
+    labels: Labels | None = None
+
+    @property
+    def word(self) -> str:
+        """The name of its folder."""
+        if self.metric is not None:
+            return f"{METRIC}{self.concept}"
+        return self.family if self.labels is None else f"{self.family}-{self.concept}"
+
+    def unfitted(self, n_rows: int) -> SimilarityHasher:
+        """The family, not fitted, that makes the codes of so many rows."""
+        return unfitted(self.family, self.metric.metric if self.metric is not None else None, n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A fitted family and the codes of a pool's rows.
+
+    Parameters
+    ----------
+    pool : Pool
+    hasher : SimilarityHasher
+    codes : Codes
+    labels : Labels or None
+        What the family learned from.
+    seconds : float
+        What making all of them took.
+    is_kept : bool
+        Whether they are those that are on the disk.
+    """
+
+    pool: Pool
+    hasher: SimilarityHasher
+    codes: Codes
+    labels: Labels | None
+    seconds: float
+    is_kept: bool = False
+
+
+class Kept:
+    """Makes what is wanted, or takes what was saved; for one thread.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it is saved.
+    labels_then : callable
+        Gives the labels of a concept as of a place in the log.
+    """
+
+    def __init__(self, folder: Path, labels_then: Callable[[int, int], Labels]) -> None:
+        self._folder = folder
+        self._labels_then = labels_then
+        for own in folder.glob("*"):
+            remove_leftovers(own)
+
+    def coded(self, wanted: Wanted, before: Coded | None, advanced: Advanced) -> Coded:
+        """The codes of all rows.
+
+        Parameters
+        ----------
+        wanted : Wanted
+            Of what.
+        before : Coded or None
+            What there is of the same family or metric, of the pool's first rows; else what was saved is.
+        advanced : callable
+            Told how many rows of how many have a code; what it raises ends the work.
+
+        Raises
+        ------
+        InputError
+            If there can be no such codes.
+        """
+        started = time.perf_counter()
+        if before is None or is_outgrown(before.labels, wanted.labels):
+            before = self._loaded(wanted)
+        if before is not None and len(before.codes) == len(wanted.pool):
+            return before
+        codes = extended(before.hasher, before.codes, wanted.pool, advanced) if before is not None else None
+        if before is not None and codes is not None:
+            hasher, labels, seconds = before.hasher, before.labels, before.seconds
+        else:
+            hasher, codes = coded(wanted.pool, wanted.metric, advanced, wanted.family, wanted.labels)
+            labels, seconds = wanted.labels, 0.0
+        seconds += time.perf_counter() - started
+        made = Coded(wanted.pool, hasher, codes, labels, seconds)
+        return self._saved(wanted, made) if is_worth_saving(seconds, wanted.pool) else made
+
+    def search(self, name: str, wanted: Wanted, codes: Coded) -> HashedSearch:
+        """The search by the structure `name` over these codes."""
+        structure = self._structure(name, wanted.word, codes)
+        return rehearsed(HashedSearch(codes.pool, codes.hasher, structure, codes.labels))
+
+    def touch(self, word: str) -> None:
+        """Note that what is in this folder is in use, if it is there; any thread may."""
+        with suppress(OSError):
+            os.utime(self._folder / word)
+
+    def _structure(self, name: str, word: str, over: Coded) -> SearchStructure:
+        started = time.perf_counter()
+        folder, how = self._folder / word / name, building(name, len(over.codes))
+        kind = SIMILARITY_STRUCTURES[name]
+        if over.is_kept and folder.is_dir():
+            try:
+                return load_structure(folder, kind, over.codes, how)
+            except InputError as error:
+                _tell_anew(f"{word}/{name}", error)
+        built = built_for_points(name, over.codes, **how)
+        if not (over.is_kept and is_worth_saving(time.perf_counter() - started, over.pool)):
+            return built
+        try:
+            save_structure(folder, built, over.codes, how)
+            return load_structure(folder, kind, over.codes, how)
+        except (InputError, OSError) as error:
+            _tell_unsaved(f"{word}/{name}", error)
+            return built
+
+    def _loaded(self, wanted: Wanted) -> Coded | None:
+        """What was saved; None where there is nothing, or nothing that can be used."""
+        if not (self._folder / wanted.word / CODES).is_dir():
+            return None
+        try:
+            return self._load(wanted)
+        except (InputError, OSError) as error:
+            _tell_anew(wanted.word, error)
+            return None
+
+    def _load(self, wanted: Wanted) -> Coded | None:
+        """What was saved; None where it is of fewer answers or of an earlier metric."""
+        folder = self._folder / wanted.word
+        saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
+        pool = wanted.pool.prefix(len(saved.codes))
+        if saved.also.get("pool") != pool.digest:
+            raise InputError(f"{folder / CODES} was made for another pool: build the index again")
+        if saved.also.get("metric") != _digest(wanted.metric):
+            return None
+        labels = None
+        if wanted.labels is not None:
+            labels = self._taught_by(saved, wanted.concept, wanted.labels)
+            if labels is None:
+                return None
+        self.touch(wanted.word)
+        return Coded(pool, saved.hasher, saved.codes, labels, _seconds(saved), is_kept=True)
+
+    def _taught_by(self, saved: SavedCodes, concept: int, now: Labels) -> Labels | None:
+        """What a saved family learned from; None where there are many more answers now.
+
+        Raises
+        ------
+        InputError
+            If the log doesn't say so: another one may have taken its place.
+        """
+        try:
+            labels = Labels(saved.arrays["items"], saved.arrays["yes"], int(saved.also["through"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError("it does not say what it learned from") from error
+        then = self._labels_then(concept, labels.through)
+        is_so = np.array_equal(then.items, labels.items) and np.array_equal(then.yes, labels.yes)
+        if not is_so or labels.through > now.through:
+            raise InputError("it has learned from answers that the log does not have")
+        return None if is_outgrown(labels, now) else labels
+
+    def _saved(self, wanted: Wanted, made: Coded) -> Coded:
+        """What was made, as files of the project instead of memory; as it is where that can't be."""
+        folder, labels = self._folder / wanted.word, made.labels
+        also: dict[str, Any] = {"pool": made.pool.digest, "seconds": made.seconds}
+        also["metric"] = _digest(wanted.metric)
+        arrays = {}
+        if labels is not None:
+            also["through"] = labels.through
+            arrays = {"items": labels.items, "yes": labels.yes}
+        try:
+            # Structures over other codes are of no use any more.
+            for name in SIMILARITY_STRUCTURES:
+                shutil.rmtree(folder / name, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            save_codes(folder / CODES, made.pool, made.hasher, made.codes, also, arrays)
+            loaded = self._load(wanted)
+        except (InputError, OSError) as error:
+            _tell_unsaved(wanted.word, error)
+            return made
+        self._keep_the_newest()
+        return loaded or made
+
+    def _keep_the_newest(self) -> None:
+        """Remove the folders of what was not used for longest."""
+        folders = sorted(self._folder.glob("*"), key=_last_used, reverse=True)
+        for of_metrics in (False, True):
+            own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]
+            for old in own[KEPT_CODES:]:
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def is_outgrown(learned_from: Labels | None, now: Labels | None) -> bool:
+    """Whether there are many more labels than codes have learned from."""
+    return learned_from is not None and now is not None and len(now) >= GROWTH * len(learned_from)
+
+
+def _last_used(folder: Path) -> int:
+    with suppress(OSError):
+        return folder.stat().st_mtime_ns
+    return 0
+
+
+def _seconds(saved: SavedCodes) -> float:
+    seconds = saved.also.get("seconds")
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
+
+
+def _digest(metric: LearnedMetric | None) -> str | None:
+    """What tells metrics apart, to the last digit."""
+    return None if metric is None else digest_of(metric.metric.arrays())
+
+
+def _tell_anew(word: str, error: Exception) -> None:
+    log.warning("The saved index similar/%s is built anew: %s", word, error)
+
+
+def _tell_unsaved(word: str, error: Exception) -> None:
+    log.warning("The index similar/%s could not be saved and will be built anew next time: %s", word, error)

@@ -1,1 +1,0 @@
-"""Comparisons that somebody watches, or takes part in: one hyperplane, the race, and the blind one."""

@@ -1,0 +1,1 @@
+"""What a project owns: its settings, pool, database, indexes and people."""

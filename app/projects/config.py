@@ -1,0 +1,246 @@
+"""What lies in a project's folder, and who may serve it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from app.engine.leases import LEASE_SECONDS
+from app.runtime.background import one_line
+from core.durable import replace_file
+from core.errors import InputError
+from storage.address import has_password, is_address, with_schema
+
+PROJECT_FILE = "project.json"
+LABELS_FILE = "labels.db"
+POOL_FOLDER = "pool"
+INDEX_FOLDER = "indexes"
+LOCK_FILE = "serve.lock"
+FORMAT = 1
+
+MOST_PERSONS = 9
+"""So many people may be asked about one item."""
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """What a project's folder says of itself.
+
+    Parameters
+    ----------
+    pool : str
+        The pool's folder, relative to the project where it lies inside.
+    source : str
+        The SOURCE word to build the pool from; empty where the pool was there before the project.
+    relative_to : str
+        The folder that relative paths in `source` mean.
+    use_classes : bool
+        Whether class subfolders are taken for the truth, a part of which is then held out.
+    owners : sequence of str
+        Names of the project's owners; see `app.projects.roles`.
+    annotators : sequence of str
+        Who else may enter; everybody, if nobody is named.
+    overlap : int
+        How many people each item is for.
+    overlap_share : float
+        How many of the rounds ask for a further person's answer, 0 … 1.
+    lease_seconds : float
+        How long nobody else gets what a session has in view, after it was last heard of.
+    database : str
+        The address of the labels in PostgreSQL, without a password; empty where they are in the folder.
+    format : int
+        Version of this file.
+    """
+
+    pool: str
+    source: str
+    relative_to: str
+    use_classes: bool = True
+    owners: Sequence[str] = ()
+    annotators: Sequence[str] = ()
+    overlap: int = 1
+    overlap_share: float = 0.1
+    lease_seconds: float = LEASE_SECONDS
+    database: str = ""
+    format: int = FORMAT
+
+    @classmethod
+    def read(cls, folder: Path) -> ProjectFile:
+        """The project file in `folder`.
+
+        Raises
+        ------
+        InputError
+            If there is none, if it is damaged, or of a newer version.
+        """
+        path = folder / PROJECT_FILE
+        if not path.is_file():
+            raise InputError(f"There is no project at {folder}: {PROJECT_FILE} is missing")
+        try:
+            said = json.loads(path.read_text("utf-8"))
+            read = cls(**said)
+            _check_kinds(read)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InputError(f"The project file {path} is damaged: {one_line(error)}") from None
+        if not all(_are_names(names) for names in (read.owners, read.annotators)):
+            raise InputError(
+                f"The project file {path} is damaged: owners and annotators must be lists of names"
+            )
+        check_overlap(read.overlap, read.overlap_share)
+        _check_lease(read.lease_seconds)
+        checked_database(read.database or None)
+        if read.format > FORMAT:
+            raise InputError(
+                f"The project {folder} has format {read.format}, this version of Marginalia reads {FORMAT}"
+            )
+        return read
+
+    def write(self, folder: Path) -> None:
+        """Write this into `folder`."""
+        said = {name: value for name, value in asdict(self).items() if value != DEFAULTS.get(name)}
+        _write(folder, said)
+
+    @classmethod
+    def change(cls, folder: Path, **fields: object) -> None:
+        """Write these fields into the file in `folder`; whatever else it says by now stays.
+
+        An operator may have edited it since it was read, so nothing is written from memory.
+
+        Raises
+        ------
+        InputError
+            As of `read`; nothing is written then.
+        """
+        cls.read(folder)
+        said = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
+        _write(folder, {name: value for name, value in said.items() if value != DEFAULTS.get(name)})
+
+    def pool_path(self, folder: Path) -> Path:
+        """Where the pool of the project in `folder` lies."""
+        return folder / self.pool
+
+    def labels(self, folder: Path) -> Path | str:
+        """Where the labels of the project in `folder` are, as `storage.Database.open` takes it."""
+        return self.database or folder / LABELS_FILE
+
+
+def _write(folder: Path, said: Mapping[str, object]) -> None:
+    """Have it on the disk, whole, whatever happens meanwhile."""
+    replace_file(folder / PROJECT_FILE, (json.dumps(said, indent=2) + "\n").encode())
+
+
+def checked_database(given: str | None) -> str | None:
+    """The address that a command or a project's file gives for labels in PostgreSQL.
+
+    Raises
+    ------
+    InputError
+        If it is none, or if it has a password, which is not repeated.
+    StorageError
+        If it can't be read.
+    """
+    if given is None:
+        return None
+    if not is_address(given):
+        raise InputError("A database for labels is named by an address: postgresql://user@host/database")
+    if has_password(given):
+        raise InputError(
+            "Leave the password out of the database's address, where others can read it: "
+            "put it into PGPASSWORD or ~/.pgpass"
+        )
+    with_schema(given, "any")
+    return given
+
+
+def require_database(folder: Path, asked: str | None) -> None:
+    """Refuse to look elsewhere for the labels of the project in `folder`, as if it had none.
+
+    Raises
+    ------
+    InputError
+        If they are not at the address that was asked for.
+    """
+    file = ProjectFile.read(folder)
+    known = file.database and with_schema(file.database, folder.name)
+    if asked is not None and with_schema(asked, folder.name) != known:
+        raise InputError(
+            f"The labels of {folder} are in {file.labels(folder)}: move them by marginalia backup, "
+            "then marginalia restore --database"
+        )
+
+
+DEFAULTS = {
+    "owners": (),
+    "annotators": (),
+    "overlap": 1,
+    "overlap_share": 0.1,
+    "lease_seconds": LEASE_SECONDS,
+}
+"""What a project file leaves out."""
+
+
+def check_overlap(persons: int, share: float) -> None:
+    """Make sure that each item may be for so many people, in such a share of the rounds.
+
+    Raises
+    ------
+    InputError
+        If not.
+    """
+    if not isinstance(persons, int) or not 1 <= persons <= MOST_PERSONS:
+        raise InputError(f"overlap must be from 1 to {MOST_PERSONS} people, got {persons}")
+    if not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise InputError(f"overlap_share must be from 0 to 1, got {share}")
+
+
+def _check_lease(seconds: float) -> None:
+    if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise InputError(f"lease_seconds must be more than 0, got {seconds}")
+
+
+def _check_kinds(read: ProjectFile) -> None:
+    """Whatever else it says: texts are texts, and numbers are numbers."""
+    for name, kind in {
+        "pool": str,
+        "source": str,
+        "relative_to": str,
+        "database": str,
+        "format": int,
+    }.items():
+        if not isinstance(getattr(read, name), kind) or (kind is str and "\0" in getattr(read, name)):
+            raise ValueError(f"{name} can't be {getattr(read, name)!r:.80}")
+
+
+def _are_names(names: object) -> bool:
+    return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+
+
+def is_project(folder: Path) -> bool:
+    """Whether `folder` holds a project."""
+    return (folder / PROJECT_FILE).is_file()
+
+
+LOCK_SECONDS = 0.2
+"""Looking whether a project is served takes its lock for a moment."""
+
+
+def lock_project(folder: Path) -> FileLock:
+    """The lock that whoever serves the project holds; an InputError where another process has it."""
+    lock = FileLock(folder / LOCK_FILE)
+    try:
+        lock.acquire(timeout=LOCK_SECONDS)
+    except Timeout:
+        raise InputError(
+            f"The project {folder} is already being served by another process: stop that one first"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"The project {folder} cannot be locked for serving: {os.strerror(error.errno or 0)}"
+        ) from None
+    return lock

@@ -1,0 +1,295 @@
+"""A project that is being served: its pool, concepts, label database, indexes and sessions."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.display.strategy_labels import label_of
+from app.display.thumbnails import Pictures
+from app.engine.concept import LiveConcept
+from app.engine.leases import Leases
+from app.engine.strategy_memory import Memories
+from app.indexes.similar import Similar
+from app.indexes.strategies import Indexes
+from app.projects.config import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
+from app.projects.folder_classes import guess_class
+from app.projects.intake import Intake
+from app.projects.item_search import NameSearch
+from app.projects.pool_builder import Builder
+from app.projects.roles import OPERATOR, Person, Roles
+from app.projects.uploads import Uploads
+from app.runtime.background import Troubles, Workers
+from core.audit import is_overlap_turn
+from core.build import Progress
+from core.errors import InputError
+from core.pool import Pool
+from core.selection import strategy_names
+from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
+from core.warmup import load_training
+from storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
+from storage.imports import IMPORT
+
+V = TypeVar("V")
+
+
+class Project:
+    """A project that this process serves; it holds the project's lock until it is closed.
+
+    Parameters
+    ----------
+    folder : Path
+        The project's folder.
+    roles : Roles
+        Who may do what here, beside those whom the project's file names.
+
+    Raises
+    ------
+    InputError
+        If the folder is no project, or if another process serves it.
+    StorageError
+        If the database can't be used.
+    """
+
+    def __init__(self, folder: Path, roles: Roles | None = None) -> None:
+        self.folder = folder
+        self.key = folder.name
+        self.file = ProjectFile.read(folder)
+        self.roles = (roles or Roles()).joined(self.file.owners, self.file.annotators)
+        self.troubles = Troubles()
+        with ExitStack() as opened:
+            lock = lock_project(folder)
+            opened.callback(lock.release)
+            self.database = opened.enter_context(
+                Database.open(self.file.labels(folder), alone=True, copies_in=folder)
+            )
+            self.log = LabelLog(self.database)
+            self.intake = Intake(self.log, lambda: self.pool, self.problem)
+            self.concept_store = Concepts(self.database)
+            self.archive = Archive(self.database)
+            self.builder = self._make_builder()
+            if self.builder:
+                opened.callback(self.builder.stop)
+            self.indexes = Indexes(self._open_pool, folder / INDEX_FOLDER)
+            self.indexes.start()
+            opened.callback(self.indexes.close)
+            self.memories = Memories()
+            opened.callback(self.memories.close)
+            self.similar = Similar(lambda: self.pool, folder / INDEX_FOLDER / "similar", self.log.labels)
+            self.uploads = Uploads(folder)
+            opened.callback(self.similar.close)
+            self.executor = Workers(os.cpu_count(), "ahead", "Looking ahead", self.troubles)
+            opened.callback(self.executor.shutdown, cancel_futures=True)
+            self.background = Workers(1, "background", "Work in the background", self.troubles)
+            opened.callback(self.background.shutdown, cancel_futures=True)
+            self.background.submit(load_training)
+            self._opened = opened.pop_all()
+        self.leases = Leases(self.file.lease_seconds)
+        self._take_up_leases()
+        self._names = NameSearch()
+        self._pictures: Pictures | None = None
+        self._live_concepts: dict[int, LiveConcept] = {}
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Stop what runs in the background and let another process have the project."""
+        self._opened.close()
+
+    @property
+    def pool_path(self) -> Path:
+        """The pool's folder."""
+        return self.file.pool_path(self.folder)
+
+    @property
+    def pool(self) -> Pool | None:
+        """The newest snapshot of the pool; None before its first items."""
+        return self.indexes.pool
+
+    @property
+    def pictures(self) -> Pictures:
+        """Renders items; needs a pool."""
+        with self._lock:
+            if self._pictures is None:
+                assert self.pool is not None
+                self._pictures = Pictures(self.pool.source)
+            return self._pictures
+
+    def problem(self) -> str | None:
+        """What is wrong with the pool or in the background, in one sentence; None while all is well."""
+        built = self.builder.problem() if self.builder else None
+        return (
+            built
+            or self.indexes.problem
+            or (what_is_gone(self.pool) if self.pool is not None else None)
+            or self.memories.problem
+            or self.similar.problem
+            or self.troubles.first
+        )
+
+    def build_progress(self) -> Progress | None:
+        """The pool's growth, or None when it is complete."""
+        if self.pool is not None and self.pool.complete:
+            return None
+        return self.builder.progress() if self.builder else None
+
+    def search(self, text: str, pool: Pool | None = None) -> NDArray[np.int64]:
+        """The items whose names contain every word of `text`, ascending; none before the pool has items.
+
+        Of this snapshot of the pool; of the newest one, if None.
+
+        Raises
+        ------
+        InputError
+            If the pool's source is gone.
+        """
+        pool = self.pool if pool is None else pool
+        return np.empty(0, dtype=np.int64) if pool is None else self._names.find(pool, text)
+
+    def strategies(self) -> dict[str, str]:
+        """All query strategies by name, in the fixed order of the page, and what the page calls them."""
+        return {name: label_of(name) for name in strategy_names()}
+
+    def concepts(self, *, put_away: bool = False) -> list[ConceptRecord]:
+        """The project's concepts, oldest first; those that are put away only if asked for."""
+        return self.concept_store.all() if put_away else self.archive.offered()
+
+    def add_concept(
+        self,
+        question: str,
+        *,
+        name: str = "",
+        guideline: str = "",
+        positive_class: str | None = None,
+        by: Person = OPERATOR,
+    ) -> ConceptRecord:
+        """A new yes/no question over the same pool.
+
+        Raises
+        ------
+        InputError
+            If whoever asks for it is no owner.
+        """
+        by.require_owner("add questions")
+        classes = self.pool.classes if self.pool else ()
+        positive = positive_class or guess_class(question, classes)
+        return create_concept(self.concept_store, question, name, guideline, positive)
+
+    def copy_concept(
+        self, concept: ConceptRecord, name: str, *, put_away: bool = False, in_its_place: bool = False
+    ) -> ConceptRecord:
+        """Another concept that asks the same; it has neither labels nor examples.
+
+        It is `put_away` from the beginning, or offered `in_its_place`: then the other one no longer is.
+        """
+        return self.concept_store.create(
+            name,
+            concept.question,
+            guideline=concept.guideline,
+            positive_class=concept.positive_class,
+            c=concept.c,
+            class_weight=concept.class_weight,
+            put_away=put_away,
+            instead_of=concept.id if in_its_place else None,
+        )
+
+    def persons(self, round_number: int, seed: int) -> int:
+        """How many people an item is for in this round of a session: 1, unless it is overlap's."""
+        persons, share = self.file.overlap, self.file.overlap_share
+        return persons if persons > 1 and is_overlap_turn(round_number, share, seed=seed) else 1
+
+    def set_overlap(self, persons: int, share: float, *, by: Person = OPERATOR) -> None:
+        """Let each item be for so many people, and this share of the rounds ask for the further ones.
+
+        Raises
+        ------
+        InputError
+            If it can't be, or whoever asks for it is no owner.
+        """
+        by.require_owner("set how many people an item is for")
+        check_overlap(persons, share)
+        with self._lock:
+            ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
+            self.file = replace(self.file, overlap=persons, overlap_share=share)
+
+    def live_concept(self, concept_id: int) -> LiveConcept:
+        """The concept's state in this process, shared by its sessions."""
+        with self._lock:
+            if concept_id not in self._live_concepts:
+                record = self.concept_store.get(concept_id)
+                self._live_concepts[concept_id] = LiveConcept(
+                    record, self.log, self.concept_store, lambda: self.pool, self.background
+                )
+            return self._live_concepts[concept_id]
+
+    def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
+        """Sessions, of one concept or all, oldest first, without those that hold a file's labels."""
+        return sittings(self.log, concept_id)
+
+    def _take_up_leases(self) -> None:
+        """Browsers show what they were sent before this process began; now they can be heard of again."""
+        last = self.log.last_shown()
+        if last is None:
+            return
+        for record in self.log.in_hand(last.created - int(1000 * self.file.lease_seconds)):
+            self.leases.add(record.session_id, {record.item})
+
+    def _make_builder(self) -> Builder | None:
+        if not self.file.source:
+            return None
+        builder = Builder(
+            self.pool_path,
+            self.file.source,
+            Path(self.file.relative_to),
+            use_classes=self.file.use_classes,
+        )
+        try:
+            complete = Pool.open(self.pool_path).complete
+        except InputError:
+            complete = False
+        if not complete:
+            builder.start()
+        return builder
+
+    def _open_pool(self) -> Pool | None:
+        if self.file.source and not (self.pool_path / "pool.json").exists():
+            return None
+        pool = Pool.open(self.pool_path)
+        return pool if len(pool) else None
+
+
+def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord]:
+    """See `Project.sittings`."""
+    return [record for record in log.sessions(concept_id) if IMPORT not in record.parameters]
+
+
+def what_is_gone(pool: Pool) -> str | None:
+    """Where the pool's images or texts were, if they are there no longer: labeling needs to see them."""
+    try:
+        source = pool.source
+    except InputError as error:
+        return str(error)
+    path = getattr(getattr(source, "source", source), "path", None)
+    if not isinstance(path, Path) or path.exists():
+        return None
+    return f"There is no {path} any more: bring back what the pool was made from, or a link to it"
+
+
+def create_concept(
+    concepts: Concepts, question: str, name: str, guideline: str, positive_class: str | None
+) -> ConceptRecord:
+    """Add a yes/no question with the SVM's default parameters; without a name the question names it."""
+    return concepts.create(
+        name or question.strip(" ?"),
+        question,
+        guideline=guideline.strip(),
+        positive_class=positive_class,
+        c=DEFAULT_C,
+        class_weight=DEFAULT_CLASS_WEIGHT,
+    )

@@ -1,0 +1,186 @@
+"""Images that somebody uploaded to look for what is like them, kept in the project by their digest."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from app.projects.uploaded_images import KEPT_SIZE, read_upload, why_none
+from core.durable import TEMPORARY, replace_file
+from core.errors import InputError
+from core.pool import Pool
+from core.sources.images import read_image
+from storage.carried import DIGEST, MAX_BYTES, Upload, digest_of
+
+FOLDER = "uploads"
+"""Beside the project's labels; what the log says was looked for is there."""
+
+
+class Uploads:
+    """The uploads of one project: each a bounded PNG and its features.
+
+    Parameters
+    ----------
+    folder : Path
+        The project's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / FOLDER
+
+    def add(self, raw: bytes, name: str, pool: Pool | None) -> str:
+        """Keep an uploaded image; returns its digest, the same for the same image.
+
+        Raises
+        ------
+        InputError
+            If it is no image that can be read, or the pool's items can't be compared with images.
+        """
+        if problem := why_none(pool, "Uploads"):
+            raise InputError(problem)
+        image, feature = read_upload(raw, f"“{name}”", pool)
+        digest = digest_of(image)
+        if not self._image(digest).is_file():
+            self._keep(digest, image, feature, f"“{name}”")
+        return digest
+
+    def image(self, digest: str) -> bytes:
+        """The PNG.
+
+        Raises
+        ------
+        InputError
+            If it isn't kept.
+        """
+        return self._read(self._image(digest))
+
+    def feature(self, digest: str, pool: Pool) -> NDArray[np.float32]:
+        """Its features, of shape (n_features,).
+
+        Raises
+        ------
+        InputError
+            If it isn't kept, or belongs to a pool of other features.
+        """
+        raw = self._read(self._features(digest))
+        try:
+            feature = np.load(io.BytesIO(raw), allow_pickle=False)
+        except ValueError as error:
+            raise InputError(f"{self._features(digest)} is damaged: {error}") from error
+        if feature.shape != (pool.n_features,) or pool.holds_texts:
+            raise InputError(
+                f"The upload {digest} has {feature.size} features, the items of this pool {pool.n_features}"
+            )
+        return np.asarray(feature, dtype=np.float32)
+
+    def all(self) -> Iterator[tuple[str, Upload | None]]:
+        """Every upload that is kept, by its digest; None for one that is damaged."""
+        for path in sorted(self._folder.glob("*.png")):
+            if DIGEST.fullmatch(path.stem):
+                yield path.stem, self._whole(path.stem)
+
+    @contextmanager
+    def taken_in(self, uploads: Iterable[Upload], whence: object) -> Iterator[int]:
+        """Keep what a backup carries if the block ends without error; what is here already, and whole, stays.
+
+        Parameters
+        ----------
+        uploads : iterable of Upload
+            One after another.
+        whence : object
+            What sentences call the backup.
+
+        Yields
+        ------
+        int
+            How many there are.
+
+        Raises
+        ------
+        InputError
+            If one is no image of an upload's, or its features are none; what `uploads` raises. Whatever was
+            added is taken away again then.
+        """
+        was_there, new, number = self._folder.exists(), [], 0
+        try:
+            for upload in uploads:
+                feature = _checked(upload, whence)
+                if self._whole(upload.digest) is None:
+                    paths = (self._image(upload.digest), self._features(upload.digest))
+                    new += [path for path in paths if not path.exists()]
+                    self._keep(
+                        upload.digest, upload.image, feature, f"The upload {upload.digest} of {whence}"
+                    )
+                number += 1
+            yield number
+        except BaseException:
+            for path in new:
+                path.unlink(missing_ok=True)
+                path.with_name(path.name + TEMPORARY).unlink(missing_ok=True)
+            if not was_there:
+                with suppress(OSError):
+                    self._folder.rmdir()
+            raise
+
+    def _keep(self, digest: str, image: bytes, feature: NDArray[np.float32], what: str) -> None:
+        features = io.BytesIO()
+        np.save(features, feature, allow_pickle=False)
+        try:
+            self._folder.mkdir(exist_ok=True)
+            replace_file(self._features(digest), features.getvalue())
+            replace_file(self._image(digest), image)
+        except OSError as error:
+            raise InputError(f"{what} can't be kept in {self._folder}: {error.strerror}") from error
+
+    def _whole(self, digest: str) -> Upload | None:
+        """The upload, if it is here and is what its digest says."""
+        image, features = self._image(digest), self._features(digest)
+        try:
+            if max(image.stat().st_size, features.stat().st_size) > MAX_BYTES:
+                return None
+            feature = np.load(features, allow_pickle=False)
+            upload = Upload(digest, image.read_bytes(), np.asarray(feature, dtype="<f4").tobytes())
+        except (OSError, ValueError, EOFError, TypeError):
+            return None
+        return upload if feature.ndim == 1 and digest_of(upload.image) == digest else None
+
+    def _image(self, digest: str) -> Path:
+        return self._folder / f"{digest}.png"
+
+    def _features(self, digest: str) -> Path:
+        return self._folder / f"{digest}.npy"
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"The upload {path.stem} isn't kept in {self._folder}: upload it again"
+            ) from error
+
+
+def _checked(upload: Upload, whence: object) -> NDArray[np.float32]:
+    """The features of an upload that comes from elsewhere, if it is what `Uploads.add` makes."""
+    what = f"The upload {upload.digest} of {whence} can't be used"
+    try:
+        read_image(io.BytesIO(upload.image), KEPT_SIZE)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
+    with Image.open(io.BytesIO(upload.image)) as image:
+        if image.format != "PNG" or max(image.size) > KEPT_SIZE:
+            raise InputError(
+                f"{what}: it must be a PNG of at most {KEPT_SIZE} pixels a side, got {image.format} of "
+                f"{image.width:,} × {image.height:,}"
+            )
+    if not upload.feature or len(upload.feature) % 4:
+        raise InputError(f"{what}: {len(upload.feature):,} bytes are no features of four bytes each")
+    feature = np.frombuffer(upload.feature, dtype="<f4").astype(np.float32)
+    if not np.isfinite(feature).all():
+        raise InputError(f"{what}: its features must be finite")
+    return feature

@@ -1,0 +1,1 @@
+"""What an annotator has open: labeling sessions and their views."""

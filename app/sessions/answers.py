@@ -1,0 +1,198 @@
+"""The browser's answers, checked before they go into the log."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from storage import AnswerRecord, Refusal
+from storage.models import MAX_ID
+from storage.records import ANSWERS
+
+if TYPE_CHECKING:
+    from app.engine.concept import LiveConcept
+    from app.projects.project import Project
+    from storage.records import RefusalKind
+
+MOST_AT_ONCE = 1000
+"""Answers taken from one message; a longer queue is sent again by the browser."""
+
+
+MOST_ITEM = 2**63 - 1
+"""No item has a higher id: both databases keep ids in 64 bits."""
+
+UNREADABLE = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError)
+"""What reading raises of an answer that no page of ours would send."""
+
+
+class Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
+    """An answer that can be read, and is refused all the same."""
+
+    def __init__(self, kind: RefusalKind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind: RefusalKind = kind
+
+
+class Asking(Protocol):
+    """The session that an answer is given in."""
+
+    id: str
+    annotator: str
+    concept: LiveConcept
+    project: Project
+
+    def is_audits(self, selection_id: str, /) -> bool:
+        """Return whether the selection was drawn for the audit."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Answers fit for the log, and those that are not; `following` is what the browser showed after which."""
+
+    records: list[AnswerRecord]
+    following: dict[str, str]
+    refused: list[Refusal]
+
+
+def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: Asking) -> Parsed:
+    """Turn the browser's queue into records; what is malformed is refused, the rest goes on."""
+    records: list[AnswerRecord] = []
+    following: dict[str, str] = {}
+    refused: list[Refusal] = []
+    for answer in list(answers)[:MOST_AT_ONCE]:
+        try:
+            record = in_its_audit(read_answer(answer, session), session, records)
+            require_first(record, session, records)
+            if not refers_to_something(answer):
+                require_answered(record.item, session)
+        except Refused as verdict:
+            refused.append(Refusal(record_id(answer), verdict.kind, str(verdict)))
+        except UNREADABLE as error:
+            refused.append(malformed(answer, error))
+        else:
+            records.append(record)
+            if isinstance(shown := answer.get("next"), str):
+                following[record.id] = shown
+    return Parsed(records, following, refused)
+
+
+def record_id(answer: Mapping[str, Any]) -> str:
+    """The id of an answer that could be read, as the browser wrote it."""
+    return str(answer["id"])
+
+
+def refers_to_something(answer: Mapping[str, Any]) -> bool:
+    """Whether it says what it answers, corrects or undoes; the log checks what that is."""
+    return any(answer.get(name) is not None for name in ("selection", "corrects", "undoes"))
+
+
+def has_answered(session: Asking, item: object) -> bool:
+    """Whether the session's annotator says something of the item now."""
+    with session.concept.lock:
+        state = session.concept.catch_up()
+        return isinstance(item, int) and session.annotator in state.votes(item)
+
+
+def others_only(item: object) -> str:
+    """Why an annotator who never answered an item may not join what others said of it."""
+    return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
+
+
+def require_answered(item: int, session: Asking) -> None:
+    """Refuse an answer to something that was never asked.
+
+    Only Review sends answers that refer to nothing: a reviewer adds to what others said of an item.
+
+    Raises
+    ------
+    Refused
+        If nobody ever answered the item.
+    """
+    concept, log = session.concept.record, session.project.log
+    with session.concept.lock:
+        is_answered = session.concept.catch_up().status(item) is not None
+    if not (is_answered or log.was_answered(concept.id, item)):
+        raise Refused(
+            "not-asked", f"Nobody was asked about item {item}: reload the page to see what is asked"
+        )
+
+
+def malformed(answer: object, error: Exception) -> Refusal:
+    """What the browser hears of an answer that can't be read."""
+    name = str(answer.get("id", "?")) if isinstance(answer, Mapping) else "?"
+    return Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}")
+
+
+def in_its_audit(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRecord]) -> AnswerRecord:
+    """What was drawn for the audit doesn't train, and what else is said of such an item doesn't either."""
+    if record.answer == "undo":
+        return record
+    audited = record.selection_id is not None and session.is_audits(record.selection_id)
+    audited |= session.concept.is_audited(record.item)
+    audited |= any(earlier.item == record.item and earlier.purpose == "audit" for earlier in batch)
+    return replace(record, purpose="audit") if audited else record
+
+
+def require_first(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRecord]) -> None:
+    """Refuse a second answer to what was shown once; corrections say that they are one, and may.
+
+    Raises
+    ------
+    Refused
+        If the selection has another answer in force, or in the same batch.
+    """
+    if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
+        return
+    log = session.project.log
+    in_batch = any(
+        earlier.selection_id == record.selection_id for earlier in batch if earlier.corrects is None
+    )
+    if in_batch or (log.is_answered(record.selection_id) and log.answer(record.id) is None):
+        reason = f"Item {record.item} was answered already, perhaps in another window"
+        raise Refused("conflict", reason)
+
+
+def read_answer(answer: Mapping[str, Any], session: Asking) -> AnswerRecord:
+    """The browser's answer as a record of the session's.
+
+    Raises
+    ------
+    One of `UNREADABLE`
+        If it can't be read.
+    """
+    word = answer["answer"]
+    if not isinstance(word, str) or word not in ANSWERS:
+        raise ValueError(f"answer must be one of {', '.join(ANSWERS)}, got {word!r:.80}")
+    taken = answer.get("time_taken_ms")
+    return AnswerRecord(
+        id=str(uuid.UUID(answer["id"])),
+        concept_id=session.concept.record.id,
+        session_id=session.id,
+        annotator=session.annotator,
+        item=item_in(answer),
+        answer=word,
+        browser_time=int(answer["browser_time"]),
+        time_taken_ms=None if taken is None else max(0, int(taken)),
+        selection_id=_id_in(answer, "selection"),
+        undoes=_id_in(answer, "undoes"),
+        corrects=_id_in(answer, "corrects"),
+    )
+
+
+def item_in(answer: Mapping[str, Any]) -> int:
+    """What could be read as a number is none: what checks an answer before must have seen the same."""
+    item = answer["item"]
+    if not isinstance(item, int) or isinstance(item, bool):
+        raise ValueError(f"item must be a whole number, got {item!r:.80}")
+    if not 0 <= item <= MOST_ITEM:
+        raise ValueError(f"item must be from 0 to 2⁶³ − 1, got {item!r:.80}")
+    return item
+
+
+def _id_in(answer: Mapping[str, Any], name: str) -> str | None:
+    value = answer.get(name)
+    if value is not None and not (isinstance(value, str) and value.isascii() and len(value) <= MAX_ID):
+        raise ValueError(f"{name} must be an id, got {value!r:.80}")
+    return value

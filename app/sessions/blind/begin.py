@@ -1,0 +1,160 @@
+"""How a blind comparison begins: what there is to begin with, and which one is under way."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.sessions.blind.comparison import BEGUN_WITH, HAS_JUDGE, QUESTION, SEED, SIDES, TOLD, BlindComparison
+from app.sessions.labeling import BLIND, LabelingSession
+from core.errors import InputError
+from storage import AnswerRecord, ConceptRecord, SessionRecord, new_id
+from storage.imports import store
+
+if TYPE_CHECKING:
+    from app.projects.project import Project
+
+FIRST = 5
+"""Of the question's labels each side begins with so many of each kind, where there are any."""
+
+JUDGE = "random"
+"""The strategy that draws what the others are judged by."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a blind comparison can be begun with, or why it can't.
+
+    Parameters
+    ----------
+    problem : str or None
+        In one sentence.
+    is_judged_by_truth : bool
+        Whether the held-out items' truth judges it; else items that are answered among the turns.
+    first : int
+        Labels of each kind that both sides begin with.
+    """
+
+    problem: str | None
+    is_judged_by_truth: bool
+    first: int
+
+
+def offer(session: LabelingSession) -> Offer:
+    """What there is to begin with, for a session's question."""
+    pool, labels = session.project.pool, session.concept.standing().labels
+    if pool is None:
+        return Offer("The pool has no items yet", False, 0)
+    positive = session.concept.record.positive_class
+    judged = False
+    if positive in pool.classes:
+        truth = pool.held_out.truth
+        judged = bool((truth == pool.classes.index(positive)).any() and (truth >= 0).any())
+    first = min(FIRST, int(labels.yes.sum()), int((~labels.yes).sum()))
+    return Offer(None, judged, first)
+
+
+def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindComparison:
+    """Begin one for a session's question: copies of it, a session each, and first labels alike.
+
+    Parameters
+    ----------
+    session : LabelingSession
+        Of whoever will answer.
+    strategies : sequence of str
+        Two words; which of them is called A is drawn.
+
+    Raises
+    ------
+    InputError
+        If they are the same, or there is no pool.
+    """
+    project, question = session.project, session.concept.record
+    offered = offer(session)
+    if offered.problem:
+        raise InputError(offered.problem)
+    if len(set(strategies)) != 2 or len(strategies) != 2:
+        raise InputError(f"A blind comparison needs two different strategies, got {' and '.join(strategies)}")
+    seed = secrets.randbelow(2**31)
+    rng = np.random.default_rng(seed)
+    words = [strategies[place] for place in rng.permutation(2)]
+    if not offered.is_judged_by_truth:
+        words.append(JUDGE)
+    labels = session.concept.standing().labels
+    chosen = [
+        rng.choice(np.flatnonzero(kind), offered.first, replace=False) for kind in (labels.yes, ~labels.yes)
+    ]
+    first = np.sort(np.concatenate(chosen)).astype(np.intp)
+    ids = [new_id() for _ in words]
+    about = {
+        QUESTION: question.id,
+        SIDES: ids,
+        HAS_JUDGE: not offered.is_judged_by_truth,
+        SEED: seed,
+        BEGUN_WITH: labels.items[first].tolist(),
+        TOLD: False,
+    }
+    concepts = _copies(project, question, "ABJ"[: len(words)])
+    now = int(time.time() * 1000)
+    sessions, given = [], []
+    for place, (concept, word, own) in enumerate(zip(concepts, words, ids, strict=True)):
+        # The rivals begin alike; the judge's luck is its own.
+        sessions.append(
+            SessionRecord(
+                id=own,
+                concept_id=concept.id,
+                annotator=session.annotator,
+                seed=seed + place // 2,
+                strategy=word,
+                parameters={BLIND: about},
+            )
+        )
+        given += [
+            AnswerRecord(
+                id=new_id(),
+                concept_id=concept.id,
+                session_id=own,
+                annotator=session.annotator,
+                item=int(labels.items[row]),
+                answer="yes" if labels.yes[row] else "no",
+                browser_time=now,
+            )
+            for row in first
+        ]
+    store(project.database, sessions, given, now)  # all or none: else the sides would begin without labels
+    return BlindComparison.of(session.sessions.session(ids[0]))
+
+
+def current(session: LabelingSession) -> BlindComparison | None:
+    """The annotator's newest one about the question of a session."""
+    project = session.project
+    leaders = [
+        record
+        for record in project.log.sessions()
+        if (about := record.parameters.get(BLIND))
+        and about[QUESTION] == session.concept.record.id
+        and about[SIDES][0] == record.id
+        and record.annotator == session.annotator
+    ]
+    whole = (record.id for record in reversed(leaders) if _is_whole(project, record))
+    leader = next(whole, None)
+    return None if leader is None else BlindComparison.of(session.sessions.session(leader))
+
+
+def _is_whole(project: Project, leader: SessionRecord) -> bool:
+    """Whether all its sessions are there: what was begun when the program ended isn't gone on with."""
+    return all(project.log.session(side) is not None for side in leader.parameters[BLIND][SIDES])
+
+
+def _copies(project: Project, question: ConceptRecord, letters: str) -> list[ConceptRecord]:
+    """Copies of the question under letters that tell nothing, offered to nobody."""
+    number, store = 1, project.concept_store
+    while store.named(f"{question.name} (blind {number} A)"):
+        number += 1
+    names = [f"{question.name} (blind {number} {one})" for one in letters]
+    return [project.copy_concept(question, name, put_away=True) for name in names]

@@ -1,0 +1,195 @@
+"""What a blind comparison found: which strategy's labels make the better classifier, and how sure that is.
+
+Two classifiers that saw other labels are put to the same items: the held-out ones whose truth is known, else
+those that the judge drew at random and the annotator answered. Both are measured by AUROC; as they answer for
+the same items, the difference is surer than either (DeLong, DeLong & Clarke-Pearson, Biometrics 44, 1988).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.display.strategy_labels import label_of, name_of
+from app.sessions.card import thumbnail
+from core.experiment.auroc import auroc, compare_auroc
+from core.geometry import Hyperplane
+from core.learner import Labels, is_positive, learn
+from core.rows import Rows
+
+if TYPE_CHECKING:
+    from app.sessions.blind.comparison import BlindComparison
+    from app.sessions.labeling import LabelingSession
+
+LEAST = 5
+"""Of each kind so many items are needed to judge by."""
+
+PICTURES = 8
+"""So many are shown of each side: the first that it chose by what it had learned."""
+
+POINTS = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The items that both classifiers answer for.
+
+    Parameters
+    ----------
+    X : array or csr_array of shape (n, n_features)
+    y : array of shape (n,), bool
+    by_truth : bool
+        Whether they are the held-out items; else they were drawn and answered.
+    """
+
+    X: Rows
+    y: NDArray[np.bool_]
+    by_truth: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """How one side went.
+
+    Parameters
+    ----------
+    items, yes : array of shape (n,)
+        Its labels in the order in which they were given, the first ones included.
+    n_first : int
+        How many both sides began with.
+    curve : list of (int, float)
+        AUROC after so many labels, from the first classifier on.
+    hyperplane : Hyperplane or None
+        What all its labels teach; None where they are of one kind.
+    """
+
+    items: NDArray[np.int64]
+    yes: NDArray[np.bool_]
+    n_first: int
+    curve: list[tuple[int, float]]
+    hyperplane: Hyperplane | None
+
+
+def verdict(blind: BlindComparison) -> dict[str, Any]:
+    """What the page tells once the sides are no secret any more, as JSON."""
+    judged = _judged(blind)
+    courses = [_course(blind, side, judged) for side in blind.rivals]
+    found = _difference(judged, courses)
+    sides = [_told(side, course) for side, course in zip(blind.rivals, courses, strict=True)]
+    labels = [side["label"] for side in sides]
+    return {
+        "headline": _headline(found, labels),
+        "about": _about(blind, judged, found),
+        "sides": sides,
+        "difference": found,
+        "most": max((len(course.items) for course in courses), default=0),
+    }
+
+
+def _judged(blind: BlindComparison) -> Judged:
+    pool, judge = blind.project.pool, blind.judge
+    assert pool is not None
+    if judge is None:
+        positive = pool.classes.index(str(blind.question.positive_class))
+        known = np.flatnonzero(pool.held_out.truth >= 0)
+        return Judged(pool.held_out.X[known], is_positive(pool.held_out.truth[known], positive), True)
+    labels = judge.concept.standing().labels
+    trained = [side.concept.standing().labels.items for side in blind.rivals]
+    fair = ~np.isin(labels.items, np.concatenate(trained))
+    return Judged(pool.rows_of(labels.items[fair]), labels.yes[fair], False)
+
+
+def _course(blind: BlindComparison, side: LabelingSession, judged: Judged) -> Course:
+    """Train again after each of its labels, in the order of their items' first answers."""
+    pool, record = blind.project.pool, side.concept.record
+    assert pool is not None
+    standing = side.concept.standing().labels
+    said = dict(zip(standing.items.tolist(), standing.yes.tolist(), strict=True))
+    answers = side.project.log.answers_after(record.id)
+    items = np.array(list(dict.fromkeys(a.item for a in answers if a.item in said)), dtype=np.int64)
+    yes = np.array([said[item] for item in items.tolist()], dtype=np.bool_)
+    known = Labels.of(pool, items, yes)
+    curve: list[tuple[int, float]] = []
+    hyperplane = None
+    for n in range(max(2, len(blind.begun_with)), len(items) + 1):
+        part = Labels(known.ids[:n], known.X[:n], known.y[:n])
+        hyperplane = learn(part, C=record.c, class_weight=record.class_weight).hyperplane
+        value = None if hyperplane is None else auroc(_scores(judged, hyperplane), judged.y)
+        if value is not None:
+            curve.append((n, round(value, 5)))
+    return Course(items, yes, len(blind.begun_with), curve, hyperplane)
+
+
+def _scores(judged: Judged, hyperplane: Hyperplane) -> NDArray[np.float64]:
+    return np.asarray(judged.X @ hyperplane.normal, dtype=np.float64)
+
+
+def _difference(judged: Judged, courses: list[Course]) -> dict[str, float] | None:
+    """How much better the first side is, in points of AUROC, and its 95 % interval; None where unknown."""
+    planes = [course.hyperplane for course in courses]
+    n_yes = int(judged.y.sum())
+    if min(n_yes, len(judged.y) - n_yes) < LEAST or any(plane is None for plane in planes):
+        return None
+    scores = np.stack([_scores(judged, plane) for plane in planes if plane is not None])
+    values, covariance = compare_auroc(scores, judged.y)
+    mean = POINTS * float(values[0] - values[1])
+    half = (
+        POINTS * 1.96 * float(np.sqrt(max(0.0, covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])))
+    )
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def _told(side: LabelingSession, course: Course) -> dict[str, Any]:
+    """A side as a row of the page."""
+    own = course.yes[course.n_first :]
+    taught = course.curve[0][0] if course.curve else course.n_first
+    firsts = slice(taught, taught + PICTURES)
+    return {
+        "strategy": name_of(side.strategy),
+        "label": label_of(side.strategy),
+        "labels": len(course.items) - course.n_first,
+        "yes": int(own.sum()),
+        "auroc": course.curve[-1][1] if course.curve and course.hyperplane is not None else None,
+        "curve": course.curve,
+        "firsts": [
+            {"src": thumbnail(side, item), "yes": yes}
+            for item, yes in zip(course.items[firsts].tolist(), course.yes[firsts].tolist(), strict=True)
+        ],
+    }
+
+
+def _headline(found: dict[str, float] | None, labels: list[str]) -> str:
+    if found is None:
+        return "It can’t be told which chose better"
+    if found["low"] <= 0 <= found["high"]:
+        return f"Left open whether {labels[0]} or {labels[1]} chose better"
+    better, other = labels if found["mean"] > 0 else labels[::-1]
+    return f"{better} chose better than {other}"
+
+
+def _about(blind: BlindComparison, judged: Judged, found: dict[str, float] | None) -> str:
+    n_yes = int(judged.y.sum())
+    whose = (
+        f"{len(judged.y):,} held-out items of known truth"
+        if judged.by_truth
+        else f"{len(judged.y):,} items that were drawn at random among the turns and answered by you"
+    )
+    if found is None:
+        return (
+            f"Both were put to {whose}, {n_yes} of them a yes: at least {LEAST} of each kind are needed, and "
+            f"both sides need a yes and a no."
+        )
+    sign = 1 if found["mean"] >= 0 else -1
+    low, high = sorted((sign * found["low"], sign * found["high"]))
+    return (
+        f"The difference is {abs(found['mean']):.2f} points of AUROC, 95 % interval {_signed(low)} to "
+        f"{_signed(high)}, on {whose}. It tells of these two classifiers, from {blind.turns} answers: "
+        f"another sitting may end otherwise."
+    )
+
+
+def _signed(points: float) -> str:
+    return f"{points:.2f}".replace("-", "−")

@@ -1,0 +1,190 @@
+"""The card: everything that the browser shows of a labeling session, as JSON."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from app.display.strategy_labels import label_of
+from app.engine.training import PART, SEARCH, accuracy_of_always_no
+from app.runtime.event_log import tell
+from core.errors import InputError
+from storage import Counts, Refusal, SelectionRecord
+
+if TYPE_CHECKING:
+    from app.engine.lookahead import Lookahead
+    from app.sessions.labeling import LabelingSession
+
+STRIP = 12
+"""Last answers that can be corrected with a click."""
+
+
+def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
+    """The card of a session as it stands."""
+    shown = session.shown
+    return {
+        **common(session, shown, acked=acked, refused=refused),
+        "item": painted(session, shown) if shown else None,
+        **coming(session, shown, session.ahead),
+        "strip": _strip(session),
+    }
+
+
+def common(
+    session: LabelingSession,
+    shown: SelectionRecord | None,
+    *,
+    acked: Sequence[str],
+    refused: Sequence[Refusal],
+) -> dict[str, Any]:
+    """What card and grid both say, with the numbers of what is `shown`."""
+    concept = session.concept.record
+    if refused:
+        kinds = Counter(refusal.kind for refusal in refused)
+        tell("answers refused", logging.WARNING, session=session.id, kinds=dict(kinds))
+    return {
+        "project": session.project.key,
+        "session": session.id,
+        "concept": {
+            "id": concept.id,
+            "question": concept.question,
+            "guideline": concept.guideline,
+            "examples": session.concept.example_pictures(),
+        },
+        "round": shown.round if shown else 0,
+        "notes": _notes(session, shown, session.concept.counts()),
+        "history": course(session),
+        "acked": list(acked),
+        "refused": [{"id": refusal.id, "reason": refusal.reason} for refusal in refused],
+        "message": session.trouble or session.project.problem(),
+        "waiting": None if shown else _waiting(session),
+    }
+
+
+def item_of(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
+    """What an answer must name, and what the image shows where it can't be seen."""
+    pool = session.project.pool
+    assert pool is not None
+    return {
+        "id": shown.item,
+        "selection": shown.id,
+        "alt": pool.source.name(shown.item),
+    }
+
+
+def painted(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
+    """An item with its picture; a text with its parts and the picture of its first lines."""
+    return item_of(session, shown) | {"src": _picture(session, shown.item)} | _text(session, shown.item)
+
+
+def coming(
+    session: LabelingSession, shown: SelectionRecord | None, ahead: Lookahead | None
+) -> dict[str, Any]:
+    """What would follow each answer, with the pictures of those items; and whether it is still to come.
+
+    `session` is whose selections these are.
+    """
+    if ahead is None or shown is None or ahead.shown.id != shown.id:
+        return {"next": {}, "pictures": {}, "next_is_coming": False}
+    views = {
+        word: {
+            "round": future.chosen.record.round,
+            "item": item_of(session, future.chosen.record) | _text(session, future.chosen.record.item),
+            "notes": _notes(session, future.chosen.record, future.counts),
+        }
+        for word, future in ahead.futures.items()
+    }
+    pictures = {str(item): _picture(session, item) for item in sorted(ahead.items)}
+    return {"next": views, "pictures": pictures, "next_is_coming": not ahead.is_done}
+
+
+def _picture(session: LabelingSession, item: int) -> str:
+    try:
+        return session.project.pictures.card(item)
+    except InputError:
+        return ""
+
+
+def _text(session: LabelingSession, item: int) -> dict[str, Any]:
+    """What is read of a text; nothing of an image."""
+    try:
+        return {"text": text} if (text := session.project.pictures.text(item)) else {}
+    except InputError:
+        return {}
+
+
+def thumbnail(session: LabelingSession, item: int) -> str:
+    """An item's picture in the strip; empty where it can't be shown."""
+    try:
+        return session.project.pictures.thumbnail(item)
+    except InputError:
+        return ""
+
+
+def _notes(session: LabelingSession, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:
+    pool, advice = session.project.pool, session.concept.milestones.advice
+    n_items = len(pool) if pool else 0
+    return {
+        "selection_ms": shown.selection_ms if shown else None,
+        "full_scan_ms": session.project.indexes.full_scan_ms,
+        "margin": shown.margin if shown else None,
+        "scored": shown.items_scored if shown else 0,
+        "total": shown.items_total if shown else n_items,
+        "retrain_ms": shown.retrain_ms if shown else None,
+        "n_labels": shown.n_labels if shown else 0,
+        "accuracy": shown.accuracy if shown else None,
+        "held_out": len(pool.held_out.ids) if pool else 0,
+        "always_no": accuracy_of_always_no(pool, session.concept.record.positive_class) if pool else None,
+        "counts": {
+            "yes": counts.yes,
+            "no": counts.no,
+            "unsure": counts.unsure + counts.tied,
+            "skip": counts.skip,
+            "left": n_items - counts.answered,
+        },
+        "strategy": shown.strategy if shown else session.strategy,
+        "strategy_label": label_of(shown.strategy if shown else session.strategy),
+        "why": shown.why if shown else None,
+        "part": shown.parameters.get(PART) if shown else None,
+        "searched": shown.parameters[SEARCH]["text"] if shown and SEARCH in shown.parameters else None,
+        "awaited": _awaited(session, shown),
+        "advice": advice.reason if advice.stop else None,
+    }
+
+
+def _awaited(session: LabelingSession, shown: SelectionRecord | None) -> str | None:
+    """The strategy whose index is being built while another one stands in for it."""
+    stands_in = shown is not None and shown.why == "strategy" and shown.strategy != session.strategy
+    is_ready = session.project.indexes.get(session.strategy) is not None
+    return label_of(session.strategy) if stands_in and not is_ready else None
+
+
+def course(session: LabelingSession) -> dict[str, list[float | None]]:
+    """What the last rounds' numbers were."""
+    rounds = list(session.history)
+    return {
+        "selection_ms": [r.selection_ms for r in rounds],
+        "margin": [r.margin for r in rounds],
+        "scored": [r.items_scored for r in rounds],
+        "retrain_ms": [r.retrain_ms for r in rounds],
+        "accuracy": [r.accuracy for r in rounds],
+    }
+
+
+def _strip(session: LabelingSession) -> list[dict[str, Any]]:
+    recent = session.project.log.recent_answers(session.concept.record.id, STRIP, session_id=session.id)
+    return [
+        {"answer_id": a.id, "item": a.item, "answer": a.answer, "src": thumbnail(session, a.item)}
+        for a in reversed(recent)
+    ]
+
+
+def _waiting(session: LabelingSession) -> dict[str, Any]:
+    progress = session.project.build_progress()
+    return {
+        "done": progress.done if progress else 0,
+        "total": progress.total if progress else 0,
+        "exhausted": session.exhausted,
+    }

@@ -1,0 +1,230 @@
+"""The grid: many items at once, answered in one go. Each submission is a round: one retrain, one query.
+
+The items are those nearest to the hyperplane, but not too alike. Who marks only some of them leaves the
+others open: they are not answered, and may come again. The grid before can be corrected, in one go too. Where
+a round is overlap's, all its items are drawn for a further person.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from app.display import phrases as words
+from app.engine.selection import Chosen, select_items
+from app.engine.training import BATCH, is_of_many
+from app.sessions.answers import parse_answers
+from app.sessions.card import common, item_of
+from core.errors import InputError
+from core.pool import Pool
+from core.selection import PoolExhausted
+from storage import AnswerRecord, Refusal, SelectionRecord, StorageError
+
+if TYPE_CHECKING:
+    from app.sessions.labeling import LabelingSession
+
+SIZES = (12, 20, 28, 40, 60)
+"""How many items the page offers to show at once."""
+
+LEAST, USUAL, MOST = SIZES[0], 28, SIZES[-1]
+
+DIVERSITY = 0.7
+"""How far apart the items are, as a share of the median angle; see `core.selection.diversity`.
+
+CIFAR-10 with 20 variants of each image: of the 28 items nearest to a hyperplane, 6 show an image that is
+there already, with 0.5 three, with 0.7 one or two. Up to 0.7 simulated annotators learn as much from twelve
+grids as from the nearest items (digits and CIFAR-10, 20,000 items each), with 0.9 less.
+"""
+
+Batch = tuple[SelectionRecord, ...]
+"""What was selected at once, in the order of choice."""
+
+
+class BatchSession(ABC):
+    """A labeling session that shows many items at once; its rounds are the session's.
+
+    The session has either its card or a batch in view: where they take turns, each chooses anew.
+
+    Parameters
+    ----------
+    session : LabelingSession
+        Whose concept, strategy, log and lock it shares.
+    """
+
+    MARK: ClassVar[str]
+    """The parameter that all its selections have, and no others."""
+
+    def __init__(self, session: LabelingSession) -> None:
+        self.session = session
+        self.id = session.id
+        self.shown: Batch = ()
+        self.last: Batch = ()
+        self._resume()
+        session.view = self
+
+    def card(self) -> dict[str, Any]:
+        """What the page shows now."""
+        return self._card()
+
+    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Store the browser's answers in one go, and choose the next grid if they are about this or the last.
+
+        Answers are idempotent by their id: sent again they are acknowledged again, and stored once.
+
+        Returns
+        -------
+        dict
+            The card; `acked` names the answers that are on the disk, `refused` those that never will be.
+        """
+        with self.session.lock:
+            parsed = parse_answers(answers, session=self.session)
+            self.session.hold_undone(parsed.records)
+            result = self.session.project.intake.store(parsed.records, shown=list(parsed.following.values()))
+            if _are_about(self.shown, [*result.accepted, *result.known]):
+                self.last, self.shown = self.shown, ()
+            elif _are_about(self.last, result.accepted) or any(a.undoes for a in result.accepted):
+                self.shown = ()
+            return self._card(result.acknowledged, [*parsed.refused, *result.refused])
+
+    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
+        with self.session.lock:
+            self.session.touch()
+            if self.session.view is not self:
+                self.shown, self.last, self.session.view = (), (), self
+            if not self.shown:
+                self._choose()
+            return self._painted(acked, refused)
+
+    @abstractmethod
+    def _select(self, pool: Pool) -> Chosen | None:
+        """The items to show next, not yet in the log; None where none of what is in view can be answered.
+
+        Raises
+        ------
+        PoolExhausted
+            If there is no item left to choose.
+        """
+
+    @abstractmethod
+    def _take_up(self, batch: Batch) -> None:
+        """Go on as when `batch` was selected."""
+
+    def _choose(self) -> None:
+        """Choose what to show; where that can't be written down nothing is shown, and the card says why."""
+        session, pool = self.session, self.session.project.pool
+        if session.trouble is not None:
+            session.recall_rounds()
+        self.shown, session.shown, session.trouble = (), None, None
+        if pool is None:
+            return
+        try:
+            chosen = self._select(pool)
+            if chosen is None:
+                session.project.leases.keep(session.id, ())
+            else:
+                self.shown = tuple(session.project.log.record_selections(chosen.records))
+                session.begin_round(self.shown, chosen)
+        except PoolExhausted:
+            session.exhausted = True
+            session.project.leases.keep(session.id, ())
+        except StorageError as error:
+            session.trouble = str(error)
+
+    def _resume(self) -> None:
+        """Show what was shown last, unless it was answered, or something else was shown since."""
+        recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
+        rounds: list[Batch] = [tuple(batch) for _, batch in groupby(recent, key=lambda record: record.round)]
+        before, newest = [(), (), *rounds][-2:]
+        if not self._is_own(newest):
+            return
+        self._take_up(newest)
+        if self._was_answered(newest):
+            self.last = newest
+        elif self.session.may_show(*newest):
+            self.shown = newest
+            self.last = before if self._is_own(before) and self._was_answered(before) else ()
+
+    def _is_own(self, batch: Batch) -> bool:
+        return bool(batch) and is_of_many(batch[0]) and self.MARK in batch[0].parameters
+
+    def _was_answered(self, batch: Batch) -> bool:
+        return any(self.session.project.log.is_answered(record.id) for record in batch)
+
+    def _painted(self, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
+        """All that the browser shows."""
+        first = self.shown[0] if self.shown else None
+        card = common(self.session, first, acked=acked, refused=refused)
+        card["concept"]["question"] = words.of_several(card["concept"]["question"])
+        margins = [record.margin for record in self.shown if record.margin is not None]
+        card["notes"] |= {"items": len(self.shown), "furthest": max(margins, default=None)}
+        log, concept = self.session.project.log, self.session.concept.record
+        given = log.recent_answers(concept.id, MOST, session_id=self.session.id) if self.last else []
+        return card | {
+            "cells": self._cells(self.shown, {}),
+            "last_round": self.last[0].round if self.last else 0,
+            "last": self._cells(self.last, {answer.item: answer for answer in given}),
+        }
+
+    def _cells(self, batch: Batch, given: Mapping[int, AnswerRecord]) -> list[dict[str, Any]]:
+        cells = [item_of(self.session, record) for record in batch]
+        for cell in cells:
+            answer = given.get(cell["id"])
+            cell |= self.looks(cell["id"])
+            cell["answer"] = answer.answer if answer else None
+            cell["answer_id"] = answer.id if answer else None
+        return cells
+
+    def looks(self, item: int) -> dict[str, Any]:
+        """What a cell shows of its item."""
+        return {"src": self.picture(item)}
+
+    def picture(self, item: int) -> str:
+        """The item's image as a data URL, as a tile; "" where it can't be shown."""
+        try:
+            return self.session.project.pictures.tile(item)
+        except InputError:
+            return ""
+
+
+class GridSession(BatchSession):
+    """The items nearest to the hyperplane, or whatever the session's strategy chooses."""
+
+    MARK = BATCH
+
+    def __init__(self, session: LabelingSession) -> None:
+        self._size = USUAL
+        super().__init__(session)
+
+    @property
+    def size(self) -> int:
+        """How many items the grid shows."""
+        return self._size
+
+    def resize(self, size: int) -> None:
+        """Let the grid show so many items, the one in view included.
+
+        Raises
+        ------
+        InputError
+            If it can't show so many.
+        """
+        if not LEAST <= size <= MOST:
+            raise InputError(f"a grid must have from {LEAST} to {MOST} items, got {size}")
+        with self.session.lock:
+            if size != self._size:
+                self._size, self.shown = size, ()
+
+    def _select(self, pool: Pool) -> Chosen:
+        occasion = self.session.occasion(pool)
+        standing = self.session.concept.standing(self.session.annotator, occasion.persons)
+        trained = self.session.concept.train(pool, standing)
+        return select_items(occasion, trained, standing, n=self._size, diversity=DIVERSITY)
+
+    def _take_up(self, batch: Batch) -> None:
+        self._size = batch[0].parameters[BATCH]["n"]
+
+
+def _are_about(batch: Batch, answers: Sequence[AnswerRecord]) -> bool:
+    return not {record.id for record in batch}.isdisjoint({answer.selection_id for answer in answers})

@@ -1,0 +1,464 @@
+"""Labeling sessions: answers go into the log, the SVM is retrained, a query strategy picks the next item.
+
+With `app.engine.concept` it joins core and storage. It knows nothing of Streamlit: the page hands it the
+browser's answers and shows the card that it returns.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from app.engine.lookahead import Lookahead
+from app.engine.selection import Chosen, Occasion, select_items
+from app.engine.training import AUDIT, OVERLAP, PASSED, is_of_many
+from app.projects.roles import OPERATOR, Person
+from app.sessions.answers import parse_answers
+from app.sessions.card import card
+from core.errors import InputError
+from core.pool import Pool
+from core.selection import PoolExhausted, QueryStrategy, make_strategy
+from storage import (
+    AnswerRecord,
+    Refusal,
+    SelectionRecord,
+    SessionRecord,
+    StorageError,
+)
+
+if TYPE_CHECKING:
+    from app.projects.project import Project
+
+HISTORY = 60
+"""Rounds that the course of each number shows."""
+
+ATTENDED_SECONDS = 600
+"""Somebody who opens a project afresh goes on with the last session, unless it was used within this time."""
+
+AHEAD_SECONDS = 0.25
+"""A card waits so long for what would follow; later the browser asks for it."""
+
+AUDIT_SHARE = "audit_share"
+"""Names, among a session's parameters, how many of its rounds are the audit's, 0 … 1."""
+
+BLIND = "blind"
+"""Describes, among a session's parameters, the comparison that it is a side of (`app.sessions.blind`)."""
+
+SLOW_MS = 500.0
+"""A round whose retraining and selection took longer is told to whoever follows the server's events."""
+
+_events = logging.getLogger("marginalia.selection")
+
+
+def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
+    taken = (record.retrain_ms or 0.0) + (record.selection_ms or 0.0)
+    if taken > SLOW_MS:
+        told = {
+            "session": session_id,
+            "strategy": record.strategy,
+            "labels": record.n_labels,
+            "scored": record.items_scored,
+            "retrain_ms": record.retrain_ms,
+            "selection_ms": record.selection_ms,
+        }
+        _events.warning("slow selection", extra={"told": told})
+
+
+class Sessions(Protocol):
+    """The sessions of a project, by their ids."""
+
+    def session(self, session_id: str, /) -> LabelingSession:
+        """Return the session of this id."""
+
+    def known_session(self, session_id: str, person: Person, /) -> LabelingSession | None:
+        """Return the session of this id, or None where it is another person's or unknown."""
+
+
+class LabelingSession:
+    """One annotator at one concept. All methods may be called from any thread; they take turns.
+
+    Parameters
+    ----------
+    project : Project
+        The project that the session belongs to.
+    record : SessionRecord
+        The session; reopening it goes on where its log ends.
+    sessions : Sessions
+        The project's other sessions.
+    """
+
+    DEFAULT: ClassVar[str] = "margin-index"
+    """The strategy of new sessions."""
+
+    def __init__(self, project: Project, record: SessionRecord, sessions: Sessions) -> None:
+        self.id = record.id
+        self.annotator = record.annotator
+        self.strategy = record.strategy
+        self.project = project
+        self.sessions = sessions
+        self.concept = project.live_concept(record.concept_id)
+        self.include_skipped = False
+        self.parameters = dict(record.parameters)
+        self.audit_share = float(self.parameters.get(AUDIT_SHARE, 0))
+        self.seed = record.seed
+        self.lock = threading.RLock()
+        self.history: deque[SelectionRecord] = deque(
+            project.log.recent_rounds(record.id, HISTORY), maxlen=HISTORY
+        )
+        self.shown: SelectionRecord | None = None
+        self.ahead: Lookahead | None = None
+        self.view: object = None
+        """Whoever chose what is in view, the session itself, its grid or its classes: others choose anew."""
+        self.views: dict[object, Any] = {}
+        """Other views of the session, by their kinds; see `Project.grid`."""
+        self.owed: AnswerRecord | None = None
+        """An undo whose item could not be shown again yet."""
+        self._changes = 0
+        self.exhausted = False
+        self.trouble: str | None = None
+        self._touched = time.monotonic()
+        self._resume()
+
+    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Store the browser's answers; each retrains the SVM and, if it was the shown item's, picks the next.
+
+        Answers are idempotent by their id: sent again they are acknowledged again, and stored once.
+
+        Returns
+        -------
+        dict
+            The card; `acked` names the answers that are on the disk, `refused` those that never will be.
+        """
+        acked, refused = self.store(answers)
+        return self._card(acked=acked, refused=refused)
+
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], Sequence[Refusal]]:
+        """As `submit`, without a card: the ids that are on the disk, and what never will be."""
+        with self.lock:
+            parsed = parse_answers(answers, session=self)
+            self.hold_undone(parsed.records)
+            result = self.project.intake.store(parsed.records, shown=list(parsed.following.values()))
+            new = {answer.id for answer in result.accepted}
+            for answer in sorted((*result.accepted, *result.known), key=lambda stored: stored.seq):
+                if answer.id in new or self._is_left(answer):
+                    self._take(answer, parsed.following.get(answer.id))
+        return result.acknowledged, [*parsed.refused, *result.refused]
+
+    def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
+        """What is undone comes back into view: nobody else is to be faster."""
+        undone = [self.project.log.answer(answer.undoes) for answer in answers if answer.undoes]
+        own = {answer.item for answer in undone if answer is not None and answer.session_id == self.id}
+        if own:
+            self.project.leases.add(self.id, own)
+
+    def take_over(self, answers: Sequence[AnswerRecord]) -> None:
+        """Store answers about items that it did not show, and choose anew what is in view."""
+        with self.lock:
+            self.project.intake.store(answers)
+            self._choose_next()
+
+    def in_view(self) -> SelectionRecord | None:
+        """What is in view; chosen now where there was nothing, or somebody else has it after a long absence.
+
+        None where nothing can be.
+        """
+        with self.lock:
+            self.touch()
+            self.view = self
+            if self.shown is not None and not self._may_be_answered(self.shown):
+                self.shown = None
+            if self.shown is None and self.project.pool is not None:
+                self._choose_next()
+            return self.shown
+
+    def _may_be_answered(self, shown: SelectionRecord) -> bool:
+        """Whether it is nobody else's, and has no answer that was stored unheard."""
+        if not self.project.leases.has(self.id, shown.item):
+            return False
+        return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
+
+    def touch(self) -> None:
+        """Somebody is at it."""
+        self._touched = time.monotonic()
+        self.project.leases.renew(self.id)
+
+    def is_attended(self) -> bool:
+        """Whether somebody was at it within the last minutes."""
+        return time.monotonic() - self._touched < ATTENDED_SECONDS
+
+    def card(self) -> dict[str, Any]:
+        """What the page shows now."""
+        return self._card()
+
+    def set_strategy(self, name: str) -> dict[str, Any]:
+        """Let the strategy `name` choose from now on, the item in view included.
+
+        Raises
+        ------
+        InputError
+            If there is no such strategy.
+        """
+        with self.lock:
+            if name != self.strategy:
+                self.use_strategy(name)
+                self._choose_next()
+        return self._card()
+
+    def use_strategy(self, name: str) -> None:
+        """Let the strategy `name` choose from the next item on."""
+        self.project.indexes.want(name)
+        self.project.log.update_session(self.id, strategy=name)
+        self.strategy = name  # only now: where it can't be stored, choosing it again stores it
+
+    def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
+        """How many of the rounds from now on draw an item for the audit.
+
+        Raises
+        ------
+        InputError
+            If it is no share, or whoever sets it is no owner.
+        """
+        by.require_owner("set the audit's share")
+        if not 0 <= share <= 1:
+            raise InputError(f"The audit's share must be from 0 to 1, got {share}")
+        with self.lock:
+            if share == self.audit_share:
+                return
+            self.set_parameters({AUDIT_SHARE: share})
+            self.audit_share = share
+        if share and self.project.pool is not None:
+            self.project.background.submit(self.concept.audit.frame, self.project.pool)
+
+    def set_parameters(self, changes: Mapping[str, Any]) -> None:
+        """Keep parameters of the session in the database; the others stay as they are."""
+        with self.lock:
+            changed = {**self.parameters, **changes}
+            self.project.log.update_session(self.id, parameters=changed)
+            self.parameters = changed
+
+    @property
+    def side_by_side(self) -> frozenset[str]:
+        """The sessions that may have the same item in view: its own, and the sides of a blind comparison."""
+        return frozenset({self.id, *self.parameters.get(BLIND, {}).get("sides", ())})
+
+    def revisit_skipped(self, include: bool = True) -> None:
+        """Whether skipped items may come again."""
+        with self.lock:
+            self.include_skipped = include
+            if self.shown is None:
+                self.exhausted = False
+
+    def add_examples(self, images: Sequence[bytes], *, positive: bool = True, by: Person = OPERATOR) -> None:
+        """Images that show what is meant; they train the SVM like labels.
+
+        Raises
+        ------
+        InputError
+            If one of them is no image, if the pool has embeddings of the user's own, or if whoever adds them
+            is no owner.
+        """
+        from app.projects.uploaded_images import read_example
+
+        by.require_owner("add examples")
+
+        with self.lock:
+            prepared = [read_example(raw, self.project.pool) for raw in images]
+            for image, feature in prepared:
+                self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
+            self.concept.refresh_examples()
+            self._choose_next()
+
+    def _resume(self) -> None:
+        """Show what was shown last, if it was not answered."""
+        self.project.indexes.want(self.strategy)
+        last = self.project.log.last_selection(self.id)
+        if last is not None and not is_of_many(last) and self.may_show(last):
+            self.shown = last
+
+    def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
+        """Whether what was shown may be shown again: unanswered, and nobody else's; then it is leased.
+
+        What has no row in the pool can't be answered: a damaged log may have shown it.
+        """
+        pool = self.project.pool
+        if pool is None or not all(pool.has_row(record.item) for record in records):
+            return False
+        log, leases = self.project.log, self.project.leases
+        others = leases.others(self.id, beside={*self.side_by_side, *beside})
+        if any(log.is_answered(record.id) or self._has_been_said(record) for record in records):
+            return False
+        return not others.take([record.item for record in records])
+
+    def _has_been_said(self, record: SelectionRecord) -> bool:
+        """Whether others answered meanwhile, since the session was not heard of for long."""
+        with self.concept.lock:
+            state = self.concept.catch_up()
+            status, votes = state.status(record.item), state.votes(record.item)
+        if OVERLAP in record.parameters:
+            return self.annotator in votes or len(votes) >= record.parameters[OVERLAP]["persons"]
+        return status not in (None, "skip")
+
+    def _take(self, answer: AnswerRecord, following: str | None) -> None:
+        """One more answer is in the log: what follows it is in view already, or has to be chosen."""
+        if answer.answer == "undo":
+            self.show_again(answer, round=self._next_round)
+        elif answer.corrects is not None:
+            self._changes += 1
+        elif not (following and self._go_on_to(following)) and (
+            self.shown is None or answer.selection_id == self.shown.id
+        ):
+            self._choose_next()
+
+    def _is_left(self, answer: AnswerRecord) -> bool:
+        """Whether nobody went on from a stored answer: so where a server was lost after it had stored it."""
+        if answer.answer == "undo":
+            return self.is_to_come_back(answer)
+        return self.shown is not None and answer.selection_id == self.shown.id
+
+    def is_to_come_back(self, undo: AnswerRecord) -> bool:
+        """Whether the item whose answer was undone was not shown again yet."""
+        return self.project.log.selection(_again(undo)) is None
+
+    def _go_on_to(self, selection_id: str) -> bool:
+        """Show what the browser shows since the answer; False where it is none of this session's."""
+        record = self.project.log.selection(selection_id)
+        if record is None or record.session_id != self.id:
+            return False
+        future = self.ahead.future(selection_id) if self.ahead else None
+        self.begin_round([record], future.chosen if future else None)
+        return True
+
+    def is_audits(self, selection_id: str) -> bool:
+        """Whether what was shown, or sent ahead, was drawn for the audit."""
+        if self.shown is not None and self.shown.id == selection_id:
+            return AUDIT in self.shown.parameters
+        future = self.ahead.future(selection_id) if self.ahead else None
+        log = self.project.log
+        record = future.chosen.record if future else log.selection(selection_id) or log.foreseen(selection_id)
+        return record is not None and AUDIT in record.parameters
+
+    def _strategy(self, pool: Pool) -> QueryStrategy:
+        """The session's strategy; as long as its index is being built, an exhaustive scan stands in."""
+        ready = self.project.indexes.get(self.strategy)
+        return ready if ready is not None else make_strategy("exhaustive").fit(pool)
+
+    def _choose_next(self) -> None:
+        """Choose what to show; where that can't be written down nothing is shown, and the card says why.
+
+        The answers before are on the disk by then, and the next card tries again.
+        """
+        if self.trouble is not None:
+            self.recall_rounds()
+        self.shown, self.trouble, self.view = None, None, self
+        pool = self.project.pool
+        if pool is None:
+            return
+        if self.owed is not None:
+            self.show_again(self.owed, round=self._next_round)
+            return
+        occasion = self.occasion(pool)
+        standing = self.concept.standing(self.annotator, occasion.persons)
+        try:
+            chosen = select_items(occasion, self.concept.train(pool, standing), standing)
+            self.begin_round([self.project.log.record_selection(chosen.record)], chosen)
+        except PoolExhausted:
+            self.exhausted = True
+            self.project.leases.keep(self.id, ())
+        except StorageError as error:
+            self.trouble = str(error)
+
+    def occasion(self, pool: Pool) -> Occasion:
+        """What the next selection depends on beside the labels; to be asked before them."""
+        strategy = self._strategy(pool)
+        return Occasion(
+            session_id=self.id,
+            concept=self.concept.record,
+            pool=pool,
+            strategy=strategy,
+            others=self.project.leases.others(self.id, beside=self.side_by_side),
+            include_skipped=self.include_skipped,
+            session_seed=self.seed,
+            round=self._next_round,
+            remembered=self.project.memories.newest(self.id, strategy),
+            audit=self.concept.audit,
+            audit_share=self.audit_share,
+            passed=self.concept.audit.passed(),
+            persons=self.project.persons(self._next_round, self.seed),
+        )
+
+    @property
+    def _next_round(self) -> int:
+        return self.history[-1].round + 1 if self.history else 1
+
+    def recall_rounds(self) -> None:
+        """Ask the log which rounds there were, where the last could not be written down, or so it seemed.
+
+        Its reply may have been lost alone. Two rounds of one number would be taken for one.
+        """
+        self.history = deque(self.project.log.recent_rounds(self.id, HISTORY), maxlen=HISTORY)
+
+    def begin_round(self, records: Sequence[SelectionRecord], chosen: Chosen | None) -> None:
+        """A round begins, with one item in view, or with the several of a grid."""
+        self.history.append(records[0])
+        _tell_if_slow(self.id, records[0])
+        self.shown = None if is_of_many(records[0]) else records[0]
+        self.exhausted, self.trouble = False, None
+        self.project.leases.keep(self.id, {record.item for record in records})
+        self.concept.audit.pass_over(records[0].parameters.get(PASSED, ()))
+        if chosen is not None and chosen.trained.hyperplane is not None:
+            hyperplane, seconds = chosen.trained.hyperplane, chosen.computed_seconds
+            self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
+
+    def show_again(self, undo: AnswerRecord, *, round: int) -> None:  # noqa: A002 (it is the selection's)
+        """Bring back the item whose answer was undone, with the numbers of its own selection."""
+        undone = self.project.log.answer(undo.undoes or "")
+        before = self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
+        if before is None or not self.concept.has_row(before.item):
+            return
+        name = _again(undo)
+        again = replace(before, id=name, round=round, why="undo", session_id=self.id)
+        self.owed = undo
+        try:
+            self._show(self.project.log.selection(name) or self.project.log.record_selection(again))
+        except StorageError as error:
+            self.shown, self.trouble = None, str(error)
+        else:
+            self.owed = None
+
+    def _show(self, selection: SelectionRecord) -> None:
+        self.shown, self.exhausted = selection, False
+        self.project.leases.keep(self.id, {selection.item})
+
+    def _look_ahead(self) -> Lookahead | None:
+        """See to it that what would follow each answer is being computed."""
+        shown, pool = self.shown, self.project.pool
+        if shown is None or pool is None:
+            return None
+        reason = (shown.id, self.strategy, self.include_skipped, self.audit_share, self._changes)
+        if self.ahead is None or self.ahead.reason != reason:
+            if self.ahead is not None:
+                self.ahead.cancel()
+            self.ahead = Lookahead(shown, self.occasion(pool), self.concept, self.annotator, reason)
+            self.ahead.start(self.project.executor)
+        return self.ahead
+
+    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
+        with self.lock:
+            self.in_view()
+            self.concept.watch(self.project.pool)
+            ahead = self._look_ahead()
+        if ahead is not None:
+            ahead.wait(AHEAD_SECONDS)
+        with self.lock:
+            return card(self, acked=acked, refused=refused)
+
+
+def _again(undo: AnswerRecord) -> str:
+    """The id of the selection that brings back what was undone: the same, however often that is tried."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{undo.id} brings back"))

@@ -1,0 +1,146 @@
+"""Labeling where the page is Streamlit's own widgets: each press knows what it was drawn with.
+
+A press travels to the server, and by the time it arrives something else may be in view. It is therefore about
+the item that its button was drawn with, under an id that was made then: pressed twice it is stored once, and
+never on another item.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from core.errors import InputError
+from storage import StorageError, new_id
+
+if TYPE_CHECKING:
+    from app.sessions.labeling import LabelingSession
+
+SETTLE_SECONDS = 0.3
+"""Nobody has judged an image so soon after it was drawn: a press before is no answer. Nor is one that follows
+another so fast, as a held key's do."""
+
+
+@dataclass(eq=False)
+class Drawn:
+    """The widgets as they were drawn at one time.
+
+    Parameters
+    ----------
+    card : dict
+        What they show.
+    answer_id, undo_id : str
+        Under which a press is stored.
+    at : float
+        When all of them were on their way to the browser, before that when drawing began; in seconds of the
+        monotonic clock.
+    is_sent : bool
+        Whether all of them are on their way.
+    is_done : bool
+        Whether one of them was pressed, and that is settled.
+    """
+
+    card: dict[str, Any]
+    answer_id: str = field(default_factory=new_id)
+    undo_id: str = field(default_factory=new_id)
+    at: float = field(default_factory=lambda: time.monotonic())
+    is_sent: bool = False
+    is_done: bool = False
+
+    def sent(self) -> None:
+        """All of them are on their way to the browser, now or before."""
+        if not self.is_sent:
+            self.is_sent, self.at = True, time.monotonic()
+
+    @property
+    def last(self) -> dict[str, Any] | None:
+        """The answer that an undo takes back."""
+        strip: list[dict[str, Any]] = self.card["strip"]
+        return strip[-1] if strip else None
+
+    def shows_the_same_as(self, card: dict[str, Any]) -> bool:
+        """Whether it would be drawn alike."""
+        return self._what(self.card) == self._what(card)
+
+    @staticmethod
+    def _what(card: dict[str, Any]) -> tuple[Any, ...]:
+        return card["item"] and card["item"]["selection"], [entry["answer_id"] for entry in card["strip"]]
+
+
+class PlainCard:
+    """A labeling session in one window of plain widgets.
+
+    Parameters
+    ----------
+    session : LabelingSession
+    """
+
+    def __init__(self, session: LabelingSession) -> None:
+        self._session = session
+        self._drawn: Drawn | None = None
+        self._pressed_at = -math.inf
+        self._unheard: dict[str, Any] | None = None  # an undo of which nobody knows whether it is stored
+        self.told = ""
+
+    def draw(self) -> Drawn:
+        """What to show now; the same object as before while nothing has changed.
+
+        An undo whose reply was lost is sent again first: its button may be gone by now, and its id with it.
+        """
+        if self._unheard is not None:
+            self._send(self._unheard)
+        card = self._session.card()
+        if self._drawn is None or self._drawn.is_done or not self._drawn.shows_the_same_as(card):
+            self._drawn = Drawn(card)
+        return self._drawn
+
+    def press(self, drawn: Drawn, word: str) -> None:
+        """A button was pressed: `word` is an answer to what it was drawn with, or "undo" of the last one.
+
+        `told` then says what there is to say about it: why it was refused, or could not be stored.
+        """
+        now = time.monotonic()
+        before, self._pressed_at = max(drawn.at, self._pressed_at), now
+        if drawn.is_done or now - before < SETTLE_SECONDS:
+            return
+        answer = self._undo(drawn) if word == "undo" else self._answer(drawn, word)
+        if answer is None:
+            return
+        drawn.is_done = self._send(answer | {"browser_time": int(1000 * time.time())})
+
+    def _send(self, answer: dict[str, Any]) -> bool:
+        """Whether the answer is settled: stored, or refused for good."""
+        try:
+            settled = self._session.submit([answer])
+        except (InputError, StorageError) as error:
+            self._unheard = answer if answer["answer"] == "undo" else None
+            self.told = str(error)
+            return False
+        self._unheard = None
+        reasons = [refusal["reason"] for refusal in settled["refused"]]
+        self.told = " ".join(reasons) or settled["message"] or ""
+        return True
+
+    def _answer(self, drawn: Drawn, word: str) -> dict[str, Any] | None:
+        item = drawn.card["item"]
+        if item is None:
+            return None
+        return {
+            "id": drawn.answer_id,
+            "item": item["id"],
+            "selection": item["selection"],
+            "answer": word,
+            "time_taken_ms": int(1000 * (time.monotonic() - drawn.at)),
+        }
+
+    def _undo(self, drawn: Drawn) -> dict[str, Any] | None:
+        if drawn.last is None:
+            return None
+        return {
+            "id": drawn.undo_id,
+            "item": drawn.last["item"],
+            "answer": "undo",
+            "undoes": drawn.last["answer_id"],
+        }

@@ -1,0 +1,206 @@
+"""Presses on the classes: each is an answer for every concept, all stored under one id of the browser's."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from app.sessions.answers import (
+    MOST_AT_ONCE,
+    UNREADABLE,
+    Refused,
+    in_its_audit,
+    item_in,
+    malformed,
+    read_answer,
+    refers_to_something,
+    require_answered,
+    require_first,
+)
+from storage import AnswerRecord, AppendResult, Refusal
+
+if TYPE_CHECKING:
+    from app.projects.project import Project
+    from app.sessions.labeling import LabelingSession
+    from storage.records import AnswerWord
+
+
+class Members(Protocol):
+    """The concepts that are answered together, each with a session."""
+
+    @property
+    def session(self) -> LabelingSession:
+        """The session that they share their view with."""
+
+    @property
+    def project(self) -> Project:
+        """What the sessions belong to."""
+
+    def member(self, concept_id: int, /) -> LabelingSession:
+        """Return the session of one of the concepts."""
+
+
+CLASSES = "classes"
+"""Names, in the browser's answer, the concepts that were to choose from; no other answer has it."""
+
+
+@dataclass(frozen=True)
+class Press:
+    """One press of a key or button, or what takes back or corrects one.
+
+    Parameters
+    ----------
+    id : str
+        The browser's; the answer for the session's own concept bears it.
+    records : tuple of AnswerRecord
+        One for each concept.
+    following : str or None
+        The selection that the browser showed next.
+    """
+
+    id: str
+    records: tuple[AnswerRecord, ...]
+    following: str | None
+
+    def is_in(self, answers: Iterable[AnswerRecord]) -> bool:
+        """Whether any of its answers is among these."""
+        return not {record.id for record in self.records}.isdisjoint({answer.id for answer in answers})
+
+
+def is_press(answer: Mapping[str, Any]) -> bool:
+    """Whether the browser's answer was given on the classes."""
+    return CLASSES in answer
+
+
+def answer_id(press: str, concept_id: int, *, own: int) -> str:
+    """Of a press's answer for a concept; that for the session's `own` concept has the press's id."""
+    return press if concept_id == own else str(uuid.uuid5(uuid.UUID(press), f"concept {concept_id}"))
+
+
+def read_presses(
+    answers: Sequence[Mapping[str, Any]], *, session: Members
+) -> tuple[list[Press], list[Refusal]]:
+    """Turn the browser's queue into presses whose answers the log takes together; others are refused."""
+    presses: list[Press] = []
+    refused: list[Refusal] = []
+    batch: dict[str, AnswerRecord] = {}
+    for answer in list(answers)[:MOST_AT_ONCE]:
+        try:
+            press = _Reading(answer, session, batch).press()
+        except Refused as verdict:
+            refused.append(Refusal(str(answer["id"]), verdict.kind, str(verdict)))
+        except UNREADABLE as error:
+            refused.append(malformed(answer, error))
+        else:
+            presses.append(press)
+            batch |= {record.id: record for record in press.records}
+    return presses, refused
+
+
+def settled(presses: Iterable[Press], result: AppendResult) -> tuple[list[str], list[Refusal]]:
+    """Which presses are stored, and which never will be, and why.
+
+    Where one concept's answer was undone already, an undo takes back the others.
+    """
+    stored, reasons = set(result.acknowledged), {refusal.id: refusal for refusal in result.refused}
+    acked, refused = [], []
+    for press in presses:
+        ids = [record.id for record in press.records]
+        reason = next((reasons[i] for i in ids if i in reasons), None)
+        takes_back = press.records[0].undoes is not None
+        if reason is None or (takes_back and not stored.isdisjoint(ids)):
+            acked.append(press.id)
+        else:
+            refused.append(Refusal(press.id, reason.kind, reason.reason))
+    return acked, refused
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The browser's answer, the session that it was given in, and the answers before it in the same queue."""
+
+    answer: Mapping[str, Any]
+    session: Members
+    batch: Mapping[str, AnswerRecord]
+
+    def press(self) -> Press:
+        """Its answers, checked against what the log would refuse of one and take of another."""
+        name, item = str(uuid.UUID(self.answer["id"])), item_in(self.answer)
+        words = self._words()
+        undone, corrected = (self._referred(word, item) for word in ("undoes", "corrects"))
+        if undone:
+            words = dict.fromkeys(undone, self.answer["answer"])
+        chooser = self._chooser(words, item)
+        if not refers_to_something(self.answer):
+            require_answered(item, self.session.session)
+        records: list[AnswerRecord] = []
+        for concept, word in words.items():
+            its_own = {
+                "id": self._id(name, concept),
+                "answer": word,
+                "selection": self.answer.get("selection") if concept == chooser else None,
+                "undoes": undone.get(concept),
+                "corrects": corrected.get(concept),
+            }
+            member = self.session.member(concept)
+            record = in_its_audit(
+                read_answer({**self.answer, **its_own}, member), member, self._so_far(concept)
+            )
+            require_first(record, member, self._so_far(concept))
+            records.append(record)
+        following = self.answer.get("next")
+        return Press(name, tuple(records), following if isinstance(following, str) else None)
+
+    def _words(self) -> dict[int, AnswerWord]:
+        """By concept: yes for the one that was chosen, no for the others; or the same for all."""
+        concepts, word, chosen = self.answer[CLASSES], self.answer["answer"], self.answer.get("concept")
+        known = {concept.id for concept in self.session.project.concepts(put_away=True)}
+        own = self.session.session.concept.record.id
+        if not isinstance(concepts, list) or own not in concepts or not known.issuperset(concepts):
+            raise ValueError(f"classes must be concepts, {own} among them, got {concepts!r:.80}")
+        if word == "yes" and chosen not in concepts:
+            raise ValueError(f"concept must be one of {concepts}, got {chosen!r:.80}")
+        words: dict[int, AnswerWord] = dict.fromkeys(concepts, "no" if word == "yes" else word)
+        if word == "yes" and chosen is not None:  # it is one of the concepts: see above
+            words[chosen] = "yes"
+        return words
+
+    def _referred(self, word: str, item: int) -> dict[int, str]:
+        """The answers of an earlier press that this one undoes or corrects, by concept."""
+        earlier = self.answer.get(word)
+        if earlier is None:
+            return {}
+        log, concepts = self.session.project.log, self.session.project.concepts(put_away=True)
+        ids = {concept.id: self._id(str(uuid.UUID(earlier)), concept.id) for concept in concepts}
+        stored = {concept: self.batch.get(name) or log.answer(name) for concept, name in ids.items()}
+        found = {concept: record for concept, record in stored.items() if record is not None}
+        if not found:
+            raise Refused("unknown-answer", f"The answer {earlier} is not stored")
+        if any(record.item != item for record in found.values()):
+            raise Refused("wrong-item", f"The answer {earlier} is not about item {item}")
+        return {concept: record.id for concept, record in found.items()}
+
+    def _chooser(self, concepts: Iterable[int], item: int) -> int | None:
+        """The concept whose selection the answer is about; None where it names none."""
+        name, log = self.answer.get("selection"), self.session.project.log
+        if name is None:
+            return None
+        record = log.selection(str(name)) or log.foreseen(str(name))
+        if record is None:
+            raise Refused("unknown-selection", f"There is no selection {name!r:.80}")
+        if (
+            record.concept_id not in concepts
+            or self.session.member(record.concept_id).id != record.session_id
+        ):
+            raise Refused("not-yours", f"Selection {name} was shown in another session")
+        if record.item != item:
+            raise Refused("wrong-item", f"Selection {name} showed item {record.item}, not {item}")
+        return record.concept_id
+
+    def _id(self, press: str, concept: int) -> str:
+        return answer_id(press, concept, own=self.session.session.concept.record.id)
+
+    def _so_far(self, concept: int) -> list[AnswerRecord]:
+        return [record for record in self.batch.values() if record.concept_id == concept]

@@ -1,0 +1,179 @@
+"""What the start page says of each project, without opening those that nobody has entered.
+
+To open a project takes its lock, threads and folded labels. Of one that is closed its file, its pool's
+manifest and a query are enough; only a pool that is still to be built needs its project open, since that
+starts the builder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.display.thumbnails import Pictures
+from app.projects.config import ProjectFile
+from app.projects.project import Project, what_is_gone
+from core.build import Progress
+from core.errors import InputError
+from core.pool import Pool
+from storage import Archive, ConceptRecord, Counts, Database, LabelLog
+
+THUMBNAILS = 5
+
+
+@dataclass(frozen=True)
+class ProjectSummary:
+    """One line of the start page; `problem` says in one sentence why the project can't be used."""
+
+    key: str
+    title: str
+    subtitle: str = ""
+    status: str = ""
+    thumbnails: Sequence[str] = ()
+    build: Progress | None = None
+    has_labels: bool = False
+    problem: str | None = None
+    usable: bool = True
+
+
+class Closed:
+    """A project that this process has not opened, and what was read of it before.
+
+    Parameters
+    ----------
+    folder : Path
+        The project's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pool: Pool | None = None
+        self._thumbnails: Sequence[str] = ()
+        self._counted: tuple[tuple[int, int], Counts, float | None] | None = None
+
+    def summary(self) -> ProjectSummary | None:
+        """Return what the page shows; None where the project must be opened.
+
+        So where its pool is not complete, or where there is something wrong that opening it tells of.
+
+        Raises
+        ------
+        InputError
+            If the file can't be read.
+        StorageError
+            If the database can't be read.
+        """
+        file = ProjectFile.read(self._folder)
+        pool = self._newest(file)
+        if pool is None or not pool.complete or not len(pool):
+            return None
+        with reading(self._folder) as log:
+            concept = Archive(log.database).offered()[0]
+            place = concept.id, log.position()
+            if self._counted is None or self._counted[0] != place:
+                self._counted = place, log.tally(concept.id), accuracy_of(log, concept, pool)
+            _, counts, accuracy = self._counted
+        return summary(
+            self._folder.name,
+            concept,
+            counts,
+            pool=pool,
+            accuracy=accuracy,
+            thumbnails=self._thumbnails,
+            problem=what_is_gone(pool),
+        )
+
+    def _newest(self, file: ProjectFile) -> Pool | None:
+        try:
+            pool = self._pool.refreshed() if self._pool else Pool.open(file.pool_path(self._folder))
+            if pool is not self._pool:
+                self._thumbnails = thumbnails(Pictures(pool.source), pool) if len(pool) else ()
+                self._pool = pool
+        except InputError:
+            self._pool = None
+        return self._pool
+
+
+def opened_summary(project: Project) -> ProjectSummary:
+    """Of a project that is open."""
+    concept, pool = project.concepts()[0], project.pool
+    return summary(
+        project.key,
+        concept,
+        project.live_concept(concept.id).counts(),
+        pool=pool,
+        accuracy=accuracy_of(project.log, concept, pool),
+        thumbnails=thumbnails(project.pictures, pool) if pool else (),
+        progress=project.build_progress(),
+        problem=project.problem(),
+    )
+
+
+def summary(
+    key: str,
+    concept: ConceptRecord,
+    counts: Counts,
+    *,
+    pool: Pool | None,
+    accuracy: float | None,
+    thumbnails: Sequence[str],
+    problem: str | None,
+    progress: Progress | None = None,
+) -> ProjectSummary:
+    """In the words of the page."""
+    return ProjectSummary(
+        key=key,
+        title=concept.question,
+        subtitle=_contents(pool) if pool else "The pool is being built",
+        status=_status(counts, accuracy, growing=progress is not None),
+        thumbnails=thumbnails,
+        build=progress,
+        has_labels=counts.answered > 0,
+        problem=problem,
+    )
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[LabelLog]:
+    """The log of a project that is not open, to be read."""
+    with Database.open(ProjectFile.read(folder).labels(folder), read_only=True) as database:
+        yield LabelLog(database)
+
+
+def accuracy_of(log: LabelLog, concept: ConceptRecord, pool: Pool | None) -> float | None:
+    """The newest accuracy on held-out items; where none can be known, no selection is read for it."""
+    if pool is None or concept.positive_class not in pool.classes:
+        return None
+    return log.latest_accuracy(concept.id)
+
+
+def thumbnails(pictures: Pictures, pool: Pool) -> list[str]:
+    """Some of the pool's first items, as data URLs, without those that can't be shown."""
+    step = max(1, min(len(pool), 1000) // THUMBNAILS)
+    found = []
+    for item in pool.ids[: step * THUMBNAILS : step]:
+        try:
+            found.append(pictures.thumbnail(int(item)))
+        except InputError:
+            continue
+    return found
+
+
+def _contents(pool: Pool) -> str:
+    words = f"{pool.title}, {len(pool):,} items"
+    if len(pool.held_out.ids):
+        words += f", {len(pool.held_out.ids):,} more held out"
+    return words + (f", {pool.n_unreadable:,} unreadable" if pool.n_unreadable else "")
+
+
+def _status(counts: Counts, accuracy: float | None, *, growing: bool) -> str:
+    if not counts.yes + counts.no + counts.skip:
+        return "No labels yet. Start with an example or at random."
+    words = (
+        f"{counts.yes:,} yes, {counts.no:,} no" + (f", {counts.skip:,} skipped" if counts.skip else "") + "."
+    )
+    if accuracy is not None:
+        words += f" {100 * accuracy:.1f} % on held-out images."
+    return words + (" Labeling can go on while the pool grows." if growing else "")

@@ -1,0 +1,140 @@
+"""A project that is open for labeling: its sessions, and the views of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from app.engine.leases import Leases
+from app.projects.project import Project
+from app.projects.roles import SOMEBODY, Person, Roles
+from app.sessions.adjudication import Decisions
+from app.sessions.blind.comparison import BlindComparison
+from app.sessions.classes import ClassSession
+from app.sessions.grid import GridSession
+from app.sessions.labeling import BLIND, LabelingSession
+from app.sessions.name_search import FoundSession
+from app.sessions.open_sessions import OpenSessions
+from app.sessions.similar.session import SimilarSession
+from storage import SessionRecord
+
+V = TypeVar("V")
+
+
+class OpenProject(Project):
+    """A project's resources, and the sessions that people have open in this process.
+
+    Parameters
+    ----------
+    folder, roles
+        See `Project`.
+    """
+
+    def __init__(self, folder: Path, roles: Roles | None = None) -> None:
+        super().__init__(folder, roles)
+        self._deciding: dict[int, Leases] = {}  # by concept
+        self._sessions = OpenSessions()
+
+    def session_of(
+        self, person: Person, session_id: str | None = None, concept_id: int | None = None
+    ) -> LabelingSession:
+        """The session of this id where it is the person's; else one of their own, as `session` finds it."""
+        with self._lock:
+            annotator = self._annotator_of(session_id) if session_id else None
+            is_theirs = annotator is None or person.owns(annotator)
+            return self.session(session_id if is_theirs else None, concept_id, person.name)
+
+    def session(
+        self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
+    ) -> LabelingSession:
+        """The session of this id; without one, the annotator's last that nobody is at; else a new one.
+
+        Whose it is, is not asked: see `session_of`. A session goes on where its log ends; a new one has the
+        parameters of the concept's newest.
+        """
+        with self._lock:
+            opened = self._sessions.get(session_id)
+            if opened is not None:
+                return opened
+            wanted = concept_id if concept_id is not None else self.concepts()[0].id
+            record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
+            if record is None or (concept_id is not None and record.concept_id != concept_id):
+                before = self.sittings(wanted)
+                record = self.log.start_session(
+                    wanted,
+                    annotator,
+                    LabelingSession.DEFAULT,
+                    seed=secrets.randbelow(2**31),
+                    parameters=_inherited(before[-1]) if before else {},
+                )
+            return self._sessions.get(record.id) or self._open(record)
+
+    def _open(self, record: SessionRecord) -> LabelingSession:
+        session = LabelingSession(self, record, self)
+        self._sessions.add(session)
+        self.leases.forget(self._sessions)
+        return session
+
+    def grid(self, session: LabelingSession) -> GridSession:
+        """The session, many items at once."""
+        return self._view(session, GridSession)
+
+    def classes(self, session: LabelingSession) -> ClassSession:
+        """The session, each item given one of several concepts' classes."""
+        return self._view(session, ClassSession)
+
+    def found(self, session: LabelingSession) -> FoundSession:
+        """The session, with items that were found by name."""
+        return self._view(session, FoundSession)
+
+    def similar_to(self, session: LabelingSession) -> SimilarSession:
+        """The session, with items that are like something."""
+        return self._view(session, SimilarSession)
+
+    def decisions(self, session: LabelingSession) -> Decisions:
+        """What an owner has to decide about the session's concept."""
+        with self._lock:
+            leases = self._deciding.setdefault(session.concept.record.id, Leases(self.file.lease_seconds))
+            leases.forget(self._sessions)
+            return self._view(session, Decisions, leases)
+
+    def blind(self, leader_id: str) -> BlindComparison:
+        """The blind comparison that a session leads."""
+        return BlindComparison.of(self.session(leader_id))
+
+    def _view(self, session: LabelingSession, kind: Callable[..., V], *others: object) -> V:
+        """The session's view of this kind, made once; it lives as long as the session's object."""
+        with self._lock:
+            if kind not in session.views:
+                session.views[kind] = kind(session, *others)
+            view: V = session.views[kind]
+            return view
+
+    def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
+        """The annotator's newest session at the concept, unless somebody is at it."""
+        own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
+        if not own:
+            return None
+        opened = self._sessions.get(own[-1].id)
+        return own[-1] if opened is None or not opened.is_attended() else None
+
+    def known_session(self, session_id: str, person: Person) -> LabelingSession | None:
+        """The session of this id; None where it is another person's, or of another database."""
+        with self._lock:
+            annotator = self._annotator_of(session_id)
+            is_theirs = annotator is not None and person.owns(annotator)
+            return self.session(session_id) if is_theirs else None
+
+    def _annotator_of(self, session_id: str) -> str | None:
+        opened = self._sessions.get(session_id)
+        if opened is not None:
+            return opened.annotator
+        record = self.log.session(session_id)
+        return record.annotator if record else None
+
+
+def _inherited(before: SessionRecord) -> dict[str, Any]:
+    """What a new session of a concept has from the one before: not that it is a side of a comparison."""
+    return {name: value for name, value in before.parameters.items() if name != BLIND}

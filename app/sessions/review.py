@@ -1,0 +1,390 @@
+"""Review: a concept's answers listed, searched, judged by the model, and corrected.
+
+The page lists items. Whoever reviews changes an answer of their own by a correction, which takes its place;
+where only others have answered, the reviewer's answer joins theirs, and the majority counts as everywhere:
+one against one is a tie, and does not train until somebody decides it. Nothing is overwritten: the history of
+an item tells every answer, correction and undo.
+
+Answers of an audit are listed like others but never among the doubted: who corrects only what the model
+doubts would make it look better than it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.display.strategy_labels import label_of
+from app.engine.annotator_agreement import pairs_of
+from app.engine.label_errors import Judge, Judgement
+from app.projects.roles import Person
+from app.sessions.answers import others_only
+from app.sessions.review_query import find
+from core.errors import InputError
+from core.pool import Pool
+from storage import Standing, StorageError
+from storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
+
+if TYPE_CHECKING:
+    from app.engine.concept import LiveConcept
+    from app.projects.project import Project
+    from app.sessions.labeling import LabelingSession
+
+PAGE = 20
+"""Items on a page."""
+
+PACE = 50
+"""Answers that the pace is taken from."""
+
+VIEWS = ("doubted", "contested", "no", "yes", "skip", "unsure", "all")
+"""What can be listed, in the page's order."""
+
+ANYTHING = object()
+"""Stands for whatever the log will say after an undo."""
+
+WORDS = {code: word for word, code in CODES.items()}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the browser wants to see.
+
+    Parameters
+    ----------
+    view : str
+        One of `VIEWS`.
+    line : str
+        What was typed into the search.
+    first : int
+        Where in the list the page begins.
+    fresh : int
+        Another number lists anew.
+    again : int
+        Another number sends the pictures again, which else are sent once.
+    """
+
+    view: str = VIEWS[0]
+    line: str = ""
+    first: int = 0
+    fresh: int = 0
+    again: int = 0
+
+    @classmethod
+    def of(cls, said: object) -> Asked:
+        """What a browser said, with whatever makes no sense left out."""
+        if not isinstance(said, Mapping):
+            return cls()
+        view, line = said.get("view"), said.get("line")
+        numbers = (said.get(name) for name in ("first", "fresh", "again"))
+        known = view if isinstance(view, str) and view in VIEWS else cls.view
+        return cls(known, line.strip() if isinstance(line, str) else "", *map(_natural, numbers))
+
+
+def _natural(number: object) -> int:
+    return max(0, number) if isinstance(number, int) else 0
+
+
+class ReviewedConcept:
+    """What all who review a concept share: the table of its answers, the judge, the names of the items.
+
+    Parameters
+    ----------
+    project : Project
+        Whose log it follows.
+    concept : LiveConcept
+        The concept.
+    """
+
+    def __init__(self, project: Project, concept: LiveConcept) -> None:
+        self.project = project
+        self.judge = Judge(project.concept_store, concept.record)
+        self._table = AnswerTable(concept.record.id)
+        self._known: tuple[Answers, Pool, Answers] | None = None
+        self._names: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, session: LabelingSession) -> ReviewedConcept:
+        """The one of the session's concept."""
+        with _opening:
+            views = session.concept.views
+            if cls not in views:
+                views[cls] = cls(session.project, session.concept)
+            reviewed: ReviewedConcept = views[cls]
+            return reviewed
+
+    def answers(self) -> Answers:
+        """Everything that is in the log by now about items of the pool; the same object while nothing is new.
+
+        A damaged log may speak of other items: there is nothing to show of them, and they train nothing.
+        """
+        pool = self.project.pool
+        with self.table() as table:
+            answers = table.answers()
+            if pool is None:
+                return answers
+            if self._known is None or self._known[0] is not answers or self._known[1] is not pool:
+                self._known = answers, pool, answers.about(pool.have_rows(answers.item))
+            return self._known[2]
+
+    @contextmanager
+    def table(self) -> Iterator[AnswerTable]:
+        """The table, with everything that is in the log by now, for one thread at a time."""
+        with self._lock:
+            yield self._table.follow(self.project.database)
+
+    def name_of(self, item: int) -> str:
+        """What a person would call the item."""
+        if item not in self._names:
+            if self.project.pool is None:
+                return f"item {item}"
+            self._names[item] = self.project.pool.source.name(item)
+        return self._names[item]
+
+
+_opening = threading.Lock()
+
+
+class Review:
+    """One person's view of a concept's answers; what is listed stays until it is asked for anew.
+
+    Parameters
+    ----------
+    session : LabelingSession
+        Whose annotator reviews.
+    person : Person or None
+        Who that is: an owner sees everybody's answers, others see their own. None stands for an owner.
+    """
+
+    def __init__(self, session: LabelingSession, person: Person | None = None) -> None:
+        self.session = session
+        self.person = person or Person(session.annotator, is_owner=True)
+        self.project = session.project
+        self._shared = ReviewedConcept.of(session)
+        self._listing: tuple[tuple[str, str, int], NDArray[np.int64]] | None = None
+        self._notes: tuple[Answers, dict[str, Any]] | None = None
+        self._sent: Asked | None = None
+        self._own: tuple[Answers, Answers] | None = None
+
+    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Store what the browser has in its queue; returns `acked`, `refused` and a `message`.
+
+        An answer about something that was changed elsewhere since the browser saw it is refused.
+        """
+        settled: dict[str, Any] = {"acked": [], "refused": [], "message": None}
+        try:
+            for name in {str(answer.get("session")) for answer in answers}:
+                known = self.session.sessions.known_session
+                session = self.session if name == self.session.id else known(name, self.person)
+                if session is None:
+                    continue
+                given = [answer for answer in answers if str(answer.get("session")) == name]
+                stale = self._stale(given, session)
+                card = session.submit([answer for answer in given if answer.get("id") not in stale])
+                settled["acked"] += card["acked"]
+                settled["refused"] += card["refused"]
+                settled["refused"] += [{"id": name, "reason": reason} for name, reason in stale.items()]
+        except (InputError, StorageError) as error:
+            settled["message"] = str(error)
+        return settled
+
+    def page(self, asked: Asked, zone: tzinfo) -> dict[str, Any]:
+        """What the page shows: the items asked for, the counts of every view, the notes in the margin.
+
+        Raises
+        ------
+        InputError
+            If the labels can't be trained on.
+        StorageError
+            If the log can't be read.
+        """
+        answers, standing = self._visible(), self.session.concept.standing()
+        pool = self.project.pool
+        judgement, is_current = None, True
+        if pool is not None:
+            judgement, is_current = self._shared.judge.judge(pool, standing.labels)
+        if judgement is not None and not self.person.is_owner:
+            judgement = judgement.about(answers.item)
+        listed = self._listed(asked, answers, judgement, zone, keep=is_current)
+        first = min(asked.first, max(0, (len(listed) - 1) // PAGE * PAGE))
+        rows = self._rows(listed[first : first + PAGE], answers, judgement, with_pictures=asked != self._sent)
+        self._sent = asked
+        return {
+            "project": self.project.key,
+            "session": self.session.id,
+            "annotator": self.session.annotator,
+            "view": asked.view,
+            "line": asked.line,
+            "first": first,
+            "page": PAGE,
+            "listed": len(listed),
+            "views": _counts(answers, judgement),
+            "rows": rows,
+            "judged": is_current,
+            "notes": self._margin(answers, standing, judgement),
+            "problem": self.project.problem(),
+        }
+
+    def _visible(self) -> Answers:
+        """What the person may see; the same object as before while nothing has changed."""
+        everything = self._shared.answers()
+        if self.person.is_owner:
+            return everything
+        if self._own is None or self._own[0] is not everything:
+            self._own = (everything, everything.by(self.person.name))
+        return self._own[1]
+
+    def _stale(self, given: Sequence[Mapping[str, Any]], session: LabelingSession) -> dict[str, str]:
+        """Answers that no longer fit, by id, and why: they were given without sight of what stands now."""
+        stale: dict[str, str] = {}
+        stands: dict[object, object] = {}  # by item, as far as this batch changes it
+        replaced: dict[object, object] = {}  # by id
+        with self._shared.table() as table:
+            for answer in given:
+                name, item, word = answer.get("id"), answer.get("item"), answer.get("answer")
+                if not isinstance(name, str) or not isinstance(item, int) or table.row_of(name) is not None:
+                    continue
+                if item not in stands:
+                    stands[item] = table.standing(item, session.annotator)
+                if not (self.person.is_owner or stands[item] or answer.get("selection")):
+                    stale[name] = others_only(item)
+                elif word == "undo":
+                    stands[item] = replaced.get(str(answer.get("undoes")), ANYTHING)
+                elif answer.get("selection") or stands[item] in (ANYTHING, answer.get("corrects")):
+                    replaced[name], stands[item] = stands[item], name
+                else:
+                    stale[name] = f"Item {item} was answered in another window meanwhile: look again"
+        return stale
+
+    def _listed(
+        self, asked: Asked, answers: Answers, judgement: Judgement | None, zone: tzinfo, *, keep: bool
+    ) -> NDArray[np.int64]:
+        """The items of a view that the search is true of; kept, so that corrections move nothing."""
+        wanted = (asked.view, asked.line, asked.fresh)
+        if self._listing is not None and self._listing[0] == wanted:
+            return self._listing[1]
+        listed = _in_view(asked.view, answers, judgement)
+        if asked.line:
+            rows = np.flatnonzero(answers.in_force)
+            true = find(asked.line, answers, rows, self._shared.name_of, zone)
+            listed = listed[np.isin(listed, answers.item[rows[true]])]
+        if keep or asked.view != "doubted":
+            self._listing = (wanted, listed)
+        return listed
+
+    def _rows(
+        self,
+        items: NDArray[np.int64],
+        answers: Answers,
+        judgement: Judgement | None,
+        *,
+        with_pictures: bool,
+    ) -> list[dict[str, Any]]:
+        pool = self.project.pool
+        scores = np.full(len(items), np.nan)
+        if pool is not None and judgement is not None:
+            scores = judgement.scores_of(pool, items)
+        about = {int(item): answers.of(item) for item in items}
+        seqs = answers.seq[np.concatenate([*about.values(), np.empty(0, dtype=np.int64)])]
+        details = details_of(self.project.database, seqs)
+        return [
+            {
+                "item": item,
+                "name": self._shared.name_of(item),
+                "src": self._thumbnail(item) if with_pictures else None,
+                "score": None if np.isnan(score) else float(score),
+                "events": [_event(answers, row, details[int(answers.seq[row])]) for row in rows],
+            }
+            for (item, rows), score in zip(about.items(), scores, strict=True)
+        ]
+
+    def _thumbnail(self, item: int) -> str:
+        try:
+            return self.project.pictures.thumbnail(item) if self.project.pool is not None else ""
+        except InputError:
+            return ""
+
+    def _margin(self, answers: Answers, standing: Standing, judgement: Judgement | None) -> dict[str, Any]:
+        if self._notes is None or self._notes[0] is not answers:
+            corrected = answers.time[answers.in_force & answers.is_correction]
+            timed = answers.taken[~answers.is_correction & (answers.taken != UNKNOWN)][-PACE:]
+            self._notes = (
+                answers,
+                {
+                    "corrected": len(corrected),
+                    "corrected_last": int(corrected[-1]) if len(corrected) else None,
+                    "agreement": next(iter(pairs_of(answers)), None),
+                    "pace_ms": float(np.median(timed)) if len(timed) else None,
+                    "paces_ms": timed.tolist(),
+                },
+            )
+        counts, pool = standing.counts, self.project.pool
+        return {
+            **self._notes[1],
+            "doubted": None if judgement is None or judgement.hyperplane is None else judgement.n_doubted,
+            "labels": len(standing.labels),
+            "counts": {
+                "yes": counts.yes,
+                "no": counts.no,
+                "unsure": counts.unsure + counts.tied,
+                "skip": counts.skip,
+                "left": (len(pool) if pool is not None else 0) - counts.answered,
+            },
+        }
+
+
+def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
+    """One line of an item's history, for the browser."""
+    taken = int(answers.taken[row])
+    return {
+        "id": answers.ids[row],
+        "annotator": _voice(answers, row),
+        "answer": WORDS[int(answers.word[row])],
+        "time": int(answers.time[row]),
+        "taken_ms": None if taken == UNKNOWN else taken,
+        "in_force": bool(answers.in_force[row]),
+        "is_correction": bool(answers.is_correction[row]),
+        "undoes": detail.undoes,
+        "round": detail.round,
+        "chosen_by": None if detail.strategy is None else label_of(detail.strategy),
+    }
+
+
+def _voice(answers: Answers, row: int) -> str:
+    """Whose word it is; a decision is no vote, not even of who decides."""
+    name = answers.annotators[answers.annotator[row]]
+    return f"{name}, deciding" if answers.is_decision[row] else name
+
+
+def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:
+    """The items of a view: the most contradicted first, else the last answered."""
+    if view == "doubted":
+        return judgement.contradicted() if judgement is not None else np.empty(0, dtype=np.int64)
+    items = answers.items
+    if view == "all":
+        chosen: NDArray[np.bool_] = np.ones(len(items.item), dtype=np.bool_)
+    elif view == "contested":
+        chosen = items.is_contested
+    else:
+        code = next(code for word, code in STATUS_CODES.items() if word == view)
+        chosen = np.equal(items.status, code)
+    return items.item[chosen][np.argsort(-items.last[chosen], kind="stable")]
+
+
+def _counts(answers: Answers, judgement: Judgement | None) -> dict[str, int]:
+    """How many items each view has; those of the doubted that are contradicted clearly."""
+    items = answers.items
+    by_status = np.bincount(items.status, minlength=len(STATUS_CODES))
+    counts = {view: int(by_status[code]) for view, code in STATUS_CODES.items() if view in VIEWS}
+    return counts | {
+        "doubted": judgement.n_doubted if judgement is not None else 0,
+        "contested": int(np.count_nonzero(items.is_contested)),
+        "all": len(items.item),
+    }

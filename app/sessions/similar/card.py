@@ -1,0 +1,179 @@
+"""What the page is told of a search, as JSON."""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from PIL import Image
+
+from app.display.phrases import of_class
+from app.display.thumbnails import data_url
+from app.projects.uploaded_images import why_none
+from app.sessions.similar.query import require_shown
+from core.errors import InputError
+from core.similar.finder import PAGE
+
+if TYPE_CHECKING:
+    from app.indexes.metric import Learning
+    from app.indexes.similar import Checked
+    from app.sessions.labeling import LabelingSession
+    from app.sessions.similar.query import Like
+    from app.sessions.similar.search import Search
+
+RECALLED = 10
+"""Of so many nearest it is told how many were found."""
+
+SHOWN_QUERIES = 9
+"""Of all yes answers so many are shown as what is looked for."""
+
+
+class Searching(Protocol):
+    """Somebody's search, as `app.sessions.similar.session.SimilarSession` keeps it."""
+
+    session: LabelingSession
+    like: Like | None
+    first: int
+    view: str
+    problem: str | None
+    checked: Checked | None
+    course: deque[dict[str, Any]]
+
+    @property
+    def learning(self) -> Learning:
+        """What learns a metric from the answers."""
+
+    @property
+    def on_label(self) -> int | None:
+        """The item in view on the labeling page."""
+
+    def looks(self, item: int, /) -> dict[str, Any]:
+        """Return an item's picture."""
+
+
+def about(similar: Searching, search: Search | None, total: int) -> dict[str, Any]:
+    """All that is told of the search."""
+    learning, pool = similar.learning, similar.session.project.pool
+    told: dict[str, Any] = {
+        "like": _like(similar, search),
+        "on_label": similar.on_label,
+        "page": PAGE,
+        "first": similar.first,
+        "total": total,
+        "view": similar.view,
+        "problem": similar.problem,
+        "kind": "text" if pool is not None and pool.holds_texts else "image",
+        "why_no_upload": why_none(pool, "Uploads"),
+        "metric": {**learning.said(), "newer": False},
+        "undo": _undoable(similar),
+        "found": 0,
+        "search": None,
+        "among": None,
+        "pending": learning.is_under_way or pool is None,
+    }
+    if search is None:
+        return told
+    newest = learning.newest(pool) if pool is not None else None
+    if search.learned is not None:
+        told["metric"] |= search.learned.said()
+        told["metric"]["newer"] = newest is not search.learned
+    elif newest is not None:
+        told["pending"] = True  # the first metric came while the search was made: the page asks once more
+    name = search.metric_in_view(similar.view)
+    found, method = search.lists[name], search.methods[name]
+    checked = similar.checked
+    unknown = {"recall": None, "exact_ms": None, "problem": None}
+    return told | {
+        "found": len(search.lists["original"].ids),
+        "total": found.items,
+        "search": {
+            "ms": 1000 * found.seconds,
+            "compared": found.compared,
+            "in_full": found.in_full,
+            "items": found.items,
+            "method": method.label,
+            "is_exact": method.name == "exact",
+            "awaited": method.awaited,
+            "recalled": RECALLED,
+            **(checked.said() if checked else unknown),
+            "course": {part: [one[part] for one in similar.course] for part in ("ms", "share", "recall")},
+        },
+        "among": _among(similar, search),
+        "pending": told["pending"]
+        or (method.awaited is not None and method.awaited["problem"] is None)
+        or not (checked and checked.is_done),
+    }
+
+
+def _like(similar: Searching, search: Search | None) -> dict[str, Any] | None:
+    """What is looked for, to be shown."""
+    if similar.like is None:
+        return None
+    project, like = similar.session.project, similar.like
+    said: dict[str, Any] = {"word": like.word, "name": "", "pictures": [], "openings": [], "n": 0, "of": 0}
+    try:
+        if like.digest is not None:
+            image = Image.open(io.BytesIO(project.uploads.image(like.digest)))
+            return said | {"name": "uploaded image", "pictures": [data_url(image)]}
+        if like.item is not None:
+            if project.pool is None:
+                return said | {"name": like.word}
+            require_shown(like, project.pool)
+            name = project.pool.source.name(like.item)
+            if (opens := project.pictures.opening(like.item)) is not None:
+                return said | {"name": name, "openings": [opens]}
+            return said | {"name": name, "pictures": [project.pictures.tile(like.item)]}
+    except InputError:
+        return said | {"name": like.word}
+    items = search.queries.items if search else np.empty(0, dtype=np.int64)
+    looks = [similar.looks(int(item)) for item in items[:SHOWN_QUERIES]]
+    openings = [look["opening"] for look in looks if "opening" in look]
+    pictures = [] if openings else [look["src"] for look in looks]
+    n = search.queries.X.shape[0] if search else 0
+    return said | {"pictures": pictures, "openings": openings, "n": n, "of": len(items)}
+
+
+def _among(similar: Searching, search: Search) -> dict[str, Any] | None:
+    """How many positives are among the nearest, by metric: as truth tells, else as the answers do."""
+    session, pool = similar.session, similar.session.project.pool
+    assert pool is not None
+    concept = session.concept.record
+    index = pool.classes.index(concept.positive_class) if concept.positive_class in pool.classes else None
+    with session.concept.lock:
+        state = session.concept.catch_up()
+        rows = {}
+        for name, found in search.lists.items():
+            nearest = found.ids[:PAGE].tolist()
+            status = [state.status(item) for item in nearest]
+            new = np.array([said is None for said in status], dtype=np.bool_)
+            if index is not None:
+                yes = np.asarray(pool.truth(nearest) == index)
+                known = np.ones(len(nearest), dtype=np.bool_)
+            else:
+                yes = np.array([said == "yes" for said in status], dtype=np.bool_)
+                known = np.array([said in ("yes", "no") for said in status], dtype=np.bool_)
+            rows[name] = {
+                "yes": int(yes.sum()),
+                "of": int(known.sum()),
+                "new_yes": int((yes & new).sum()),
+                "new": int(new.sum()),
+            }
+    named = concept.positive_class if index is not None else of_class(concept.question, concept.name)
+    return {"named": named, "by_truth": index is not None, "nearest": PAGE, "rows": rows}
+
+
+def _undoable(similar: Searching) -> list[dict[str, Any]]:
+    """The answers of the last submission here that is in force."""
+    log, concept = similar.session.project.log, similar.session.concept.record
+    recent = log.recent_answers(concept.id, 2 * PAGE, session_id=similar.session.id)
+    last: list[dict[str, Any]] = []
+    of_round: int | None = None
+    for answer in recent:
+        chosen = log.selection(answer.selection_id) if answer.selection_id else None
+        if chosen is None or chosen.why != "similar" or of_round not in (None, chosen.round):
+            break
+        of_round = chosen.round
+        last.append({"item": answer.item, "undoes": answer.id})
+    return last

@@ -1,0 +1,133 @@
+"""What is looked for: an item, an uploaded image, or everything that was answered yes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.pool import Pool
+from core.rows import Rows, as_sparse
+from core.similar.finder import looked_for
+
+if TYPE_CHECKING:
+    from app.projects.uploads import Uploads
+    from storage import Labels
+
+YES = "yes"
+_UPLOAD = "upload-"
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+
+
+PAGES = 10
+"""So many pages are ranked; what is further away is hardly like it."""
+
+
+@dataclass(frozen=True)
+class Like:
+    """What the neighbours are looked for of: an `item`, the upload of a `digest`, or else all yes answers."""
+
+    item: int | None = None
+    digest: str | None = None
+
+    @classmethod
+    def of(cls, word: str) -> Like:
+        """What a word of the address, or of the log, means: "1234", "upload-…" or "yes".
+
+        Raises
+        ------
+        InputError
+            If it means nothing.
+        """
+        if word == YES:
+            return cls()
+        if word.isascii() and word.isdecimal() and len(word) < 19:
+            return cls(item=int(word))
+        digest = word.removeprefix(_UPLOAD)
+        if word.startswith(_UPLOAD) and _DIGEST.fullmatch(digest):
+            return cls(digest=digest)
+        raise InputError(f"like must be the number of an item, or {YES!r}, or an upload; got {word!r:.80}")
+
+    @property
+    def word(self) -> str:
+        """The word that `of` reads."""
+        if self.item is not None:
+            return str(self.item)
+        return YES if self.digest is None else f"{_UPLOAD}{self.digest}"
+
+    @property
+    def is_yes(self) -> bool:
+        """Whether it is all yes answers."""
+        return self.item is None and self.digest is None
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """The rows whose neighbours are looked for, and the items that they are.
+
+    Parameters
+    ----------
+    X : array of shape (n_queries, n_features), float32, or csr_array
+        Unit rows.
+    items : array of shape (n_items,), int64, ascending
+        Never found: they are what is looked for.
+    n_known : int
+        How many rows there would be without the bound.
+    """
+
+    X: Rows
+    items: NDArray[np.int64]
+    n_known: int
+
+
+def require_shown(like: Like, pool: Pool) -> None:
+    """Refuse an item that nobody is to see, since it is held out.
+
+    Raises
+    ------
+    InputError
+        If it is.
+    """
+    if like.item is not None and like.item in pool.held_out.ids:
+        raise InputError(f"Item {like.item} can't be looked for: it is held out to test the classifier")
+
+
+def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Queries:
+    """The rows of what is looked for, as the labels stand.
+
+    Raises
+    ------
+    InputError
+        If the item has no row in the pool, the upload isn't kept any more, or nothing was answered yes.
+    """
+    nothing = np.empty(0, dtype=np.int64)
+    if like.digest is not None:
+        feature = uploads.feature(like.digest, pool)[None]
+        return Queries(as_sparse(feature) if pool.is_sparse else feature, nothing, 1)
+    if like.item is not None:
+        items = np.array([like.item], dtype=np.int64)
+        return Queries(_row_of(like.item, pool), items, 1)
+    yes = labels.items[labels.yes]
+    if not len(yes):
+        raise InputError(
+            "Nothing was answered yes so far: answer an item yes, or pick something else to begin with"
+        )
+    return Queries(pool.rows_of(looked_for(yes)), yes, len(yes))
+
+
+def _row_of(item: int, pool: Pool) -> Rows:
+    """The item's features, of shape (1, n_features).
+
+    Logs of earlier versions have searches for held-out items, which are made again to be verified.
+    """
+    held_out = np.flatnonzero(pool.held_out.ids == item)
+    if len(held_out):
+        return pool.held_out.X[held_out]
+    try:
+        return pool.rows_of(np.array([item]))
+    except InputError as error:
+        raise InputError(f"Item {item} can't be looked for: this pool has no features of it") from error

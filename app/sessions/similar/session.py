@@ -1,0 +1,409 @@
+"""What is like something, many items at once: shown nearest first, selected, and answered in one go.
+
+The page has `PAGE` items; those that have an answer, or that another session has in view, are shown as such.
+Each submission is a round: its items get their labels, the SVM is retrained, the search is made again as the
+labels stand, and the log says of every item how it was found.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from app.engine.selection import Chosen, Occasion, leasing, take_found
+from app.engine.training import SIMILAR, is_of_many
+from app.indexes.codes import USUAL
+from app.sessions.grid import MOST, Batch, BatchSession
+from app.sessions.similar.card import RECALLED, about
+from app.sessions.similar.query import PAGES, Like, queries_of, require_shown
+from app.sessions.similar.search import VIEWS, Search
+from core.errors import InputError
+from core.pool import Pool
+from core.similar.finder import PAGE, Probe
+from storage import Labels, Refusal
+
+if TYPE_CHECKING:
+    from app.indexes.metric import Learning
+    from app.indexes.similar import Checked
+    from app.sessions.labeling import LabelingSession
+
+COURSE = 60
+"""Searches that the course of each number shows."""
+
+
+class SimilarSession(BatchSession):
+    """The items most similar to one, to an upload, or to all yes answers.
+
+    Parameters
+    ----------
+    session : LabelingSession
+        Whose concept, log and lock it shares.
+
+    Attributes
+    ----------
+    like : Like or None
+        What is looked for; None before somebody picks something.
+    first : int
+        Which of the nearest items is the first in view, from 0.
+    method : str
+        The name of what retrieves, see `app.indexes.similar`.
+    codes : str
+        The name of the family whose codes it compares, where it compares any.
+    view : str
+        One of `VIEWS`.
+    problem : str or None
+        What hinders the search, as a sentence.
+    checked : Checked or None
+        What an exact scan says of the numbers that are told.
+    course : deque of dict
+        Those numbers, search by search.
+    on_label : int or None
+        The item that Label showed last.
+    """
+
+    MARK = SIMILAR
+
+    def __init__(self, session: LabelingSession) -> None:
+        self.like: Like | None = None
+        self.first = 0
+        self.method = "exact"
+        self.codes = USUAL
+        self.view = "original"
+        self.problem: str | None = None
+        self.checked: Checked | None = None
+        self.course: deque[dict[str, float | None]] = deque(maxlen=COURSE)
+        self.on_label: int | None = None
+        self._asked: object = None
+        self._search: Search | None = None
+        self._acked: set[str] = set()
+        super().__init__(session)
+
+    @property
+    def learning(self) -> Learning:
+        """What learns the metric from the concept's labels."""
+        return self.session.project.similar.learning(self.session.concept)
+
+    def look_for(self, like: Like, first: int = 0) -> None:
+        """Show what is like this, the page with the item at place `first`."""
+        first = min(max(0, first), PAGE * (PAGES - 1)) // PAGE * PAGE
+        with self.session.lock:
+            self.problem = None
+            if (like, first) != (self.like, self.first):
+                self.like, self.first, self.shown = like, first, ()
+
+    def go_to(self, word: str | None) -> None:
+        """Look for what the address says; without a word for what lies nearest at hand.
+
+        That is what was looked for before, else all yes answers, else the item on Label.
+
+        Raises
+        ------
+        InputError
+            If the word means nothing.
+        """
+        with self.session.lock:
+            if word is not None:
+                like = Like.of(word)
+                if like != self.like:
+                    self.look_for(like)
+            elif self.like is None:
+                self._remember_label()
+                if self.session.concept.counts().yes:
+                    self.look_for(Like())
+                elif self.on_label is not None:
+                    self.look_for(Like(item=self.on_label))
+
+    def ask(self, asked: object) -> None:
+        """Take up what a browser asked for, once; it says the same at each run of the page.
+
+        Raises
+        ------
+        InputError
+            If it can't be read.
+        """
+        if not isinstance(asked, Mapping) or asked.get("id") == self._asked:
+            return
+        word, first = asked.get("like"), asked.get("first")
+        if not (isinstance(word, str) and isinstance(first, int)):
+            raise InputError(f"a search must have like and first, got {word!r:.80} and {first!r:.80}")
+        self._asked = asked.get("id")
+        if word == "label":
+            self._look_for_label()
+        else:
+            self.look_for(Like.of(word), first)
+
+    def upload(self, sent: object) -> None:
+        """Keep the image that a browser sent, and look for what is like it; what hinders it is said.
+
+        Parameters
+        ----------
+        sent : mapping
+            `name` of the file, and its content as `data`, in Base64.
+        """
+        if not isinstance(sent, Mapping):
+            return
+        name = str(sent.get("name", ""))[:120] or "The image"
+        try:
+            raw = base64.b64decode(str(sent.get("data", "")).encode(), validate=True)
+        except ValueError:  # Base64's own, or signs that no text has
+            self.problem = f"“{name}” did not arrive whole: upload it again"
+            return
+        project = self.session.project
+        try:
+            self.look_for(Like(digest=project.uploads.add(raw, name, project.pool)))
+        except InputError as error:
+            self.problem = str(error)
+
+    def set_method(self, name: str) -> None:
+        """Let another method retrieve from now on.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name.
+        """
+        self._turn_to("method", name, self.session.project.similar.methods)
+
+    def set_codes(self, name: str) -> None:
+        """Let the codes of another family be compared from now on.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name.
+        """
+        self._turn_to("codes", name, self.session.project.similar.codes)
+
+    def set_view(self, view: str) -> None:
+        """Rank by the features as they are, by the learned metric, or by both side by side.
+
+        Raises
+        ------
+        InputError
+            If there is no such view.
+        """
+        self._turn_to("view", view, VIEWS)
+
+    def _turn_to(self, what: Literal["method", "codes", "view"], word: str, known: Iterable[str]) -> None:
+        """Search by another of the known words; what is in view is found again."""
+        known = tuple(known)
+        if word not in known:
+            raise InputError(f"{what} must be one of {', '.join(known)}, got {word!r:.80}")
+        with self.session.lock:
+            if word != getattr(self, what):
+                setattr(self, what, word)
+                self.shown = ()
+
+    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """As of any batch; where a page has nothing left to answer, the next one follows.
+
+        A page that asks again, since something is being prepared, sends its last answers again: once is
+        enough.
+        """
+        with self.session.lock:
+            card = super().submit(answers)
+            is_new = not self._acked.issuperset(card["acked"])
+            self._acked.update(card["acked"])
+            if is_new and not self.shown and self._search is not None and self._search.has_after(self.first):
+                self.first += PAGE
+                card = {**self._card(), "acked": card["acked"], "refused": card["refused"]}
+            return card
+
+    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
+        with self.session.lock:
+            self._remember_label()
+            self._take_up_what_came()
+            return super()._card(acked, refused)
+
+    def _remember_label(self) -> None:
+        """What is in view on Label is forgotten there as soon as other items are."""
+        if self.session.shown is not None:
+            self.on_label = self.session.shown.item
+        elif self.on_label is None:
+            recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
+            alone = [record.item for record in recent if not is_of_many(record)]
+            self.on_label = alone[-1] if alone else None
+
+    def _take_up_what_came(self) -> None:
+        """An index that was awaited, or the first metric: what is in view is found again by it.
+
+        A newer metric than the one in view waits for the next submission: nothing moves under a hand. After a
+        restart what was in view is searched again, and chosen anew where that is something else.
+        """
+        pool = self.session.project.pool
+        if pool is None or not self.shown:
+            return
+        similar, learned = self.session.project.similar, self.learning.newest(pool)
+        labels = self.session.concept.standing().labels
+        if self._search is None:
+            found = self._searched(pool, labels)
+            in_view = {item for _, _, item in found.in_view(self.view, self.first)} if found else set()
+            if not in_view.issuperset(record.item for record in self.shown):
+                self.shown = ()
+            self.learning.want(pool, labels)
+        elif learned is not self._search.learned and self.view == "original":
+            self._searched(pool, labels)
+        elif learned is not None and self._search.learned is None:
+            self.shown = ()
+        search = self._search
+        if search is None:
+            return
+        for name, before in search.methods.items():
+            if before.awaited:
+                metric = search.learned if name == "learned" else None
+                now = similar.method(self.method, self.codes, pool, metric, self.session.concept)
+                if now.awaited is None:
+                    self.shown = ()
+                else:
+                    search.methods[name] = replace(before, awaited=now.awaited)
+
+    def _look_for_label(self) -> None:
+        if self.on_label is None:
+            self.problem = "Label has shown no item yet: open it once, or pick something else"
+        else:
+            self.look_for(Like(item=self.on_label))
+
+    def _select(self, pool: Pool) -> Chosen | None:
+        session = self.session
+        occasion, standing = session.occasion(pool), session.concept.standing()
+        self.learning.want(pool, standing.labels)
+        search = self._searched(pool, standing.labels)
+        if search is None:
+            return None
+        trained = session.concept.train(pool, standing)
+        places: dict[int, tuple[str, int]] = {}
+        for name, place, item in search.in_view(self.view, self.first):
+            places.setdefault(item, (name, place))
+        ids = np.array(list(places), dtype=np.int64)
+        found = search.lists[search.metric_in_view(self.view)]
+
+        def attempt(occasion: Occasion) -> Chosen:
+            free = ids[~np.isin(ids, occasion.taken(standing))]
+            own = [{SIMILAR: self._how(search, *places[item])} for item in free.tolist()]
+            return take_found(
+                occasion,
+                trained,
+                free,
+                own,
+                why="similar",
+                seconds=found.seconds,
+                scored=found.compared,
+                items=found.items,
+            )
+
+        chosen = leasing(occasion, attempt)
+        return chosen if chosen.records else None
+
+    def _take_up(self, batch: Batch) -> None:
+        how = batch[0].parameters[SIMILAR]
+        self.like, self.first = Like.of(how["like"]), how["place"] // PAGE * PAGE
+        self.method = how["method"]
+        self.codes = how["params"].get("family", USUAL)
+        names = {record.parameters[SIMILAR]["metric"] is not None for record in batch}
+        self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
+
+    def _how(self, search: Search, metric: str, place: int) -> dict[str, Any]:
+        """What the log says of how an item was found."""
+        assert self.like is not None
+        method = search.methods[metric]
+        return {
+            "like": self.like.word,
+            "method": method.name,
+            "params": method.finder.params(),
+            "items": method.finder.n_items,
+            "metric": search.learned.params() if metric == "learned" and search.learned else None,
+            "place": place,
+        }
+
+    def _searched(self, pool: Pool, labels: Labels) -> Search | None:
+        """The search as the labels stand; the one before where nothing that it depends on has changed."""
+        if self.like is None:
+            self._search = None
+            return None
+        similar = self.session.project.similar
+        learned = self.learning.newest(pool)
+        try:
+            require_shown(self.like, pool)
+            queries = queries_of(self.like, pool, labels, self.session.project.uploads)
+        except InputError as error:
+            self.problem, self._search = str(error), None
+            return None
+        metrics = {"original": None, "learned": learned} if learned is not None else {"original": None}
+        methods = {
+            name: similar.method(self.method, self.codes, pool, metric, self.session.concept)
+            for name, metric in metrics.items()
+        }
+        asked = self.like, queries.items.tobytes()
+        before, lists = self._search, {}
+        for name, metric in metrics.items():
+            finder = methods[name].finder
+            if before is not None and before.asked == asked and before.finders().get(name) is finder:
+                lists[name] = before.lists[name]
+            else:
+                lists[name] = finder.find(Probe(queries.X, queries.items, metric), PAGE * PAGES)
+        self._search = search = Search(asked, queries, lists, methods, learned)
+        name = search.metric_in_view(self.view)
+        if self.checked is None or self.checked.found is not lists[name]:
+            probe, found = Probe(queries.X, queries.items, metrics[name]), lists[name]
+            self.checked = similar.check(methods[name].finder, probe, found, RECALLED)
+            share = found.compared / found.items
+            self.course.append({"ms": 1000 * found.seconds, "share": share, "recall": None})
+        self.first = min(self.first, max(0, len(lists["original"].ids) - 1) // PAGE * PAGE)
+        return search
+
+    def _painted(self, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
+        card, search, pool = super()._painted(acked, refused), self._search, self.session.project.pool
+        shown: dict[str, Any] = {"cells": [], "waiting": None, "last": [], "last_round": 0}
+        if search is None or pool is None:
+            return card | shown | {"similar": about(self, None, len(pool) if pool else 0)}
+        if self.course and self.checked and self.checked.is_done:
+            self.course[-1]["recall"] = self.checked.said()["recall"]
+        free = {cell["id"]: cell for cell in card["cells"]}
+        in_view = search.in_view(self.view, self.first)
+        taken = self._taken(pool, {item for _, _, item in in_view} - free.keys())
+        cells = [
+            {
+                **(free.get(item) or taken[item]),
+                "list": name,
+                "place": place,
+                "angle": float(search.lists[name].angles[place]),
+            }
+            for name, place, item in in_view
+            if item in free or item in taken
+        ]
+        return card | shown | {"cells": cells, "similar": about(self, search, len(pool))}
+
+    def looks(self, item: int) -> dict[str, Any]:
+        """A picture; of a text how it opens, and all that is read of it."""
+        pictures = self.session.project.pictures
+        try:
+            opens = pictures.opening(item)
+            text = pictures.text(item) if opens is not None else None
+        except InputError:
+            return {"src": ""}
+        return {"src": self.picture(item)} if opens is None else {"src": "", "opening": opens, "text": text}
+
+    def _taken(self, pool: Pool, items: set[int]) -> dict[int, dict[str, Any]]:
+        """How those stand that can't be answered here; those that are free by now wait for the next round."""
+        leased = set(self.session.project.leases.held(but_for={self.session.id}))
+        concept = self.session.concept
+        with concept.lock:
+            state = concept.catch_up()
+            stands = {item: state.status(item) or ("held" if item in leased else "") for item in items}
+        return {
+            item: {
+                "id": item,
+                "selection": None,
+                "alt": pool.source.name(item),
+                **self.looks(item),
+                "answer": None,
+                "answer_id": None,
+                "stands": stands[item],
+            }
+            for item in items
+        }

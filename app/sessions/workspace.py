@@ -1,0 +1,370 @@
+"""The folder of projects that one server process serves."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from app.display.phrases import some
+from app.projects.config import (
+    LABELS_FILE,
+    POOL_FOLDER,
+    ProjectFile,
+    checked_database,
+    is_project,
+    lock_project,
+    require_database,
+)
+from app.projects.folder_classes import chosen_source, guess_class
+from app.projects.oidc import SignIn
+from app.projects.project import create_concept, sittings
+from app.projects.roles import OPERATOR, Person, Roles
+from app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
+from app.sessions.registry import OpenProject
+from core.errors import InputError
+from core.pool import Pool
+from storage import Concepts, Database, LabelLog, restore
+from storage.address import with_schema
+from storage.errors import StorageError
+
+DEMO = "digits"
+"""Key of the demo's project."""
+
+EVERYBODY = Roles()
+"""Everybody may do everything: nobody is named, and nobody has to sign in."""
+
+_current: Workspace | None = None
+
+
+def current() -> Workspace:
+    """The workspace that this process serves.
+
+    Raises
+    ------
+    InputError
+        If it serves none: the pages run only inside ``marginalia demo`` or ``marginalia serve``.
+    """
+    if _current is None:
+        raise InputError(
+            "No projects are being served: start the page with marginalia demo or marginalia serve"
+        )
+    return _current
+
+
+@dataclass(frozen=True)
+class NewProject:
+    """What the start page asks for.
+
+    Parameters
+    ----------
+    source_word : str
+        Where the images come from, as for ``marginalia pool build``; or the folder of a pool that is there.
+    question : str
+        The concept's yes/no question.
+    positive_class : str or None
+        The class of the truth that means yes, where truth is known.
+    guideline : str
+        What annotators should know.
+    examples : sequence of bytes
+        Image files that show a yes.
+    use_classes : bool or None
+        Whether subfolders are taken for classes, which are then the truth, and a tenth of the images is held
+        out. None: where the question names one of them, or `positive_class` is given.
+    """
+
+    source_word: str
+    question: str
+    positive_class: str | None = None
+    guideline: str = ""
+    examples: Sequence[bytes] = field(default_factory=tuple)
+    use_classes: bool | None = None
+
+
+class Workspace:
+    """Opens, lists and creates projects.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the projects; made if it is not there.
+    only : str or None
+        Serve this project alone and make no others.
+    roles : Roles
+        Who may do what in all of them; each project's file may name more people.
+    database : str or None
+        The address of a database in PostgreSQL for the labels of new projects, each in a schema of its own.
+
+    Attributes
+    ----------
+    landing : str or None
+        Key of the project that an address without a project means; None for the list of projects.
+    sign_in : SignIn or None
+        How people sign in; None where nobody has to.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        only: str | None = None,
+        roles: Roles = EVERYBODY,
+        *,
+        database: str | None = None,
+    ) -> None:
+        self.folder = folder.resolve()
+        self.roles = roles
+        self.landing: str | None = None
+        self.sign_in: SignIn | None = None
+        self._only = only
+        self._database = checked_database(database)
+        self._open: dict[str, OpenProject] = {}
+        self._closed: dict[str, Closed] = {}
+        self._lock = threading.RLock()
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        global _current
+        _current = self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        global _current
+        _current = None
+        for project in self._open.values():
+            project.close()
+
+    def opened(self) -> list[OpenProject]:
+        """The projects that are open by now; nobody waits for one that is being opened."""
+        return list(self._open.values())
+
+    @property
+    def can_create(self) -> bool:
+        """Whether the start page may make projects."""
+        return self._only is None
+
+    @property
+    def labels_go_to_a_server(self) -> bool:
+        """Whether the labels of new projects are not files."""
+        return self._database is not None
+
+    def served_keys(self) -> list[str]:
+        """The keys of the projects that are served, in their order."""
+        found = sorted(child.name for child in self.folder.iterdir() if is_project(child))
+        return [key for key in found if self._only in (None, key)]
+
+    def projects(self, name: str | None = None) -> list[ProjectSummary]:
+        """All projects, by key, or those that `name` may enter; one that can't be used says why.
+
+        One that nobody has entered is not opened for this, unless its pool is still to be built.
+        """
+        return [
+            self._summary(key) for key in self.served_keys() if name is None or self._is_open_to(key, name)
+        ]
+
+    def annotators(self, name: str) -> set[str]:
+        """Everybody who has a session in one of the projects that `name` may enter."""
+        found: set[str] = set()
+        for key in self.served_keys():
+            with suppress(InputError, StorageError):
+                if self._is_open_to(key, name):
+                    with self._log(key) as log:
+                        found |= {record.annotator for record in sittings(log)}
+        return found
+
+    @contextmanager
+    def _log(self, key: str) -> Iterator[LabelLog]:
+        """The project's log, to be read, whether the project is open or not."""
+        if key in self._open:
+            yield self._open[key].log
+        else:
+            with reading(self.folder / key) as log:
+                yield log
+
+    def _is_open_to(self, key: str, name: str) -> bool:
+        try:
+            if key in self._open:
+                roles = self._open[key].roles
+            else:
+                file = ProjectFile.read(self.folder / key)
+                roles = self.roles.joined(file.owners, file.annotators)
+        except InputError:
+            return True  # the summary says what is wrong with it
+        try:
+            roles.person(name)
+        except InputError:
+            return False
+        return True
+
+    def project(self, key: str) -> OpenProject:
+        """The project of this key, opened once a process.
+
+        Raises
+        ------
+        InputError
+            If there is none, or if it can't be opened.
+        """
+        with self._lock:
+            if key not in self._open:
+                folder = self.folder / key
+                if not (self._only in (None, key) and key in self.served_keys()):
+                    raise InputError(f"There is no project {key!r} here")
+                self._open[key] = OpenProject(folder, self.roles)
+                self._closed.pop(key, None)
+            return self._open[key]
+
+    def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
+        """Make a project and start to build its pool; returns its key.
+
+        Nothing is left behind where it fails.
+
+        Raises
+        ------
+        InputError
+            If the images can't be found, the question is empty, or an example is no image; or if whoever
+            asks for it is no owner.
+        """
+        by.require_owner("make projects")
+        if not self.can_create:
+            raise InputError(
+                "This server serves one project only: start marginalia serve with a folder of projects"
+            )
+        question = " ".join(new.question.split())
+        if not question:
+            raise InputError(
+                'A project needs a question that can be answered with yes or no, such as "Is it a leaf?"'
+            )
+        word = new.source_word.strip()
+        if not word:
+            raise InputError("A project needs images: name a folder")
+        file, classes = self._describe(replace(new, source_word=word, question=question))
+        positive = new.positive_class or guess_class(question, classes)
+        if positive is not None and positive not in classes:
+            raise InputError(f"The images have no class {positive!r}; they have {some(classes)}")
+        with self._lock:
+            key = key or self._free_key(question)
+            half = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+            try:
+                file.write(half)
+                with Database.open(half / LABELS_FILE, create=True) as database:
+                    create_concept(Concepts(database), question, "", new.guideline, positive)
+                if new.examples:
+                    _check_examples(new.examples)
+                if self._database:
+                    _move_labels(half, with_schema(self._database, key))
+                half.rename(self.folder / key)
+            except BaseException:
+                shutil.rmtree(half, ignore_errors=True)
+                raise
+            try:
+                project = self.project(key)
+            except BaseException:
+                shutil.rmtree(self.folder / key, ignore_errors=True)
+                raise
+        if new.examples:
+            project.session().add_examples(new.examples)
+        return key
+
+    def demo(self, items: int) -> str:
+        """The demo's project with a pool of `items` digits: made, or gone on with.
+
+        Raises
+        ------
+        InputError
+            If the demo is there with more items than that.
+        """
+        folder = self.folder / DEMO
+        if is_project(folder):
+            require_database(folder, self._database)
+            file = ProjectFile.read(folder)
+            there = int(file.source.partition(":")[2] or 0)
+            if there > items:
+                raise InputError(
+                    f"The demo in {self.folder} has {there:,} items, more than --items {items}: "
+                    "leave --items out, or name another folder with --data"
+                )
+            if there < items:
+                ProjectFile.change(folder, source=f"digits:{items}")
+        else:
+            question = NewProject(
+                f"digits:{items}", "Is this a 7?", "7", "Any way of writing a seven, with or without a bar."
+            )
+            self.create(question, key=DEMO)
+        self.project(DEMO)
+        return DEMO
+
+    def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...]]:
+        """Return the project file for a SOURCE word or a pool's folder, and the classes known there."""
+        word = new.source_word
+        path = Path(word).expanduser()
+        if (path / "pool.json").is_file():
+            return ProjectFile(str(path.resolve()), "", self._here()), Pool.open(path).classes
+        if path.is_dir():
+            word = str(path.resolve())
+        source, use_classes = chosen_source(word, new.question, new.positive_class, new.use_classes)
+        return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes
+
+    def _here(self) -> str:
+        """Return the folder that relative paths mean; any that exists where the working folder is gone."""
+        try:
+            return str(Path.cwd())
+        except FileNotFoundError:
+            return str(self.folder)
+
+    def _free_key(self, question: str) -> str:
+        stem = re.sub(r"[^a-z0-9]+", "-", question.lower()).strip("-")[:40] or "project"
+        key, number = stem, 2
+        while (self.folder / key).exists():
+            key, number = f"{stem}-{number}", number + 1
+        return key
+
+    def _summary(self, key: str) -> ProjectSummary:
+        try:
+            if key not in self._open:
+                closed = self._closed.setdefault(key, Closed(self.folder / key))
+                with suppress(InputError, StorageError):  # to open it says what is wrong, or mends it
+                    self._require_unserved(key)
+                    if summary := closed.summary():
+                        return summary
+            return opened_summary(self.project(key))
+        except (InputError, StorageError) as error:
+            return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
+
+    def _require_unserved(self, key: str) -> None:
+        """Raise InputError where another process serves the project."""
+        with self._lock:  # else a thread that opens it now would find it locked
+            if key not in self._open:
+                lock_project(self.folder / key).release()
+
+
+def _move_labels(folder: Path, address: str) -> None:
+    """Put the labels of the project in `folder`, which nobody serves yet, to an address where none are."""
+    try:
+        restore(folder / LABELS_FILE, address)
+    except StorageError as error:
+        if error.kind == "exists":
+            raise InputError(f"There are labels of a project at {address} already") from None
+        raise
+    for moved in folder.glob(f"{LABELS_FILE}*"):  # with what SQLite keeps beside it
+        moved.unlink()
+    ProjectFile.change(folder, database=address)
+
+
+def _check_examples(examples: Sequence[bytes]) -> None:
+    import io
+
+    from core.sources.images import read_image
+
+    for raw in examples:
+        read_image(io.BytesIO(raw), 64)
+
+
+__all__ = ["THUMBNAILS", "NewProject", "ProjectSummary", "Workspace", "current", "is_project"]
