@@ -13,13 +13,13 @@ from typing import get_args
 
 import numpy as np
 
-from core.build import build
 from core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
-from core.learner import Labels, accuracy, is_positive, learn
+from core.learning.round import Labels, accuracy, is_positive, learn
 from core.mercer import ChiSquared, Intersection
 from core.metric import ITML, Constraints, KernelLearning
 from core.metric.itml import Form
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.search import STRUCTURES
 from core.selection import STRATEGIES, QueryStrategy, make_strategy
 from core.selection.hashed import HashedSearch

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import core.build
-from core.build import build
-from core.pool import Pool
+import core.pool.build
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.sources import Source
 
 FLEETING = {"progress.json", "build.lock"}
@@ -23,9 +23,9 @@ def small_parts(
     sizes = {"FIRST_SEGMENT_ROWS": first, "SEGMENT_ROWS": segment, "CHUNK_ITEMS": chunk}
     for name, size in sizes.items():
         if monkeypatch is None:
-            setattr(core.build, name, size)
+            setattr(core.pool.build, name, size)
         else:
-            monkeypatch.setattr(core.build, name, size)
+            monkeypatch.setattr(core.pool.build, name, size)
 
 
 def small_pool(path: Path, source: Source, **options: object) -> Pool:

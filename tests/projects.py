@@ -14,7 +14,7 @@ from typing import Any
 from app.sessions.labeling import LabelingSession
 from app.sessions.registry import OpenProject
 from app.sessions.workspace import NewProject, Workspace
-from core.build import build
+from core.pool.build import build
 from core.sources import source_from
 from storage import SelectionRecord
 from tests.folders import fresh_folder

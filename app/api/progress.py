@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.engine.audit import SHARES
 from core.audit import LEVEL, Audited, Interval
-from core.stopping import ENOUGH
+from core.evaluation.stopping import ENOUGH
 
 if TYPE_CHECKING:
     from app.sessions.labeling import LabelingSession

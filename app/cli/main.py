@@ -152,7 +152,7 @@ def serve_project(
     from app.projects.roles import Roles
     from app.server.asgi import project_path, require_free_port, serve
     from app.sessions.workspace import Workspace, is_project
-    from core.manifest import MANIFEST
+    from core.pool.manifest import MANIFEST
 
     require_free_port(host, port)
     way_in = sign_in(port)

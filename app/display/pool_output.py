@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from app.display.phrases import some
-from core.build import Progress, build, estimate
-from core.pool import Pool
+from core.pool.build import Progress, build, estimate
+from core.pool.pool import Pool
 from core.sources.base import Source
 
 PROBLEMS_SHOWN = 10

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.agreement import (
+from core.evaluation.agreement import (
     cohen_interval,
     cohen_kappa,
     fleiss_kappa,

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from app.engine.training import AUDIT, PASSED, train_concept
 from core.audit import Audited, Frame, Strata, estimate, inclusion
-from core.geometry import Hyperplane
-from core.pool import Pool
-from core.randomness import seed_for
+from core.evaluation.stopping import is_checkpoint
+from core.linear.hyperplane import Hyperplane
+from core.numerics.randomness import seed_for
+from core.pool.pool import Pool
 from core.selection import PoolExhausted
-from core.stopping import is_checkpoint
 from storage import AnswerRecord, ConceptRecord, Concepts, LabelState, SelectionRecord
 
 if TYPE_CHECKING:

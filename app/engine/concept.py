@@ -10,7 +10,7 @@ from app.display.thumbnails import data_url_of
 from app.engine.audit import Audit
 from app.engine.concept_state import ConceptState
 from app.engine.learning_curve import Milestones
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import ConceptRecord, Concepts, LabelLog
 
 

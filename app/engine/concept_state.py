@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from app.engine.training import Trained, train_concept
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import ConceptRecord, Concepts, Counts, LabelLog, Labels, LabelState, Standing
 
 if TYPE_CHECKING:

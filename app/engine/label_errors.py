@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.training import known_labels
-from core.geometry import Hyperplane
-from core.leave_one_out import leave_one_out
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.linear.leave_one_out import leave_one_out
+from core.pool.pool import Pool
 from storage import ConceptRecord, Concepts, ExampleRecord, Labels
 
 CLEARLY = 1.0

@@ -1,8 +1,8 @@
 """How a concept's labeling went: what its classifier was like at each milestone.
 
-Milestones are where there are a quarter more labels than at the one before (`core.stopping.is_checkpoint`).
-All of it follows from the log, so nothing of it is stored: after a restart it is computed again, beside the
-labeling.
+Milestones are where there are a quarter more labels than at the one before
+(`core.evaluation.stopping.is_checkpoint`). All of it follows from the log, so nothing of it is stored: after
+a restart it is computed again, beside the labeling.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.training import accuracy, known_labels, train_concept
-from core.pool import Pool
-from core.standing import agreement, cross_validated_accuracy, stop_set, within_margin
-from core.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
+from core.evaluation.stability import agreement, cross_validated_accuracy, stop_set, within_margin
+from core.evaluation.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
+from core.pool.pool import Pool
 from storage import AnswerRecord, Counts, LabelState
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Milestone:
     checkpoint : Checkpoint
         What it thought of the stop set, and the labels that trained it.
     cross_validated : float or None
-        See `core.standing.cross_validated_accuracy`.
+        See `core.evaluation.stability.cross_validated_accuracy`.
     held_out : float or None
         The share of held-out items on their true side, 0 … 1; None where truth is unknown.
     within_margin : int

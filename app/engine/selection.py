@@ -29,7 +29,7 @@ from app.engine.training import (
     why_chosen,
 )
 from core.audit import is_audit_turn, pass_over
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection
 from core.selection.base import sorted_ids
 from storage import ConceptRecord, SelectionRecord, Standing, new_id

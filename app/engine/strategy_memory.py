@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from weakref import ReferenceType, ref
 
 from app.runtime.background import Troubles
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import QueryStrategy
 
 WORTHWHILE_SECONDS = 0.016

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core import learner
-from core.geometry import Hyperplane
-from core.pool import Pool
-from core.randomness import seed_for, uniform
-from core.rows import Rows
+from core.learning import round as learner
+from core.linear.hyperplane import Hyperplane
+from core.numerics.randomness import seed_for, uniform
+from core.numerics.rows import Rows
+from core.pool.pool import Pool
 from core.selection import QueryStrategy, Selection
 from core.selection.base import sorted_ids
 from storage import ConceptRecord, ExampleRecord, Labels, LabelState, SelectionRecord, Standing

@@ -13,7 +13,7 @@ import click
 from app.projects.config import ProjectFile, checked_database, lock_project
 from app.projects.uploads import Uploads
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import Concepts, Database, LabelLog, StorageError, backup, carried, restore
 from storage.address import with_schema
 from storage.carried import Upload

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from app.sessions.classes import labels_of
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.sources import Source
 from core.sources.texts import Texts
 from storage import ConceptRecord, Concepts, Database

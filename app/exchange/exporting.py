@@ -14,7 +14,7 @@ from app.exchange.class_folders import export_folder
 from app.exchange.offline_project import concept_named, names_of, open_labels, written_whole
 from app.projects.config import ProjectFile
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.sources.texts import Texts
 from storage import Concepts, Database, export
 from storage.exports import NamesOf, export_predictions

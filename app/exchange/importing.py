@@ -16,7 +16,7 @@ from app.exchange.offline_project import concept_named, one_concept, open_labels
 from app.exchange.statements import Said, Saying
 from app.projects.config import lock_project
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.sources.listing import as_text
 from storage import (
     AnswerRecord,

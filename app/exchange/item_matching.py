@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.sources import Source
 from storage.imports import Claim
 from storage.tabular import shown

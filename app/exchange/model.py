@@ -18,8 +18,8 @@ import numpy as np
 from app.engine.training import accuracy, known_labels, train_concept
 from app.exchange.offline_project import names_of, one_concept, open_labels, open_pool, written_whole
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 from core.sources.texts import Texts
 from storage import ConceptRecord, Concepts, Database, LabelLog
 from storage.tabular import Column, Row, TableFormat, write_table

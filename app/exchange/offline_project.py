@@ -11,7 +11,7 @@ import numpy as np
 
 from app.projects.config import ProjectFile
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import Archive, ConceptRecord, Concepts, Database
 
 

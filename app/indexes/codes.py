@@ -21,8 +21,8 @@ from core.errors import InputError
 from core.hashing import FAMILIES, Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
 from core.hashing.pool import fit_rows, hash_on
 from core.metric import Metric
-from core.pool import Pool
-from core.rows import Rows, joined
+from core.numerics.rows import Rows, joined
+from core.pool.pool import Pool
 from core.search import HashTable, built_for_points
 from core.search.base import SearchStructure
 from core.similar.answers import LEAST

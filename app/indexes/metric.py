@@ -30,7 +30,7 @@ from core.similar.answers import (
 from core.similar.finder import ExactScan
 
 if TYPE_CHECKING:
-    from core.pool import Pool
+    from core.pool.pool import Pool
     from storage import Labels
 
 log = logging.getLogger(__name__)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from app.indexes.metric import LearnedMetric
     from core.hashing.base import Codes
     from core.hashing.similarity import SimilarityHasher
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
 log = logging.getLogger(__name__)
 

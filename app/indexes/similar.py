@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from app.engine.concept import LiveConcept
-    from core.pool import Pool
+    from core.pool.pool import Pool
     from storage import Labels
 
 log = logging.getLogger(__name__)

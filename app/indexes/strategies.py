@@ -15,9 +15,9 @@ import numpy as np
 from app.display.strategy_labels import label_of
 from app.runtime.background import ClosedError, Troubles
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.learner import Labels, learn
-from core.pool import Pool
+from core.learning.round import Labels, learn
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 from core.selection import QueryStrategy, make_strategy, strategy_from
 from core.selection.files import remove_leftovers
 

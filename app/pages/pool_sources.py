@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InputError
-from core.manifest import MANIFEST
+from core.pool.manifest import MANIFEST
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from filelock import FileLock, Timeout
 
 from app.engine.leases import LEASE_SECONDS
 from app.runtime.background import one_line
-from core.durable import replace_file
 from core.errors import InputError
+from core.files.durable import replace_file
 from storage.address import has_password, is_address, with_schema
 
 PROJECT_FILE = "project.json"

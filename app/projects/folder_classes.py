@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.manifest import MANIFEST
+from core.pool.manifest import MANIFEST
 from core.sources import Source, source_from
 
 OWN = ("digits", "cifar10", "tiny", "newsgroups")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import AnswerRecord, AppendResult, LabelLog, Refusal, StorageError
 
 

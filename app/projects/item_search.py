@@ -7,8 +7,8 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from core.names import Names
-from core.pool import Pool
+from core.pool.name_index import Names
+from core.pool.pool import Pool
 
 
 class NameSearch:
@@ -22,7 +22,7 @@ class NameSearch:
         self._lock = threading.Lock()
 
     def find(self, pool: Pool, text: str) -> NDArray[np.int64]:
-        """The items of the pool whose names contain every word of `text`, see `core.names.Names.search`.
+        """The items of the pool whose names contain every word of `text`; see `name_index.Names.search`.
 
         Raises
         ------

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from app.runtime import child
-from core.build import Progress, read_progress
+from core.pool.build import Progress, read_progress
 
 LOG_FILE = "build.log"
 

@@ -28,11 +28,11 @@ from app.projects.roles import OPERATOR, Person, Roles
 from app.projects.uploads import Uploads
 from app.runtime.background import Troubles, Workers
 from core.audit import is_overlap_turn
-from core.build import Progress
 from core.errors import InputError
-from core.pool import Pool
+from core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
+from core.pool.build import Progress
+from core.pool.pool import Pool
 from core.selection import strategy_names
-from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
 from core.warmup import load_training
 from storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
 from storage.imports import IMPORT

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
 LARGEST_UPLOAD = 20_000_000
 """Bytes of one uploaded image."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from app.projects.uploaded_images import KEPT_SIZE, read_upload, why_none
-from core.durable import TEMPORARY, replace_file
 from core.errors import InputError
-from core.pool import Pool
+from core.files.durable import TEMPORARY, replace_file
+from core.pool.pool import Pool
 from core.sources.images import read_image
 from storage.carried import DIGEST, MAX_BYTES, Upload, digest_of
 

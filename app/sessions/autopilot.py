@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.projects.roles import AUTOPILOT
-from core.experiment.oracle import Oracle
+from core.simulation.oracle import Oracle
 from storage import ConceptRecord
 
 if TYPE_CHECKING:

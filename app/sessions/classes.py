@@ -26,7 +26,7 @@ from app.engine.selection import Chosen, Occasion, select_items
 from app.engine.training import is_of_many
 from app.sessions.card import STRIP, coming, common, course, painted, thumbnail
 from app.sessions.presses import Press, read_presses, settled
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.selection import PoolExhausted
 from storage import Refusal, SelectionRecord, StorageError
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from app.engine.training import excluded_then, standing_then, train_concept
 from core.errors import InputError
-from core.experiment.rank import BruteForce
-from core.geometry import Hyperplane
+from core.evaluation.rank import BruteForce
+from core.linear.hyperplane import Hyperplane
 from core.selection import make_strategy
 from storage import SelectionRecord, Standing, StorageError
 

@@ -18,7 +18,7 @@ from app.engine.training import BATCH, is_of_many
 from app.sessions.answers import parse_answers
 from app.sessions.card import common, item_of
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.selection import PoolExhausted
 from storage import AnswerRecord, Refusal, SelectionRecord, StorageError
 

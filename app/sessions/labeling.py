@@ -22,7 +22,7 @@ from app.projects.roles import OPERATOR, Person
 from app.sessions.answers import parse_answers
 from app.sessions.card import card
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
 from storage import (
     AnswerRecord,

@@ -18,7 +18,7 @@ from app.engine.selection import Chosen, Occasion, leasing, take_found
 from app.engine.training import SEARCH
 from app.sessions.grid import Batch, BatchSession
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import Refusal
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from pathlib import Path
 from app.display.thumbnails import Pictures
 from app.projects.config import ProjectFile
 from app.projects.project import Project, what_is_gone
-from core.build import Progress
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.build import Progress
+from core.pool.pool import Pool
 from storage import Archive, ConceptRecord, Counts, Database, LabelLog
 
 THUMBNAILS = 5

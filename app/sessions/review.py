@@ -28,7 +28,7 @@ from app.projects.roles import Person
 from app.sessions.answers import others_only
 from app.sessions.review_query import find
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import Standing, StorageError
 from storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
 

@@ -30,7 +30,7 @@ from app.projects.roles import OPERATOR, Person, Roles
 from app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from app.sessions.registry import OpenProject
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import Concepts, Database, LabelLog, restore
 from storage.address import with_schema
 from storage.errors import StorageError

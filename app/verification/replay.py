@@ -20,8 +20,8 @@ from app.engine.training import (
     train_concept,
 )
 from app.verification.report import Findings
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 from storage import (
     AnswerRecord,
     ConceptRecord,

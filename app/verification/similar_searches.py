@@ -13,7 +13,7 @@ from app.indexes.metric import LearnedMetric, learn
 from app.projects.uploads import Uploads
 from app.sessions.similar.query import PAGES, Like, queries_of
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.similar.finder import PAGE, ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:

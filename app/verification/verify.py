@@ -30,9 +30,9 @@ from app.verification.report import Findings, named
 from app.verification.similar_searches import search_again
 from core.audit import Frame
 from core.errors import InputError
-from core.experiment.rank import BruteForce, margins_of
-from core.names import Names
-from core.pool import Pool
+from core.evaluation.rank import BruteForce, margins_of
+from core.pool.name_index import Names
+from core.pool.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
 from storage import (
     AnswerRecord,

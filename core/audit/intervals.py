@@ -136,7 +136,7 @@ def estimate(
     Parameters
     ----------
     scores : array of shape (n_rows,)
-        wᵀx + b of every row of the pool (`core.pool.Pool.scores`).
+        wᵀx + b of every row of the pool (`core.pool.pool.Pool.scores`).
     audited : array of shape (n,), int
         Rows of the audited items that were answered yes or no; each comes once.
     y : array of shape (n,), bool

@@ -10,8 +10,8 @@ where n_h draws of N_h items find none, up to about N_h / n_h may still be there
 that draws ∝ √N_h make least.
 
 The classifier goes on learning, and later bands fit it better. Each `Frame` is drawn from until there is a
-checkpoint (`core.stopping.is_checkpoint`), then the next one takes its place; `core.audit.weights` says what
-chance an item had in all of them together.
+checkpoint (`core.evaluation.stopping.is_checkpoint`), then the next one takes its place; `core.audit.weights`
+says what chance an item had in all of them together.
 
 References
 ----------
@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.randomness import hashed, seed_for
-from core.rows import Rows
+from core.linear.hyperplane import Hyperplane
+from core.numerics.randomness import hashed, seed_for
+from core.numerics.rows import Rows
 from core.selection import PoolExhausted, PoolRows, Selection
 from core.selection.exclusion import rows_among
 

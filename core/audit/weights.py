@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.audit.strata import Strata
 from core.errors import InputError
-from core.rows import Rows
+from core.numerics.rows import Rows
 
 
 def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Rows) -> NDArray[np.float64]:

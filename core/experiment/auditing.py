@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from core.audit import LEVEL, Audited, Frame, Interval, estimate, inclusion
 from core.errors import InputError
-from core.experiment.drawing import ItemsByClass
+from core.evaluation.stopping import is_checkpoint
 from core.experiment.sampled import Annotator, SampledConcept
-from core.pool import Pool
-from core.stopping import is_checkpoint
+from core.pool.pool import Pool
+from core.simulation.drawing import ItemsByClass
 
 MEASURES = ("precision", "recall", "found", "prevalence")
 """What an audit is about, see `core.audit.Audited`."""

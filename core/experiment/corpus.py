@@ -12,12 +12,12 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from core.durable import disk_trouble, replace_file
 from core.errors import InputError
 from core.experiment.planes import SINGLE_SETTINGS, Plane, Progress, single_planes
 from core.experiment.simulation import sessions
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.files.durable import disk_trouble, replace_file
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 from core.selection import QueryStrategy
 
 FORMAT = 1

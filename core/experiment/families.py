@@ -45,8 +45,8 @@ from core.hashing.klsh import KernelHasher
 from core.hashing.pool import hash_rows
 from core.mercer.kernel import KERNELS
 from core.metric import ITML, Constraints, Metric
-from core.pool import Pool
-from core.rows import Rows, is_sparse
+from core.numerics.rows import Rows, is_sparse
+from core.pool.pool import Pool
 
 FITTED_TO = 20_000
 """Rows of the pool, at most, that families are fitted to and ranks and scales chosen on."""

@@ -33,8 +33,8 @@ from core.experiment.similarity import timed
 from core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
 from core.metric import ITML, Constraints, ExplicitMetric, Metric
 from core.metric.metrics import gram
-from core.pool import Pool
-from core.rows import Rows, cut, is_sparse
+from core.numerics.rows import Rows, cut, is_sparse
+from core.pool.pool import Pool
 from core.similar import ExactSearch, HashedSimilarity, Neighbours
 from core.similar.index import StructureName
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.experiment.drawing import ItemsByClass, least_of
-from core.geometry import Hyperplane
-from core.learner import Labels, is_positive, learn
-from core.pool import Pool
-from core.svm import ClassWeight
+from core.learning.round import Labels, is_positive, learn
+from core.linear.hyperplane import Hyperplane
+from core.linear.svm import ClassWeight
+from core.pool.pool import Pool
+from core.simulation.drawing import ItemsByClass, least_of
 
 Progress = Callable[[int, int], None]
 """Called now and then with (hyperplanes done, hyperplanes in all); what it raises passes through."""
@@ -51,7 +51,7 @@ class Setting:
     Parameters
     ----------
     C, class_weight
-        See `core.svm.train`.
+        See `core.linear.svm.train`.
     n_labels : int
         Drawn from all classes together (`ItemsByClass.at_random`), or
     per_class : bool

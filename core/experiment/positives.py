@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.experiment.drawing import ItemsByClass
-from core.experiment.oracle import Oracle
 from core.experiment.simulation import FIRST_NO, FIRST_YES
-from core.learner import Labels, learn
-from core.pool import Pool
+from core.learning.round import Labels, learn
+from core.pool.pool import Pool
 from core.selection import QueryStrategy, Request
+from core.simulation.drawing import ItemsByClass
+from core.simulation.oracle import Oracle
 
 Progress = Callable[[int, int], None]
 """Called now and then with (searches ended, searches in all); what it raises passes through."""

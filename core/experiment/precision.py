@@ -21,8 +21,8 @@ from core.errors import InputError
 from core.experiment.families import Draw, codes_of_pool, forms_of
 from core.experiment.neighbours import Labeled
 from core.experiment.retrieval import retrieve
-from core.pool import Pool
-from core.rows import Rows
+from core.numerics.rows import Rows
+from core.pool.pool import Pool
 
 Row = dict[str, Any]
 

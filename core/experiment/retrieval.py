@@ -16,7 +16,7 @@ from scipy.special import digamma
 
 from core.errors import InputError
 from core.hashing.base import Codes
-from core.kernels import kernel, ones
+from core.numerics.jit import kernel, ones
 
 Counts = NDArray[np.int64]
 Floats64 = NDArray[np.float64]

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.audit import pass_over
-from core.experiment.drawing import ItemsByClass
 from core.experiment.simulation import FIRST_NO, FIRST_YES
-from core.geometry import Hyperplane
-from core.learner import Labels, is_positive, learn
-from core.pool import Pool
+from core.learning.round import Labels, is_positive, learn
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 from core.selection import ArrayPool, QueryStrategy, Selection, make_strategy
+from core.simulation.drawing import ItemsByClass
 
 Rows = NDArray[np.int64]
 

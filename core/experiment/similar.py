@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.experiment.positives import Turn, Way
-from core.learner import Labels
-from core.pool import Pool
+from core.learning.round import Labels
+from core.pool.pool import Pool
 from core.similar.answers import GAMMA, LEAST, AnswersMetric, learn_from_answers
 from core.similar.finder import PAGE, ExactScan, Probe, looked_for
 

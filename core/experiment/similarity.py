@@ -32,8 +32,8 @@ from core.experiment.families import SHARED, Draw, Make, codes_of_pool, forms_of
 from core.experiment.retrieval import retrieve
 from core.hashing import Codes, SimilarityHasher
 from core.mercer.kernel import Transformed
-from core.pool import Pool
-from core.rows import Rows, cut
+from core.numerics.rows import Rows, cut
+from core.pool.pool import Pool
 from core.search import SIMILARITY_STRUCTURES, built_for_points
 from core.similar import ByDistance, ExactSearch, HashedSimilarity, Nearness, nearness_of
 

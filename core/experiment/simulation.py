@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.experiment.drawing import ItemsByClass
-from core.experiment.oracle import Oracle
 from core.experiment.planes import Plane, Progress, svm_in_words
-from core.learner import Labels, is_positive, learn
-from core.pool import Pool
+from core.learning.round import Labels, is_positive, learn
+from core.linear.svm import ClassWeight
+from core.pool.pool import Pool
 from core.selection import QueryStrategy, Request, make_strategy
-from core.svm import ClassWeight
+from core.simulation.drawing import ItemsByClass
+from core.simulation.oracle import Oracle
 
 FIRST_YES, FIRST_NO = 1, 5
 """Labels that a session begins with."""

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from core.errors import InputError
-from core.experiment.drawing import ItemsByClass
+from core.evaluation.stability import stop_set
+from core.evaluation.stopping import ENOUGH, Checkpoint, advise, is_checkpoint
 from core.experiment.sampled import Annotator, SampledConcept
-from core.learner import is_positive
-from core.pool import Pool
-from core.standing import stop_set
-from core.stopping import ENOUGH, Checkpoint, advise, is_checkpoint
+from core.learning.round import is_positive
+from core.pool.pool import Pool
+from core.simulation.drawing import ItemsByClass
 
 TEST_ITEMS = 10_000
 """Items that AUROC is measured on, at most."""
@@ -87,7 +87,7 @@ def advised_sessions(
         Classes of which the pool has a smaller share are not asked for: their first examples have to be
         searched for otherwise.
     enough : float
-        See `core.stopping.advise`.
+        See `core.evaluation.stopping.advise`.
     seed : int
         Draws everything; not negative.
 

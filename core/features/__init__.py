@@ -11,8 +11,8 @@ from PIL import Image
 from core.features.edges import EdgeHistogram
 from core.features.gist import Gist
 from core.features.sets import EdgeSets
-from core.geometry import unit_rows
-from core.rows import Rows, is_sparse
+from core.linear.hyperplane import unit_rows
+from core.numerics.rows import Rows, is_sparse
 from core.sources.base import Extractor, Items, Problem, Source
 from core.sources.images import grey_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.rows import Rows, cut
+from core.numerics.rows import Rows, cut
 
 Arrays = dict[str, NDArray[Any]]
 

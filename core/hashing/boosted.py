@@ -52,7 +52,7 @@ from core.errors import InputError
 from core.hashing.by_neighbours import ByNeighbours
 from core.hashing.pairs import Neighbours, Pairs
 from core.hashing.similarity import Floats32, Floats64
-from core.rows import Rows
+from core.numerics.rows import Rows
 
 _MOST_THRESHOLDS = 10_000
 """Twice as many are counted in 16 bits."""

@@ -9,7 +9,7 @@ import numpy as np
 from core.hashing.base import Arrays
 from core.hashing.similarity import Floats64, SimilarityHasher
 from core.mercer.kernel import Kernel, kernel_from
-from core.rows import Rows
+from core.numerics.rows import Rows
 
 _KERNEL = "kernel-"
 

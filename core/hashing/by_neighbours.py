@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.geometry import euclidean
 from core.hashing.pairs import Neighbours
 from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from core.rows import Rows, is_sparse
+from core.linear.hyperplane import euclidean
+from core.numerics.rows import Rows, is_sparse
 
 
 class ByNeighbours(SimilarityHasher):

@@ -55,7 +55,7 @@ from core.hashing.nca import Layer, Neighbourhood, activations, tuned
 from core.hashing.pairs import Neighbours, check_enough, labelled, nearest_others
 from core.hashing.rbm import n_batches, pretrained
 from core.hashing.similarity import Floats32, Floats64
-from core.rows import Rows
+from core.numerics.rows import Rows
 
 _LEAST_SPREAD = 1.0
 """Of a unit's input, its standard deviation."""

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.geometry import euclidean
 from core.hashing.base import row_blocks
 from core.hashing.lsh import projected
 from core.hashing.projection import UNIT, Vectors, drawn
-from core.rows import Rows
+from core.linear.hyperplane import euclidean
+from core.numerics.rows import Rows
 
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]

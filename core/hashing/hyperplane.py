@@ -27,13 +27,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.geometry import Hyperplane
 from core.hashing.augment import Augmentation, Floats32, SparsePoints
 from core.hashing.base import Arrays, Codes, QueryCode, padded, row_blocks
 from core.hashing.collision import Probabilities, dense_agrees, pair_agrees, rank_agrees
 from core.hashing.projection import Vectors, combined, drawn
 from core.hashing.reconstruction import Moments, Reconstruction
-from core.rows import Rows
+from core.linear.hyperplane import Hyperplane
+from core.numerics.rows import Rows
 
 _AUTO_RANK = 4
 _MOST_DENSE_ENTRIES = 300 * 386 * 385 // 2

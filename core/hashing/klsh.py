@@ -58,13 +58,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.geometry import settled_signs
 from core.hashing.base import Arrays, Codes, padded, row_blocks
 from core.hashing.by_kernel import ByKernel
 from core.hashing.lsh import angles_of
 from core.hashing.similarity import Floats32, Floats64
+from core.linear.hyperplane import settled_signs
 from core.mercer.kernel import Kernel, kernel_from, require_positive
-from core.rows import Rows
+from core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-6
 """Of the largest eigenvalue: smaller ones are what float32 leaves of zero."""

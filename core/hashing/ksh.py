@@ -63,13 +63,13 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from core.errors import InputError
-from core.geometry import settled_signs
 from core.hashing.base import Arrays, row_blocks
 from core.hashing.by_kernel import ByKernel
 from core.hashing.descent import descended
 from core.hashing.similarity import Floats32, Floats64
+from core.linear.hyperplane import settled_signs
 from core.mercer.kernel import Cosine, Kernel, kernel_from, rbf
-from core.rows import Rows
+from core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-7
 """Of the largest eigenvalue of K̄ᵀK̄: smaller ones are what rounding leaves of zero."""

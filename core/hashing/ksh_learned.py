@@ -37,7 +37,7 @@ from core.hashing.similarity import Floats32, Floats64
 from core.mercer.kernel import Kernel
 from core.metric import Constraints
 from core.metric.kernel_learning import KernelLearning, root_of
-from core.rows import Rows
+from core.numerics.rows import Rows
 
 _MAX_PASSES = 200
 

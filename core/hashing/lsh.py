@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.hashing.collision import Probabilities
 from core.hashing.projection import Vectors, combined, drawn
 from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from core.rows import Rows, is_sparse, products
+from core.numerics.rows import Rows, is_sparse, products
 
 
 class RandomHyperplaneLSH(SimilarityHasher):

@@ -33,7 +33,7 @@ from core.hashing.lsh import angles_of, projected, same_side
 from core.hashing.projection import combined, drawn
 from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
 from core.metric import Metric, metric_from_arrays
-from core.rows import Rows, is_sparse
+from core.numerics.rows import Rows, is_sparse
 
 
 class MetricLSH(SimilarityHasher):

@@ -51,8 +51,8 @@ from core.errors import InputError
 from core.hashing.base import Codes, QueryCode, row_blocks
 from core.hashing.collision import Probabilities
 from core.hashing.similarity import Floats32, Floats64, SimilarityHasher, checked_rows
-from core.kernels import kernel, strict_kernel
-from core.rows import Rows, is_sparse, parts
+from core.numerics.jit import kernel, strict_kernel
+from core.numerics.rows import Rows, is_sparse, parts
 
 Hashes = NDArray[np.uint64]
 

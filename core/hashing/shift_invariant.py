@@ -40,7 +40,7 @@ from core.hashing.collision import Probabilities
 from core.hashing.fourier import Waves, bandwidth, gaussian, require_bandwidth
 from core.hashing.projection import Vectors
 from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from core.rows import Rows, is_sparse
+from core.numerics.rows import Rows, is_sparse
 
 _TERMS = np.arange(1, 13)
 _LARGE = np.exp(-0.25)

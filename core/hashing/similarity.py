@@ -23,7 +23,8 @@ the bit (0 counts as positive) and whose size tells how sure the bit is. A famil
 whole numbers are only listed in `_least`. Every family joins the suite in
 tests/contract/test_families.py by one line, and `FAMILIES` in `core.hashing` by another.
 
-Rows are dense float32 or sparse (`core.rows`). Anything else, as sets of local features, is embedded first.
+Rows are dense float32 or sparse (`core.numerics.rows`). Anything else, as sets of local features, is embedded
+first.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import InputError
 from core.hashing.base import Arrays, Codes, QueryCode, padded, row_blocks
 from core.hashing.collision import Probabilities
-from core.rows import Rows, as_sparse, is_sparse
+from core.numerics.rows import Rows, as_sparse, is_sparse
 
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]

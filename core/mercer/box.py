@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from core.errors import InputError
 from core.mercer.pyramid import weights_of_levels
-from core.rows import sparse_rows
+from core.numerics.rows import sparse_rows
 
 
 class PyramidBox:

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.mercer import sums
-from core.rows import Rows, is_sparse
+from core.numerics.rows import Rows, is_sparse
 
 Matrix = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]

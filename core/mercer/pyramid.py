@@ -42,7 +42,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from core.errors import InputError
-from core.rows import as_sparse, joined, no_rows
+from core.numerics.rows import as_sparse, joined, no_rows
 
 Floats64 = NDArray[np.float64]
 Places = NDArray[np.int64]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.rows import Rows, is_sparse
+from core.numerics.rows import Rows, is_sparse
 
 Pairs = NDArray[np.int64]
 

@@ -53,7 +53,7 @@ from core.errors import InputError
 from core.metric.constraints import Constraints
 from core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, gram
 from core.metric.projections import Projecting, explicit_pass, implicit_pass
-from core.rows import Rows, as_sparse, is_sparse
+from core.numerics.rows import Rows, as_sparse, is_sparse
 
 Floats64 = NDArray[np.float64]
 Form = Literal["auto", "explicit", "implicit"]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.rows import Rows, is_sparse, sparse_rows
+from core.numerics.rows import Rows, is_sparse, sparse_rows
 
 Arrays = dict[str, NDArray[Any]]
 Floats64 = NDArray[np.float64]

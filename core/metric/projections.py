@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.kernels import kernel
 from core.metric.constraints import Constraints
+from core.numerics.jit import kernel
 
 Floats64 = NDArray[np.float64]
 

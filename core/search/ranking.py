@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.hashing.base import Codes, QueryCode, bytes_a_row
-from core.kernels import kernel, ones, prefetch
+from core.numerics.jit import kernel, ones, prefetch
 
 Words = NDArray[np.uint64]
 Positions = NDArray[np.int64]

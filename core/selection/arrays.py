@@ -8,9 +8,9 @@ from copy import copy
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.geometry import Hyperplane, unit_rows
-from core.rows import Rows, cut, is_sparse
-from core.scoring import score_blocks
+from core.linear.hyperplane import Hyperplane, unit_rows
+from core.linear.scoring import score_blocks
+from core.numerics.rows import Rows, cut, is_sparse
 from core.selection.reader import Ids
 
 
@@ -40,7 +40,7 @@ class ArrayPool:
         return np.concatenate([scores[0] for _, scores in self.score_blocks([hyperplane])])
 
     def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """wᵀx + b of every row under each hyperplane, block by block; see `core.scoring`."""
+        """wᵀx + b of every row under each hyperplane, block by block; see `core.linear.scoring`."""
         return score_blocks([(0, self._X)], hyperplanes)
 
     def rows(self, rows: NDArray[np.int64]) -> Rows:

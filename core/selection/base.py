@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection.diversity import AHEAD, diverse, typical_angle
 from core.selection.files import covered_rows, header_of, read_index, write_index
 from core.selection.reader import Ids, PoolRows, RowReader

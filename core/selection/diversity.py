@@ -21,9 +21,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.rotation import rotated
-from core.rows import Rows as Features
-from core.rows import is_sparse
+from core.numerics.gram_rotation import rotated
+from core.numerics.rows import Rows as Features
+from core.numerics.rows import is_sparse
 from core.selection.reader import PoolRows, Rows
 
 AHEAD = 10
@@ -74,7 +74,7 @@ def diverse(X: Features, n: int, least_angle: float) -> Rows:
 
 
 def _unit(X: Features) -> NDArray[np.float64]:
-    """The rows, of unit norm to the last digit of float64; sparse ones rotated (`core.rotation`)."""
+    """The rows, of unit norm to the last digit of float64; sparse ones rotated (`gram_rotation`)."""
     wide = rotated(X) if is_sparse(X) else X.astype(np.float64)
     unit: NDArray[np.float64] = wide / np.linalg.norm(wide, axis=1, keepdims=True)
     return unit

@@ -7,8 +7,8 @@ from time import perf_counter
 
 import numpy as np
 
-from core.geometry import Hyperplane
-from core.rows import Rows, is_sparse
+from core.linear.hyperplane import Hyperplane
+from core.numerics.rows import Rows, is_sparse
 from core.selection.base import PoolExhausted, Selection
 from core.selection.reader import PoolRows
 

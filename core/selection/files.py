@@ -17,8 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.durable import TEMPORARY, Stamp, disk_trouble, publish_folder, stamp_of, write_array, write_bytes
 from core.errors import InputError
+from core.files.durable import (
+    TEMPORARY,
+    Stamp,
+    disk_trouble,
+    publish_folder,
+    stamp_of,
+    write_array,
+    write_bytes,
+)
 from core.selection.reader import PoolRows, fingerprint
 
 FORMAT = 1

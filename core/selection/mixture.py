@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
 from core.selection.likely import LikelyPositive
 from core.selection.margin import MarginIndex

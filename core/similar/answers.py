@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.metric import ITML, Constraints, Metric
-from core.pool import Pool
-from core.rows import Rows, as_bytes, cut
+from core.numerics.rows import Rows, as_bytes, cut
+from core.pool.pool import Pool
 
 LEAST = 5
 """So many yes answers, and as many no answers, does a metric need."""

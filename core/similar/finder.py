@@ -28,9 +28,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.geometry import Hyperplane
-from core.pool import Pool
-from core.rows import Rows, is_sparse
+from core.linear.hyperplane import Hyperplane
+from core.numerics.rows import Rows, is_sparse
+from core.pool.pool import Pool
 from core.selection.nearest import float32_error
 
 Ids = NDArray[np.int64]

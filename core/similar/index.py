@@ -22,7 +22,7 @@ from core.hashing import FAMILIES, Codes, SimilarityHasher
 from core.hashing.base import named, part_of
 from core.hashing.pool import hash_rows
 from core.hashing.similarity import Estimate, checked_rows
-from core.rows import Rows, is_sparse
+from core.numerics.rows import Rows, is_sparse
 from core.search import (
     SIMILARITY_STRUCTURES,
     BucketTables,

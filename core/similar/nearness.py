@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.geometry import Hyperplane, unit_rows
 from core.hashing.similarity import Estimate, SimilarityHasher
+from core.linear.hyperplane import Hyperplane, unit_rows
 from core.metric import Metric
-from core.rows import Rows, cut, is_sparse, squared_norms
+from core.numerics.rows import Rows, cut, is_sparse, squared_norms
 from core.selection.base import Progress
 from core.selection.nearest import at_most, float32_error, within_reach
 from core.selection.reader import PoolRows, RowReader

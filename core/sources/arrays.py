@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from core.errors import InputError
-from core.rows import Rows
+from core.numerics.rows import Rows
 from core.sources.base import Items, Problem, Source
 from core.sources.embeddings import Embeddings
 from core.sources.folder import Folder

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from core.errors import InputError
-from core.rows import Rows
+from core.numerics.rows import Rows
 
 GREY_SIZE = 32
 """Side, in pixels, of the square grey images that features are computed from."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from core.errors import InputError
-from core.randomness import hashed, normal, uniform
+from core.numerics.randomness import hashed, normal, uniform
 from core.sources import glyphs
 from core.sources.base import GREY_SIZE, Items, Problem, Source
 

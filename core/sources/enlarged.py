@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from core.errors import InputError
-from core.randomness import uniform
+from core.numerics.randomness import uniform
 from core.sources.base import GREY_SIZE, Items, Problem, Source
 from core.sources.registry import open_source
 from core.sources.texts import Texts

@@ -20,8 +20,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from core.durable import replace_file
 from core.errors import InputError
+from core.files.durable import replace_file
 from core.sources import classes
 from core.sources.base import Items
 from core.sources.classes import path_hash

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from core.errors import InputError
-from core.rows import Rows
+from core.numerics.rows import Rows
 from core.sources.base import GREY_SIZE, Items, Problem, Source
 from core.sources.images import grey_of
 from core.sources.vocabulary import Vocabulary

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.durable import replace_file
 from core.errors import InputError
-from core.rows import sparse_rows
+from core.files.durable import replace_file
+from core.numerics.rows import sparse_rows
 
 _WORD = re.compile(r"\b\w\w+\b")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import Concepts, Database
 from tests import chromium
 from tests.browser.alike import Alike

@@ -118,7 +118,7 @@ class Server:
 
     def _pool_is_complete(self) -> bool:
         from core.errors import InputError
-        from core.pool import Pool
+        from core.pool.pool import Pool
 
         try:
             return Pool.open(self.pool).complete

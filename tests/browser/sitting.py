@@ -27,7 +27,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from app.sessions.workspace import NewProject, Workspace
-from core.pool import Pool
+from core.pool.pool import Pool
 from tests import chromium
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
 from app.sessions.workspace import NewProject, Workspace
-from core.build import build
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.sources import source_from
 from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-import core.scoring
+import core.linear.scoring
 import core.selection.margin.index
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """Pools of a few items, too, are scored in several blocks."""
-    monkeypatch.setattr(core.scoring, "_SCORES", 32)
-    monkeypatch.setattr(core.scoring, "_CACHED_ROWS", 8)
+    monkeypatch.setattr(core.linear.scoring, "_SCORES", 32)
+    monkeypatch.setattr(core.linear.scoring, "_CACHED_ROWS", 8)
 
 
 @pytest.fixture(autouse=True, scope="module")

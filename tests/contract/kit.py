@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import STRATEGIES, ArrayPool, Choice, Query, QueryStrategy, make_strategy
 
 SMALL = {"n_functions": 60, "n_compared": 60, "n_candidates": 20, "megabytes": 1}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool, Request, make_strategy
 from tests.contract.kit import (
     ALL,

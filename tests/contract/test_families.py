@@ -12,7 +12,6 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from core.errors import InputError
-from core.geometry import unit_rows
 from core.hashing import (
     FAMILIES,
     BoostedPSH,
@@ -32,8 +31,9 @@ from core.hashing import (
 )
 from core.hashing.base import BLOCK_ROWS
 from core.hashing.pool import hash_rows
+from core.linear.hyperplane import unit_rows
 from core.metric import ITML, Constraints, Metric
-from core.rows import Rows, cut, is_sparse
+from core.numerics.rows import Rows, cut, is_sparse
 from core.search import SIMILARITY_STRUCTURES
 
 D = 6

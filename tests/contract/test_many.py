@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import PoolExhausted, QueryStrategy, Request, Selection, make_strategy
 from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make
 

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from core.build import build
 from core.errors import InputError
+from core.pool.build import build
 from core.selection import STRATEGIES, files, make_strategy, strategy_class
 from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest
 from tests.fakes import FakeSource

@@ -10,7 +10,7 @@ import pytest
 import core.hashing.pool
 import core.selection.margin.layout
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool, PoolExhausted
 from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest, sparse
 

@@ -20,8 +20,8 @@ from app.sessions.labeling import LabelingSession
 from app.sessions.registry import OpenProject
 from app.sessions.workspace import NewProject, Workspace
 from app.verification.verify import verify_project
-from core.build import build
 from core.errors import InputError
+from core.pool.build import build
 from core.sources import KINDS
 from storage import AnswerRecord, StorageError, restore
 from tests.fakes import FakeSource

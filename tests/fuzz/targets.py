@@ -197,7 +197,7 @@ def _carry(file: Path, rng: np.random.Generator) -> None:
 def projects(folder: Path) -> Target:
     """The file that a project's folder is known by, and the manifest of its pool."""
     from app.projects.config import ProjectFile
-    from core.pool import Pool
+    from core.pool.pool import Pool
     from tests.projects import digits_pool
 
     written = folder / "project"

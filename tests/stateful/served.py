@@ -36,8 +36,8 @@ from app.projects.roles import Roles
 from app.sessions.registry import OpenProject
 from app.sessions.review import ReviewedConcept
 from app.verification.verify import verify_project
-from core.manifest import Manifest
-from core.pool import Pool
+from core.pool.manifest import Manifest
+from core.pool.pool import Pool
 from core.sources import source_from
 from storage import Concepts, Database
 from storage.records import STATUSES

@@ -6,14 +6,14 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
-from core.agreement import (
+from core.errors import InputError
+from core.evaluation.agreement import (
     cohen_interval,
     cohen_kappa,
     fleiss_kappa,
     krippendorff_alpha,
     krippendorff_interval,
 )
-from core.errors import InputError
 
 
 @pytest.mark.parametrize("seed", range(5))

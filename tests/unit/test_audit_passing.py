@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from core.audit import pass_over
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool, PoolExhausted, make_strategy
 
 PLANE = Hyperplane(np.array([1.0, -0.5, 0.2]), 0.1)

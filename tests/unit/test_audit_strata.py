@@ -9,8 +9,8 @@ from scipy.stats import chisquare, kstest
 from core.audit import Frame, Strata, bands
 from core.audit.strata import shares
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.randomness import uniform
+from core.linear.hyperplane import Hyperplane
+from core.numerics.randomness import uniform
 from core.selection import ArrayPool, PoolExhausted
 
 PLANE = Hyperplane(np.array([1.0, 0.0, 0.0]), -0.4)

@@ -5,7 +5,7 @@ import pytest
 
 from core.audit import Frame, Strata, inclusion
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool
 from tests.scale import scaled
 

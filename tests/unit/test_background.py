@@ -13,7 +13,7 @@ from app.api.progress import progress
 from app.runtime.background import ClosedError, Troubles, Workers
 from app.server.health import Health
 from app.sessions.similar.query import Like
-from core.stopping import LEAST_GROWTH
+from core.evaluation.stopping import LEAST_GROWTH
 from storage import StorageError
 from tests.projects import label, new_project, open_workspace
 

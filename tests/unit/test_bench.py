@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from core.build import build
+from core.evaluation.rank import median_rank_of_best, rank_of
 from core.experiment.corpus import Corpus
 from core.experiment.planes import Plane, one_vs_all
-from core.experiment.rank import median_rank_of_best, rank_of
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.selection import STRATEGIES, Choice, Query, QueryStrategy, strategy_names
 from tests.fakes import FakeSource
 

@@ -9,9 +9,9 @@ from app.cli.main import main
 from app.experiments.bench.audit import row_of
 from app.experiments.bench.stopping import summary
 from core.audit import Audited, Interval
-from core.build import build
 from core.experiment.auditing import MEASURES, AuditedSession
 from core.experiment.stopping import AdvisedSession
+from core.pool.build import build
 from tests.fakes import FakeSource
 
 

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from core.build import build
 from core.experiment.positives import classes_to_search, search_positives
 from core.experiment.similar import FindSimilar
+from core.pool.build import build
 from tests.fakes import FakeSource
 
 

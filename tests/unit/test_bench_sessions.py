@@ -11,11 +11,11 @@ from app.cli.main import main
 from app.engine.strategy_memory import Remembered
 from app.experiments.bench.contenders import Answer
 from app.experiments.bench.sessions import Round, Session, figures, sessions_of
-from core.build import build
 from core.errors import InputError
 from core.experiment.corpus import Corpus
 from core.experiment.planes import Plane, one_vs_all
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
+from core.pool.build import build
 from core.selection import STRATEGIES, Choice, QueryStrategy
 from tests.fakes import FakeSource
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import main
-from core.build import build
+from core.pool.build import build
 from core.sources import Digits
 from tests.fakes import FakeSource, FakeTexts
 

@@ -7,9 +7,9 @@ from scipy.stats import binom
 from app.experiments.bench.rounds import rounds_of
 from app.experiments.bench.statistics import mean_ratio, recall_low
 from app.experiments.bench.subsample import EqualTimeSubsample
+from core.evaluation.rank import median_rank_of_best
 from core.experiment.planes import Plane
-from core.experiment.rank import median_rank_of_best
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool
 
 N = 5000

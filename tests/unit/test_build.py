@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import core.build
-from core.build import Progress, build, estimate, read_progress
+import core.pool.build
 from core.errors import InputError
 from core.features import compute
-from core.manifest import Manifest
-from core.pool import Pool
-from core.progress import lock_for_building
+from core.pool.build import Progress, build, estimate, read_progress
+from core.pool.build_progress import lock_for_building
+from core.pool.manifest import Manifest
+from core.pool.pool import Pool
 from tests.fakes import FakeSource
 from tests.pools import contents, small_parts
 

@@ -12,8 +12,8 @@ import pytest
 from app.projects.pool_builder import Builder
 from app.runtime import child
 from app.sessions.workspace import NewProject
-from core.pool import Pool
-from core.progress import being_built
+from core.pool.build_progress import being_built
+from core.pool.pool import Pool
 from tests.projects import digits_pool, open_workspace
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from PIL import Image
 
 from app.cli.main import main
 from core.errors import InputError
-from core.progress import being_built
+from core.pool.build_progress import being_built
 from storage.address import with_schema
 from tests.projects import digits_pool, label, new_project, open_workspace
 

@@ -19,10 +19,10 @@ from app.cli.main import main
 from app.experiments.compare.plan import Plan, Unit
 from app.experiments.compare.results import Results
 from app.experiments.compare.unit import TIMES
-from core.build import build
-from core.experiment.race import Course, Race
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.selection import make_strategy
+from core.simulation.race import Course, Race
 from tests.fakes import FakeSource
 from tests.scale import thorough
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from app.experiments.compare.peers import PEERS, Peer, make_peer, memory_limited
-from core.build import build
 from core.errors import InputError
-from core.experiment.race import Course, Race
+from core.linear.svm import train
+from core.pool.build import build
 from core.selection import make_strategy
-from core.svm import train
+from core.simulation.race import Course, Race
 from tests.fakes import FakeSource
 from tests.pools import small_pool
 

@@ -16,9 +16,9 @@ from app.experiments.compare.similar.looks import look_of, outline
 from app.experiments.compare.similar.names import lane_label
 from app.experiments.compare.similar.plan import Plan
 from app.experiments.compare.similar.results import TIMES, Lane, Results
-from core.build import build
 from core.hashing import FAMILIES
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.sources import Digits
 from tests.fakes import FakeSource
 from tests.families import learning_little

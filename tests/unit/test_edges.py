@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.build import build
 from core.errors import InputError
 from core.features import EXTRACTORS as FEATURES
 from core.features import EdgeHistogram, Gist, compute, n_features, of_image
 from core.mercer import ChiSquared
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.sources import Arrays, Described, Digits, Enlarged, Folder, source_from
 from core.sources.base import EXTRACTORS
 

@@ -20,9 +20,9 @@ from app.exchange.class_folders import export_folder
 from app.exchange.importing import take_in
 from app.exchange.item_matching import Items
 from app.exchange.offline_project import names_of
-from core.build import build
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.sources import source_from
 from storage import Archive, Concepts, Database, LabelLog, StorageError, export
 from storage.exports import label_rows

@@ -14,7 +14,7 @@ import pytest
 from sklearn.svm import LinearSVC
 
 from app.exchange.model import predictions, train_model
-from core.svm import train
+from core.linear.svm import train
 from storage import Concepts, Database, LabelLog
 from storage.predictions import Predictions
 from tests.projects import answer, label, new_project, open_workspace, truth_word

@@ -6,9 +6,9 @@ from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from core.errors import InputError
-from core.experiment.auroc import HeldOutScorer, auroc, compare_auroc
-from core.geometry import Hyperplane
-from core.pool import HeldOut
+from core.evaluation.auroc import HeldOutScorer, auroc, compare_auroc
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import HeldOut
 
 
 @pytest.mark.parametrize("share", [0.5, 0.01, 0.95])

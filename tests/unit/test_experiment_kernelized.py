@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from core.build import build
 from core.errors import InputError
 from core.experiment.kernelized import Form, Places, choose, codes_of, nearest, places, recalls
 from core.hashing import Codes, KernelizedLSH, NystromLSH
 from core.hashing.klsh import hash_together
 from core.mercer import ChiSquared, Intersection, Kernel, Transformed
+from core.pool.build import build
 from core.sources import Digits
 
 PARAMS = {"n_landmarks": 40, "n_sampled": 15, "n_functions": 64}

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from core.build import build
 from core.errors import InputError
 from core.experiment.neighbours import (
     Labeled,
@@ -20,7 +19,8 @@ from core.experiment.neighbours import (
     labeled_queries,
     voted,
 )
-from core.geometry import unit_rows
+from core.linear.hyperplane import unit_rows
+from core.pool.build import build
 from tests.fakes import FakeSource, FakeTexts
 
 K = 5

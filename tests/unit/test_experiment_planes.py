@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.build import build
 from core.errors import InputError
-from core.experiment.drawing import ItemsByClass
 from core.experiment.planes import PAPER, SINGLE_SETTINGS, one_vs_all, single_planes
-from core.svm import train
+from core.linear.svm import train
+from core.pool.build import build
+from core.simulation.drawing import ItemsByClass
 from tests.fakes import FakeSource
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.build import build
 from core.errors import InputError
 from core.experiment.positives import ByStrategy, Search, classes_to_search, search_positives
+from core.pool.build import build
 from core.selection import Choice, Query, QueryStrategy, make_strategy
 from tests.fakes import FakeSource
 

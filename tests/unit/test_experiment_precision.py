@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.build import build
 from core.errors import InputError
 from core.experiment.families import forms_of
 from core.experiment.neighbours import Labeled, labeled_queries
 from core.experiment.precision import compare_precision, draw_labeled
 from core.hashing import RandomHyperplaneLSH, SupervisedKernelHash
+from core.pool.build import build
 from core.sources import Digits
 from tests.fakes import FakeSource
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from core.build import build
 from core.errors import InputError
-from core.experiment.race import Course, Race
-from core.learner import is_positive
+from core.learning.round import is_positive
+from core.linear.svm import train
+from core.pool.build import build
 from core.selection import make_strategy
-from core.svm import train
+from core.simulation.race import Course, Race
 from tests.contract.kit import LowestIdFirst
 from tests.fakes import FakeSource
 from tests.unit.test_experiment_sessions import PartlyKnown

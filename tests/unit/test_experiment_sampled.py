@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.build import build
-from core.experiment.drawing import ItemsByClass
 from core.experiment.sampled import Annotator, SampledConcept
-from core.learner import Labels, learn
+from core.learning.round import Labels, learn
+from core.pool.build import build
+from core.simulation.drawing import ItemsByClass
 from tests.fakes import FakeSource
 
 

@@ -5,13 +5,13 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from core.build import build
 from core.errors import InputError
 from core.experiment import Oracle
 from core.experiment.simulation import labels_before, sessions
-from core.learner import Labels, learn
+from core.learning.round import Labels, learn
+from core.linear.svm import train
+from core.pool.build import build
 from core.selection import make_strategy
-from core.svm import train
 from tests.contract.kit import LowestIdFirst
 from tests.fakes import FakeSource
 

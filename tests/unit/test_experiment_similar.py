@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import core.experiment.similar
-from core.build import build
 from core.errors import InputError
 from core.experiment.positives import Turn, Way, search_positives
 from core.experiment.similar import FindSimilar
-from core.learner import Labels
+from core.learning.round import Labels
 from core.metric import ITML, Constraints
+from core.pool.build import build
 from core.similar.answers import GAMMA, LEAST, MAX_PASSES, PAIRS, SEED, pairs_of
 from tests.fakes import FakeSource
 

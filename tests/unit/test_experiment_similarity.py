@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.build import build
 from core.errors import InputError
 from core.experiment import similarity
 from core.experiment.families import Draw, forms_of
 from core.experiment.similarity import Measured, Queries, Truths, measure_family
 from core.hashing import FAMILIES, RandomHyperplaneLSH, SpectralHash
 from core.mercer import ChiSquared
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.sources import Digits
 from tests.fakes import FakeSource, FakeTexts
 from tests.families import learning_little

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.build import build
 from core.errors import InputError
-from core.experiment.drawing import ItemsByClass
 from core.experiment.sampled import SampledConcept
 from core.experiment.stopping import _test_items, advised_sessions
+from core.pool.build import build
+from core.simulation.drawing import ItemsByClass
 from tests.fakes import FakeSource
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.build import build
 from core.experiment.families import Draw
 from core.experiment.similarity import Queries, Truths
 from core.experiment.survey import found_by_codes, lengths, numbers_retrieved
 from core.hashing import KernelPCALSH, RandomHyperplaneLSH, SimilarityHasher
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.sources import Digits
 from tests.fakes import FakeSource
 

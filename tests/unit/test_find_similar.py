@@ -22,7 +22,7 @@ from app.sessions.registry import OpenProject
 from app.sessions.similar.query import PAGES, Like, queries_of
 from app.sessions.similar.session import PAGE, SimilarSession
 from core.errors import InputError
-from core.geometry import unit_rows
+from core.linear.hyperplane import unit_rows
 from core.similar.answers import LEAST, check_contradictions, pairs_of
 from core.similar.finder import MOST_QUERIES, ExactScan, Probe
 from storage import Labels

@@ -21,9 +21,9 @@ from app.indexes.codes import coded
 from app.indexes.metric import learn, parameters
 from app.indexes.saved import KEPT_CODES, Kept, Wanted
 from app.sessions.similar.query import Like
-from core.build import build
 from core.hashing.similarity import SimilarityHasher
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.similar.finder import Probe
 from storage import Labels
 from tests.fakes import FakeSource

@@ -21,7 +21,7 @@ from app.sessions.registry import OpenProject
 from app.sessions.similar.query import Like
 from app.sessions.similar.session import PAGE, SimilarSession
 from app.sessions.workspace import NewProject
-from core.build import build
+from core.pool.build import build
 from core.sources import source_from
 from tests.folders import fresh_folder
 from tests.projects import answer, label, open_workspace, truth_word

@@ -8,8 +8,8 @@ import pytest
 from app.engine.training import excluded_items
 from app.sessions.full_scan_check import Check, compare
 from core.errors import InputError
-from core.experiment.rank import margins_of
-from core.learner import Labels, learn
+from core.evaluation.rank import margins_of
+from core.learning.round import Labels, learn
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
 

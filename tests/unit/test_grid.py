@@ -10,7 +10,7 @@ from app.cli.main import main
 from app.sessions.grid import MOST, GridSession
 from app.sessions.registry import OpenProject
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from storage import StorageError
 from tests.projects import (
     answer,

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.geometry import Hyperplane
 from core.hashing import BHHash, Codes, EHHash, HHash
 from core.hashing.augment import Augmentation
 from core.hashing.base import BLOCK_ROWS
 from core.hashing.hyperplane import _sampled
 from core.hashing.pool import hash_rows
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool
 
 HASHERS = {

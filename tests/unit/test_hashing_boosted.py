@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from core.errors import InputError
-from core.geometry import euclidean
 from core.hashing.boosted import BoostedPSH, Stumps, between_values, boosted
 from core.hashing.pairs import Pairs, nearest_others
+from core.linear.hyperplane import euclidean
 
 D = 5
 ALPHA = 0.3

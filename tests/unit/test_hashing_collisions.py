@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.geometry import Hyperplane
 from core.hashing import BHHash, Codes, EHHash, HHash
 from core.hashing.collision import dense_agrees, pair_agrees, product_agrees, rank_agrees
+from core.linear.hyperplane import Hyperplane
 from core.search import HashTable
 
 ALPHA = 1e-3

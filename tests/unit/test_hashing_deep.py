@@ -10,11 +10,11 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from core.errors import InputError
-from core.geometry import euclidean
 from core.hashing import DeepCodes, RandomHyperplaneLSH
 from core.hashing.deep import by_class, by_distance, levelled
 from core.hashing.nca import activations, objective, slopes_of, tuned
 from core.hashing.rbm import pretrained
+from core.linear.hyperplane import euclidean
 
 D = 6
 

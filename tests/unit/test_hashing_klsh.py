@@ -13,12 +13,12 @@ from scipy import stats
 from scipy.linalg import sqrtm
 from sklearn.decomposition import KernelPCA
 
-from core.build import build
 from core.errors import InputError
 from core.hashing import KernelizedLSH, KernelPCALSH, NystromLSH
 from core.hashing.klsh import KernelHasher, clt_vectors, spectrum
 from core.mercer import Kernel, Learned, kernel_from
 from core.metric import ITML, Constraints, ExplicitMetric
+from core.pool.build import build
 from core.similar import HashedSimilarity
 from core.sources import Digits
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from core.errors import InputError
-from core.geometry import Hyperplane
 from core.hashing import BHHash, LBHHash
 from core.hashing.learned import descended, learn, objective, signs, wanted_agreement
-from core.learner import Labels
-from core.learner import learn as learn_svm
+from core.learning.round import Labels
+from core.learning.round import learn as learn_svm
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool
 
 

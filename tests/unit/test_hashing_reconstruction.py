@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from core.geometry import Hyperplane
 from core.hashing import BHHash, EHHash, HHash
 from core.hashing.reconstruction import Moments
+from core.linear.hyperplane import Hyperplane
 
 
 @pytest.fixture(scope="module", name="X")

@@ -9,11 +9,11 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from core.errors import InputError
-from core.geometry import Hyperplane, unit_rows
 from core.hashing import BHHash, EHHash, HHash, LBHHash
 from core.hashing.augment import Augmentation
 from core.hashing.directions import principal_directions
 from core.hashing.projection import drawn
+from core.linear.hyperplane import Hyperplane, unit_rows
 
 FAMILIES = [(HHash, {}), (BHHash, {}), (EHHash, {"rank": 3}), (EHHash, {"rank": "auto"})]
 

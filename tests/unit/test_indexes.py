@@ -11,9 +11,9 @@ import pytest
 
 from app.indexes import strategies as indexes
 from app.indexes.strategies import Indexes
-from core.build import build
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.pool import Pool
 from core.selection.margin import MarginIndex
 from tests.fakes import FakeSource
 

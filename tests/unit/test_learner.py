@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from core.build import build
-from core.learner import Labels, accuracy, is_positive, learn, play_round, select_next
+from core.learning.round import Labels, accuracy, is_positive, learn, play_round, select_next
+from core.pool.build import build
 from core.selection import PoolExhausted, make_strategy
 from tests.fakes import FakeSource
 

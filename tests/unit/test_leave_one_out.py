@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from core.errors import InputError
-from core.leave_one_out import leave_one_out
-from core.svm import Solution, box, solve, train
+from core.linear.leave_one_out import leave_one_out
+from core.linear.svm import Solution, box, solve, train
 from tests.unit.test_svm import actively_labeled, answers, rows
 
 C = 1.0

@@ -12,7 +12,7 @@ from app.api.compare.hyperplane import HyperplaneComparison, Row, Spread, headli
 from app.api.compare.lanes import COMPARED
 from app.api.compare.planes import LEAST_TIMES, Measurement, last_planes
 from core.errors import InputError
-from core.experiment.rank import margins_of
+from core.evaluation.rank import margins_of
 from core.selection import make_strategy
 from core.selection.random import RandomSampling
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index

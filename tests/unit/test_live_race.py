@@ -13,8 +13,8 @@ import pytest
 from app.api.compare import race as live_race
 from app.api.compare.race import FIRST_PICKS, LiveRace, find_race
 from core.errors import InputError
-from core.experiment.race import Course, Race
 from core.selection import make_strategy
+from core.simulation.race import Course, Race
 from tests.projects import new_project, open_workspace
 
 LANES = ("random", "exhaustive")

@@ -11,7 +11,7 @@ import pytest
 from app.engine import strategy_memory as memories
 from app.engine.strategy_memory import Memories
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import Choice, QueryStrategy
 from tests.contract.kit import gaussian_pool
 

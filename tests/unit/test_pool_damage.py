@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.build import build
 from core.errors import InputError
-from core.manifest import FORMAT, Manifest
-from core.pool import Pool
+from core.pool.build import build
+from core.pool.manifest import FORMAT, Manifest
+from core.pool.pool import Pool
 from tests.fakes import FakeSource
 from tests.pools import contents, small_pool
 from tests.scale import examples

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from core.build import build, estimate
 from core.errors import InputError
 from core.features import compute
-from core.geometry import Hyperplane
-from core.layout import COLUMNS, STARTS, VALUES
-from core.manifest import Manifest
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.pool.build import build, estimate
+from core.pool.feature_files import COLUMNS, STARTS, VALUES
+from core.pool.manifest import Manifest
+from core.pool.pool import Pool
 from core.sources.base import Problem
 from tests.fakes import FakeTexts
 from tests.pools import contents, small_parts, small_pool
@@ -126,11 +126,11 @@ def test_threads_and_interruptions_change_no_byte(tmp_path: Path, monkeypatch: p
 def test_a_builder_that_is_killed_leaves_a_pool_that_goes_on(tmp_path: Path) -> None:
     """A kill −9 in the middle of publishing a segment: what was published is whole, and the rest follows."""
     script = (
-        "import os, signal, core.publish as p\n"
+        "import os, signal, core.pool.publish as p\n"
         "from pathlib import Path\n"
         "from tests.fakes import FakeTexts\n"
         "from tests.pools import small_parts\n"
-        "from core.build import build\n"
+        "from core.pool.build import build\n"
         "small_parts()\n"
         "write, seen = p.publish_folder, []\n"
         "def deadly(temporary, path):\n"

@@ -11,8 +11,8 @@ import pytest
 
 from app.api.progress import progress
 from app.sessions.labeling import LabelingSession
-from core.experiment.rank import margins_of
-from core.stopping import LEAST_GROWTH, is_checkpoint
+from core.evaluation.rank import margins_of
+from core.evaluation.stopping import LEAST_GROWTH, is_checkpoint
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
 

@@ -12,7 +12,7 @@ from app.engine.label_errors import CLEARLY, Judge
 from app.sessions.labeling import LabelingSession
 from app.sessions.registry import OpenProject
 from app.sessions.review import PAGE, Asked, Review
-from core.leave_one_out import leave_one_out
+from core.linear.leave_one_out import leave_one_out
 from storage import AnswerRecord, StorageError, new_id
 from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word
 

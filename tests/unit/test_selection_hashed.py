@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import core.hashing.pool
-from core.experiment.rank import median_rank_of_best, rank_of
-from core.geometry import Hyperplane
+from core.evaluation.rank import median_rank_of_best, rank_of
 from core.hashing.pool import fit_rows
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool, make_strategy
 
 FAMILIES = ["h-hash", "eh-hash", "bh-hash", "lbh-hash"]

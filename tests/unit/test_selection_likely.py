@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.build import build
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
+from core.pool.build import build
 from core.selection import ArrayPool, Request, make_strategy
 from tests.contract.kit import gaussian_pool, hyperplanes
 from tests.fakes import FakeSource

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from core.geometry import Hyperplane
-from core.kernels import prefetch
+from core.linear.hyperplane import Hyperplane
+from core.numerics.jit import prefetch
 from core.selection import ArrayPool
 from core.selection.margin import MarginIndex, kernels
 from core.selection.margin.index import _NOTHING

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool, make_strategy
 from core.selection.margin import MarginIndex
 from core.selection.margin import index as margin_index

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import ArrayPool, make_strategy
 from core.selection.margin import MarginIndex, layout
 from core.selection.margin import index as margin_index

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.sparse import csr_array
 
-from core.build import build, estimate
 from core.errors import InputError
 from core.features import EdgeSets, compute, has_sparse_rows, n_features, of_image
 from core.features.sets import points
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.pool.build import build, estimate
+from core.pool.pool import Pool
 from core.selection import make_strategy
 from core.sources import Arrays, Described, Digits, Folder, source_from
 

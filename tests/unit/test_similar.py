@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import core.scoring
+import core.linear.scoring
 from core.errors import InputError
-from core.geometry import unit_rows
 from core.hashing import MetricLSH, RandomHyperplaneLSH, ShiftInvariantHash, SpectralHash
+from core.linear.hyperplane import unit_rows
 from core.metric import ITML, Constraints
 from core.selection import ArrayPool
 from core.similar import ByDistance, ByFamily, ExactSearch, HashedSimilarity, nearness_of
@@ -20,8 +20,8 @@ D = 8
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """Pools of a few items, too, are scanned in several blocks."""
-    monkeypatch.setattr(core.scoring, "_SCORES", 64)
-    monkeypatch.setattr(core.scoring, "_CACHED_ROWS", 16)
+    monkeypatch.setattr(core.linear.scoring, "_SCORES", 64)
+    monkeypatch.setattr(core.linear.scoring, "_CACHED_ROWS", 16)
 
 
 def learned(pool: ArrayPool, form="auto"):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from core.errors import InputError
 from core.features import compute, n_features
-from core.rows import is_sparse
+from core.numerics.rows import is_sparse
 from core.sources import (
     KINDS,
     Arrays,

@@ -10,9 +10,9 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
-from core.build import build
 from core.errors import InputError
 from core.features import compute
+from core.pool.build import build
 from core.sources import Digits, glyphs, open_source
 from core.sources.glyphs import BLOCK, SIDE, bundled
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.build import build
 from core.errors import InputError
 from core.features import compute
+from core.pool.build import build
 from core.sources import Folder, open_source
 from core.sources.folder import LIST_FILE
 

@@ -13,9 +13,9 @@ import pyarrow.parquet
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from core.build import build
 from core.errors import InputError
 from core.features import compute
+from core.pool.build import build
 from core.sources import Newsgroups, TextFolder, TextTable, source_from
 from core.sources.vocabulary import Vocabulary
 

@@ -5,11 +5,17 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.learner import Labels
+from core.evaluation.stability import (
+    agreement,
+    cross_validated_accuracy,
+    held_out_scores,
+    stop_set,
+    within_margin,
+)
+from core.learning.round import Labels
+from core.linear.hyperplane import Hyperplane
+from core.linear.svm import train
 from core.selection import ArrayPool
-from core.standing import agreement, cross_validated_accuracy, held_out_scores, stop_set, within_margin
-from core.svm import train
 from tests.precision import rounding
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from core.errors import InputError
-from core.standing import agreement
-from core.stopping import Checkpoint, advise, is_checkpoint
+from core.evaluation.stability import agreement
+from core.evaluation.stopping import Checkpoint, advise, is_checkpoint
 
 N = 4000
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 from sklearn.svm import LinearSVC
 
-from core import svm
 from core.errors import InputError
-from core.svm import TOLERANCE, Solution, box, solve, train
+from core.linear import svm
+from core.linear.svm import TOLERANCE, Solution, box, solve, train
 from tests.scale import examples
 
 

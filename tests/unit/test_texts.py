@@ -17,8 +17,8 @@ from app.sessions.registry import OpenProject
 from app.sessions.review import Asked, Review
 from app.sessions.similar.query import Like
 from app.sessions.workspace import NewProject
-from core.build import build
 from core.errors import InputError
+from core.pool.build import build
 from core.selection import STRATEGIES
 from core.sources import source_from
 from tests.projects import answer, new_project, open_workspace, truth_word, wait_for_index

@@ -5,10 +5,10 @@ import sys
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from core.build import build
 from core.hashing import MetricLSH, RandomHyperplaneLSH
-from core.learner import Labels, accuracy, is_positive, play_round
+from core.learning.round import Labels, accuracy, is_positive, play_round
 from core.metric import ITML, Constraints
+from core.pool.build import build
 from core.search import SIMILARITY_STRUCTURES, STRUCTURES
 from core.selection import STRATEGIES, make_strategy
 from core.selection.hashed import HashedSearch
@@ -38,8 +38,8 @@ def _warm() -> None:
 def test_nothing_is_left_to_compile(name, tmp_path):
     """After the warm-up, building a pool, learning and selecting compile no kernel any more."""
     before = compiled()
-    assert before["core.svm._sides"]
-    assert before["core.scoring._move_bits"]
+    assert before["core.linear.svm._sides"]
+    assert before["core.linear.scoring._move_bits"]
     pool = build(source_from("digits:900"), tmp_path / "pool")
     structures = STRUCTURES if issubclass(STRATEGIES[name], HashedSearch) else [None]
     labels = Labels.of(pool, pool.ids[:200], is_positive(pool.truth(pool.ids[:200]), 3))

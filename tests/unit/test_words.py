@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.display import phrases as words
-from core.progress import Progress
+from core.pool.build_progress import Progress
 
 
 def test_growth_says_how_far_how_fast_and_how_long() -> None:

@@ -186,7 +186,7 @@ def test_folders_that_could_be_classes_are_named(dated):
 def test_examples_are_what_labeling_starts_with(tmp_path):
     """With images of a seven as examples, the first items are like them instead of random."""
     from app.display.thumbnails import encode
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     source = Pool.open(digits_pool()).source
     sevens = [item for item in range(40) if source.truth([item])[0] == 7][:3]

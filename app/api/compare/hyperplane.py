@@ -19,7 +19,7 @@ from app.api.compare.planes import Measurement, last_planes
 from app.display.phrases import many_times, ordinal
 from app.display.strategy_labels import label_of, name_of
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 
 if TYPE_CHECKING:
     from app.sessions.labeling import LabelingSession

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.training import train_concept
-from core.experiment.rank import BruteForce
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.evaluation.rank import BruteForce
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 from core.selection import QueryStrategy
 from storage import LabelState, Standing
 

@@ -1,6 +1,6 @@
 """A race that somebody watches: strategies learn a question side by side, as fast or as slowly as is wanted.
 
-The engine is `core.experiment.race`. A thread of the server runs its rounds and draws the pictures between
+The engine is `core.simulation.race`. A thread of the server runs its rounds and draws the pictures between
 them, so that nothing else of the race is going on while a selection is timed; a browser asks for what is new
 since it asked last. When nobody has asked for a while the race waits.
 """
@@ -16,8 +16,8 @@ from weakref import WeakValueDictionary
 
 from app.display.strategy_labels import label_of, name_of
 from core.errors import InputError
-from core.experiment.race import Course, Race, Turn
 from core.selection import QueryStrategy
+from core.simulation.race import Course, Race, Turn
 
 if TYPE_CHECKING:
     from app.sessions.labeling import LabelingSession

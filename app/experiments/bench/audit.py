@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from core.audit import LEVEL
 from core.experiment.auditing import MEASURES, AuditedSession, audited_sessions
-from core.pool import Pool
+from core.pool.pool import Pool
 
 BAND = 0.99
 """How often as many coins, each held with the level's probability, lie in the band that is told."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from app.display.pool_output import bytes_in_words
 from app.experiments.bench.memory import PeakMemory
-from core.build import Progress, build, estimate
 from core.errors import InputError
 from core.features.gist import Gist
+from core.pool.build import Progress, build, estimate
 from core.sources import Source, source_from
 
 GIST_CHUNK = 1_000

@@ -14,8 +14,8 @@ import numpy as np
 
 from core.errors import InputError
 from core.experiment.planes import Plane
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 from core.selection import Query, QueryStrategy, make_strategy, strategy_from, strategy_names
 from core.selection.exclusion import excluded_rows
 

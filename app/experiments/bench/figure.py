@@ -12,8 +12,8 @@ import numpy as np
 from app.display.strategy_labels import label_of
 from app.display.theme import LIGHT, STRATEGY_COLOURS
 from app.experiments.bench.contenders import BLAS_SCAN, REFERENCE
-from core.durable import disk_trouble
 from core.errors import InputError
+from core.files.durable import disk_trouble
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

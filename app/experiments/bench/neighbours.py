@@ -10,9 +10,9 @@ import click
 import numpy as np
 
 from app.experiments.bench.draws import Row, each, heading, row_of, spread
-from core.blas import one_thread
 from core.experiment.neighbours import compare_metrics, labeled_queries
-from core.pool import Pool
+from core.numerics.blas import one_thread
+from core.pool.pool import Pool
 from core.similar.index import StructureName
 
 LEGEND = (

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.pool import Pool
-from core.rows import Rows
+from core.numerics.rows import Rows
+from core.pool.pool import Pool
 
 EACH_LIST = 64
 """So many rows are drawn for each list of an inverted file, to find where lists should be."""

@@ -10,8 +10,8 @@ import numpy as np
 from app.display.pool_output import bytes_in_words
 from core.errors import InputError
 from core.experiment.corpus import Corpus
-from core.learner import is_positive
-from core.pool import Pool
+from core.learning.round import is_positive
+from core.pool.pool import Pool
 from core.selection import strategy_from
 
 SHOWN_ROWS = 10_000

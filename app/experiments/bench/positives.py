@@ -16,7 +16,7 @@ from app.experiments.bench.statistics import mean_ratio
 from core.errors import InputError
 from core.experiment.positives import ByStrategy, Search, Way, classes_to_search, search_positives
 from core.experiment.similar import FindSimilar
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.selection.words import parts_of, values_of
 
 DEFAULT_WORDS = (

@@ -13,8 +13,8 @@ from app.sessions.labeling import LabelingSession
 from app.sessions.workspace import NewProject, Workspace
 from core.errors import InputError
 from core.experiment.simulation import labels_before
-from core.learner import is_positive
-from core.pool import Pool
+from core.learning.round import is_positive
+from core.pool.pool import Pool
 from storage import AnswerRecord, Concepts, Database, LabelLog, new_id
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from app.experiments.bench.contenders import REFERENCE
-from core.durable import disk_trouble
+from core.files.durable import disk_trouble
 
 HEAD = (
     "strategy",

@@ -11,8 +11,8 @@ import numpy as np
 from core.errors import InputError
 from core.experiment.corpus import Corpus
 from core.experiment.planes import Plane, one_vs_all
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 
 RUN = 10
 """Of a session, so many rounds are played one after the other at least."""

@@ -23,9 +23,9 @@ from app.experiments.bench.results import Judged, Results, Row
 from app.experiments.bench.rounds import Round, rounds_of
 from app.experiments.bench.subsample import EqualTimeSubsample
 from core.errors import InputError
+from core.evaluation.rank import BruteForce, margins_of
 from core.experiment.planes import Plane
-from core.experiment.rank import BruteForce, margins_of
-from core.pool import Pool
+from core.pool.pool import Pool
 
 
 @dataclass(frozen=True)

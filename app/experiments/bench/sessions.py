@@ -27,7 +27,7 @@ from app.experiments.bench.results import Row
 from app.experiments.bench.statistics import recall_low
 from core.errors import InputError
 from core.experiment.planes import Plane
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.selection import QueryStrategy, Request, make_strategy
 
 Mode = Literal["auto", "on", "off"]

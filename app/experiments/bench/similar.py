@@ -10,10 +10,10 @@ import click
 import numpy as np
 
 from app.experiments.bench.draws import Row, each, heading, row_of, spread
-from core.blas import one_thread
 from core.experiment.kernelized import compare_forms, nearest, queries_of
 from core.mercer import kernel_from
-from core.pool import Pool
+from core.numerics.blas import one_thread
+from core.pool.pool import Pool
 
 LEGEND = (
     "recall: the share of {queries:,} held-out queries whose nearest item by the kernel is among the "

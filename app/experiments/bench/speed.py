@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from app.display.strategy_labels import FAMILY_LABELS
 from app.experiments.bench.draws import Row, heading, row_of
 from app.experiments.bench.peers import KNOBS, PEERS, FaissIndex, loaded
-from core.blas import one_thread
 from core.errors import InputError
 from core.experiment.kernelized import held_out_queries
 from core.hashing import FAMILIES
 from core.hashing.pool import fit_rows, hash_rows
-from core.pool import Pool
-from core.rows import Rows
+from core.numerics.blas import one_thread
+from core.numerics.rows import Rows
+from core.pool.pool import Pool
 from core.search import built_for_points
 from core.similar import ExactSearch, HashedSimilarity, Nearness, nearness_of
 

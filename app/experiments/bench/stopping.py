@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from core.experiment.stopping import AdvisedSession, advised_sessions
-from core.pool import Pool
+from core.pool.pool import Pool
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from core.geometry import Hyperplane
-from core.pool import Pool
+from core.linear.hyperplane import Hyperplane
+from core.pool.pool import Pool
 
 WINDOWS = 20
 """Random subsamples of each size that are ranked for each hyperplane."""

@@ -11,13 +11,13 @@ import numpy as np
 from app.experiments.bench.draws import Row, heading, row_of, spread
 from app.experiments.compare.similar.names import lane_label
 from app.experiments.compare.similar.results import Lane
-from core.blas import one_thread
 from core.errors import InputError
 from core.experiment.families import Draw
 from core.experiment.kernelized import held_out_queries
 from core.experiment.similarity import Queries, Truths
 from core.experiment.survey import found_by_codes, lengths, numbers_retrieved
-from core.pool import Pool
+from core.numerics.blas import one_thread
+from core.pool.pool import Pool
 
 AMONG = 500
 """Against bits is told what is found among so many, as in the survey's figure 11 (b)."""

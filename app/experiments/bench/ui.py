@@ -26,7 +26,7 @@ from app.experiments.bench.serving import Server
 from app.projects.config import LABELS_FILE
 from app.projects.roles import SOMEBODY
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.selection import strategy_from
 from storage import Concepts, Database, LabelLog
 

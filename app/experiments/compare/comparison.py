@@ -26,10 +26,10 @@ from app.experiments.compare.report import write_report
 from app.experiments.compare.results import Results, write_results
 from app.experiments.compare.workers import run_units
 from core.errors import InputError
-from core.experiment.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
-from core.pool import Pool
+from core.linear.svm import ClassWeight
+from core.pool.pool import Pool
 from core.selection import strategy_from
-from core.svm import ClassWeight
+from core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
 """What the paper reckons an annotator needs for an image, and for a document."""

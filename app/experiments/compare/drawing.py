@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from app.display.theme import LIGHT
-from core.durable import disk_trouble
+from core.files.durable import disk_trouble
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

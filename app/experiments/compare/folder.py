@@ -13,10 +13,10 @@ from filelock import FileLock, Timeout
 
 from app.display.pool_output import show_build
 from app.experiments.compare.settled import Settled
-from core.durable import disk_trouble
 from core.errors import InputError
-from core.manifest import MANIFEST
-from core.pool import Pool
+from core.files.durable import disk_trouble
+from core.pool.manifest import MANIFEST
+from core.pool.pool import Pool
 from core.sources import source_from
 
 DIGITS = "digits:50000"

@@ -16,7 +16,7 @@ from core.errors import InputError
 from core.selection import QueryStrategy, make_strategy, strategy_from
 
 if TYPE_CHECKING:
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
 INDEXES = "indexes"
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from app.display.theme import DARK, LIGHT, STRATEGY_COLOURS
-from core.durable import disk_trouble, replace_file
+from core.files.durable import disk_trouble, replace_file
 
 REPORT = "report.html"
 

@@ -21,7 +21,7 @@ from scipy.sparse import issparse, vstack
 from scipy.special import expit
 
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import Choice, PoolRows, Progress, Query, QueryStrategy
 
 GIGABYTES = 4.0

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from app.experiments.compare.settled import Settled, in_words
 from core.errors import InputError
-from core.experiment.race import Course
-from core.pool import Pool
-from core.svm import ClassWeight
+from core.linear.svm import ClassWeight
+from core.pool.pool import Pool
+from core.simulation.race import Course
 
 STRATEGIES = (
     "random",
@@ -55,7 +55,7 @@ class Plan(Settled[Unit]):
     peers : tuple of str
         See `app.experiments.compare.peers`.
     first, C, class_weight, noise, seed, limit
-        See `core.experiment.race.Course`; `limit` is its `most_seconds`.
+        See `core.simulation.race.Course`; `limit` is its `most_seconds`.
     """
 
     classes: tuple[int, ...]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from app.experiments.compare.plan import Plan, Unit
 from app.experiments.compare.unit import FAILURES, WORKERS, read_unit, write_table
-from core.durable import disk_trouble, replace_file
-from core.pool import Pool
+from core.files.durable import disk_trouble, replace_file
+from core.pool.pool import Pool
 
 if TYPE_CHECKING:
     import pyarrow as pa

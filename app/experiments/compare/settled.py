@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from core.durable import disk_trouble, replace_file
 from core.errors import InputError
-from core.pool import Pool
+from core.files.durable import disk_trouble, replace_file
+from core.pool.pool import Pool
 
 PLAN = "comparison.json"
 UNITS = "units"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from app.experiments.compare.plan import Plan, Unit
 from app.experiments.compare.settled import UNITS
-from core.durable import disk_trouble, replace_file
 from core.errors import InputError
+from core.files.durable import disk_trouble, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
 
-    from core.experiment.race import Race, Turn
+    from core.simulation.race import Race, Turn
 
 TIMES = ("select_seconds", "select_cpu_seconds", "train_seconds", "train_cpu_seconds")
 """Columns that differ from run to run; all others follow from the plan."""

@@ -25,11 +25,11 @@ from app.experiments.compare.settled import UNITS
 from app.experiments.compare.unit import run_unit, write_table
 from app.runtime import child
 from core.errors import InputError
-from core.experiment.drawing import ItemsByClass
-from core.experiment.race import Race
+from core.simulation.drawing import ItemsByClass
+from core.simulation.race import Race
 
 if TYPE_CHECKING:
-    from core.pool import Pool
+    from core.pool.pool import Pool
     from core.selection import QueryStrategy
 
 POLL_SECONDS = 0.3

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from app.display.strategy_labels import label_of, name_of
 from app.sessions.card import thumbnail
-from core.experiment.auroc import auroc, compare_auroc
-from core.geometry import Hyperplane
-from core.learner import Labels, is_positive, learn
-from core.rows import Rows
+from core.evaluation.auroc import auroc, compare_auroc
+from core.learning.round import Labels, is_positive, learn
+from core.linear.hyperplane import Hyperplane
+from core.numerics.rows import Rows
 
 if TYPE_CHECKING:
     from app.sessions.blind.comparison import BlindComparison

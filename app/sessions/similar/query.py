@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.pool import Pool
-from core.rows import Rows, as_sparse
+from core.numerics.rows import Rows, as_sparse
+from core.pool.pool import Pool
 from core.similar.finder import looked_for
 
 if TYPE_CHECKING:

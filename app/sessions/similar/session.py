@@ -23,7 +23,7 @@ from app.sessions.similar.card import RECALLED, about
 from app.sessions.similar.query import PAGES, Like, queries_of, require_shown
 from app.sessions.similar.search import VIEWS, Search
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from core.similar.finder import PAGE, Probe
 from storage import Labels, Refusal
 

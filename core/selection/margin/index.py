@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
 from core.selection.exhaustive import ExhaustiveSearch
 from core.selection.margin.kernels import Found, Tables, search, turned

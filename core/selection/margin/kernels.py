@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.kernels import fast_kernel, kernel, prefetch, strict_kernel
+from core.numerics.jit import fast_kernel, kernel, prefetch, strict_kernel
 from core.selection.margin.quantizer import BLOCK
 
 Bytes = NDArray[np.uint8]

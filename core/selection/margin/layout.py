@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.blas import one_thread
-from core.blocks import even_blocks
+from core.numerics.blas import one_thread
+from core.numerics.blocks import even_blocks
 from core.selection.base import Arrays, Progress
 from core.selection.margin.kernels import Tables
 from core.selection.margin.moments import add_moments, scales, tails
@@ -28,7 +28,7 @@ SAMPLE_ROWS = 65_536
 """Rows that principal directions and clusters are fitted to, evenly spaced."""
 
 BLOCK_ROWS = 4096
-"""Rows encoded at a time; blocks begin at multiples of it, see `core.blocks`."""
+"""Rows encoded at a time; blocks begin at multiples of it, see `core.numerics.blocks`."""
 
 STRAYED = 0.001
 """With more than this share of rows beyond the quantizer's limits, the pool is clustered anew.

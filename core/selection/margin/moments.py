@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.kernels import kernel, strict_kernel
+from core.numerics.jit import kernel, strict_kernel
 
 _LEVELS = 16
 _ONE = 128

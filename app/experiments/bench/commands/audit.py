@@ -51,7 +51,7 @@ def bench_audit(
     """
     from app.experiments.bench.audit import Plan, measure_audits, show_audits
     from app.experiments.bench.report import write_json
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     rows: list[dict[str, Any]] = []
 

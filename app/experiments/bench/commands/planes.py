@@ -68,7 +68,7 @@ def bench_planes(
     misses stays in the pool: how often it finds the nearest in long sessions is told by sessions of its own.
     """
     from app.experiments.bench.planes import make_corpus
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     make_corpus(
         Pool.open(folder),

@@ -70,7 +70,7 @@ def bench_positives(
     """
     from app.experiments.bench.positives import DEFAULT_WORDS, Plan, measure_positives, show_positives
     from app.experiments.bench.report import write_json
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     rows: list[dict[str, Any]] = []
 

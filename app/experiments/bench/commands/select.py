@@ -92,7 +92,7 @@ def bench_select(
     from app.experiments.bench.report import LEGEND, show_selection, write_json
     from app.experiments.bench.rounds import planes_for
     from app.experiments.bench.select import Plan, measure_selection
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     check_figure(figure)
     pool = Pool.open(folder)

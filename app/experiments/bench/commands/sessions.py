@@ -88,7 +88,7 @@ def bench_sessions(
     from app.experiments.bench.report import show_sessions, write_json
     from app.experiments.bench.rounds import planes_for
     from app.experiments.bench.sessions import Plan, measure_sessions
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     pool = Pool.open(folder)
     planes = planes_for(pool, corpus, settings, 0, seed)

@@ -186,7 +186,7 @@ def bench_similar(
     from app.experiments.bench.report import write_json
     from core.errors import InputError
     from core.experiment.families import families_named
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     rows: list[dict[str, Any]] = []
 

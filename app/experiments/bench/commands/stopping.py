@@ -60,8 +60,8 @@ def bench_stopping(
     """
     from app.experiments.bench.report import write_json
     from app.experiments.bench.stopping import Plan, measure_stopping, show_stopping
-    from core.pool import Pool
-    from core.stopping import ENOUGH
+    from core.evaluation.stopping import ENOUGH
+    from core.pool.pool import Pool
 
     plan = Plan(
         n_sessions=sessions,

@@ -109,7 +109,7 @@ def bench_team(
     from app.experiments.bench.team.measure import Plan, measure_team
     from app.experiments.bench.team.person import Manner
     from app.experiments.bench.team.report import show_inside, show_look, show_team
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     manner = Manner(pace=pace, noise=noise, seed=seed)
     if in_process:

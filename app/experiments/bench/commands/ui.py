@@ -58,7 +58,7 @@ def bench_ui(
     from app.experiments.bench.annotator import MODES
     from app.experiments.bench.report import show_ui, write_json
     from app.experiments.bench.ui import Plan, measure_ui
-    from core.pool import Pool
+    from core.pool.pool import Pool
 
     rows: list[dict[str, Any]] = []
 

@@ -31,9 +31,9 @@ from app.projects.config import LABELS_FILE, ProjectFile
 from app.sessions.labeling import LabelingSession
 from app.sessions.registry import OpenProject
 from app.sessions.workspace import Workspace
-from core import learner
 from core.errors import InputError
-from core.pool import Pool
+from core.learning import round as learner
+from core.pool.pool import Pool
 from storage import StorageError
 
 BEFORE = "before"

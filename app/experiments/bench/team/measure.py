@@ -32,7 +32,7 @@ from app.runtime import child
 from app.sessions.labeling import LabelingSession
 from app.sessions.workspace import Workspace
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 from storage import Concepts, Database, LabelLog
 
 EARLY = (0.05, 0.15)

@@ -16,12 +16,12 @@ from app.experiments.compare.similar.names import lane_label
 from app.experiments.compare.similar.plan import Plan, Unit
 from app.experiments.compare.similar.report import write_report
 from app.experiments.compare.similar.results import Lane, Results, write_results, write_unit
-from core.blas import one_thread
 from core.errors import InputError
 from core.experiment.families import families_named
 from core.experiment.similarity import Truths, measure_family
 from core.mercer import kernel_from
-from core.pool import Pool
+from core.numerics.blas import one_thread
+from core.pool.pool import Pool
 
 SEARCHED, TIMED = 200, 25
 """So many of the queries, at most, are put to the search structures, and to the exact scan one by one."""

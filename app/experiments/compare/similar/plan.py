@@ -11,7 +11,7 @@ from app.experiments.compare.settled import Settled
 from core.experiment.families import Draw
 from core.experiment.kernelized import held_out_queries
 from core.experiment.similarity import Queries
-from core.pool import Pool
+from core.pool.pool import Pool
 
 
 class Unit(NamedTuple):

@@ -17,7 +17,7 @@ from app.experiments.compare.settled import UNITS
 from app.experiments.compare.similar.plan import Plan, Unit
 from app.experiments.compare.unit import read_table, write_table
 from core.experiment.similarity import Measured
-from core.pool import Pool
+from core.pool.pool import Pool
 
 if TYPE_CHECKING:
     import pyarrow as pa

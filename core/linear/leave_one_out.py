@@ -9,8 +9,8 @@ label i, with aᵢ = yᵢ[xᵢ, 1],
 
 Sᵢ being the distance of aᵢ from the span of the free labels' a, i itself left out (Chapelle & Vapnik, "Model
 selection for support vector machines", NIPS 1999; Opper & Winther, "Gaussian processes and SVM: mean field
-and leave-one-out", 2000). Where the bias is regularised like the weights, as in `core.svm`, it is the plain
-linear span. Labels with αᵢ = 0 do not touch the hyperplane, and lose nothing.
+and leave-one-out", 2000). Where the bias is regularised like the weights, as in `core.linear.svm`, it is the
+plain linear span. Labels with αᵢ = 0 do not touch the hyperplane, and lose nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.geometry import Hyperplane
-from core.rotation import rotated
-from core.rows import Rows, is_sparse
-from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, Solution, box, solve
+from core.linear.hyperplane import Hyperplane
+from core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, Solution, box, solve
+from core.numerics.gram_rotation import rotated
+from core.numerics.rows import Rows, is_sparse
 
 _RIDGE = 1e-10
-"""Relative, on the diagonal of the free labels' Gram matrix, as in `core.svm`."""
+"""Relative, on the diagonal of the free labels' Gram matrix, as in `core.linear.svm`."""
 
 _ROWS = 4096
 """Labels whose distance from the span is computed at a time."""
@@ -65,12 +65,12 @@ def leave_one_out(
     y : array of shape (n_labels,), bool
         True for yes.
     C, class_weight
-        As in `core.svm.train`; each label keeps its C where another one is left out.
+        As in `core.linear.svm.train`; each label keeps its C where another one is left out.
 
     Raises
     ------
     InputError
-        As `core.svm.train`.
+        As `core.linear.svm.train`.
     """
     solution = solve(X, y, C=C, class_weight=class_weight)
     hyperplane = Hyperplane(solution.weights[:-1], float(solution.weights[-1]))

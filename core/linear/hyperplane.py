@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.rows import Rows, as_sparse, is_sparse, product, sparse_rows, squared_norms
+from core.numerics.rows import Rows, as_sparse, is_sparse, product, sparse_rows, squared_norms
 
 Floats = NDArray[np.floating]
 

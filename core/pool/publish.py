@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.durable import (
+from core.errors import InputError
+from core.files.durable import (
     TEMPORARY,
     Stamp,
     disk_trouble,
@@ -26,10 +27,9 @@ from core.durable import (
     write_array,
     write_bytes,
 )
-from core.errors import InputError
-from core.layout import LAYOUTS, Layout
-from core.manifest import IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
-from core.progress import LOCK, PROGRESS
+from core.pool.build_progress import LOCK, PROGRESS
+from core.pool.feature_files import LAYOUTS, Layout
+from core.pool.manifest import IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
 from core.sources import Problem, Source
 
 SEGMENTS, HELD_OUT, SOURCE = "segments", "held_out", "source"

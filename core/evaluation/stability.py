@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.learner import Labels, learn
-from core.randomness import hashed, seed_for
-from core.rows import Rows
+from core.learning.round import Labels, learn
+from core.linear.hyperplane import Hyperplane
+from core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight
+from core.numerics.randomness import hashed, seed_for
+from core.numerics.rows import Rows
 from core.selection import PoolRows
 from core.selection.exclusion import rows_among
-from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight
 
 FOLDS = 5
 
@@ -47,7 +47,7 @@ def held_out_scores(
     folds : int
         At least 2.
     C, class_weight
-        See `core.svm.train`.
+        See `core.linear.svm.train`.
     seed : int
         Deals the folds.
 
@@ -132,7 +132,7 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
 
 
 def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
-    """Features of up to n items drawn at random, to compare predictions by; see `core.stopping`.
+    """Features of up to n items drawn at random, to compare predictions by; see `core.evaluation.stopping`.
 
     Answered items may be among them.
     """

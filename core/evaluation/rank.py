@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from core.geometry import Hyperplane
+from core.linear.hyperplane import Hyperplane
 from core.selection import PoolRows
 
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.standing import agreement
+from core.evaluation.stability import agreement
 
 GROWTH = 1.25
 """From one checkpoint to the next the labels grow by a quarter."""
@@ -75,7 +75,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, scores: ArrayLike, n_yes: int, n_no: int) -> Checkpoint:
-        """From wᵀx + b of the stop set (`core.standing.stop_set`), always in the same order.
+        """From wᵀx + b of the stop set (`core.evaluation.stability.stop_set`), always in the same order.
 
         Raises
         ------

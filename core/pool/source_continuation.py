@@ -9,9 +9,9 @@ import numpy as np
 
 from core.errors import InputError
 from core.features import compute, n_features
-from core.manifest import Manifest
-from core.pool import Pool
-from core.rows import is_sparse
+from core.numerics.rows import is_sparse
+from core.pool.manifest import Manifest
+from core.pool.pool import Pool
 from core.sources import Source
 
 SAMPLED = 64

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.learner import is_positive
-from core.pool import HeldOut
-from core.rows import cut, is_sparse
+from core.learning.round import is_positive
+from core.linear.hyperplane import Hyperplane
+from core.numerics.rows import cut, is_sparse
+from core.pool.pool import HeldOut
 
 _CACHED_ROWS = 512
 """Dense rows scored by all classifiers before the next are read: few enough for one core's cache."""

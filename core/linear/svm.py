@@ -20,9 +20,9 @@ it hard: nearly all of them are support vectors. It is solved in three steps:
    steps 1 and 2 to the sides. (Where several sides are optimal, as with one image labeled under two ids,
    the last bits may depend on the kind of machine.)
 
-Sparse rows are rotated first (`core.rotation`): the dual depends on inner products alone, so n labels are a
-dense problem of n features with the same α, and w = Σαᵢyᵢxᵢ over the vocabulary. Here all is float64, so that
-the labels meet their conditions as exactly.
+Sparse rows are rotated first (`core.numerics.gram_rotation`): the dual depends on inner products alone, so n
+labels are a dense problem of n features with the same α, and w = Σαᵢyᵢxᵢ over the vocabulary. Here all is
+float64, so that the labels meet their conditions as exactly.
 
 The kernels run on one thread with the GIL released.
 """
@@ -35,10 +35,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.kernels import fast_kernel, strict_kernel
-from core.rotation import combination, rotated
-from core.rows import Rows, as_sparse, is_sparse
+from core.linear.hyperplane import Hyperplane
+from core.numerics.gram_rotation import combination, rotated
+from core.numerics.jit import fast_kernel, strict_kernel
+from core.numerics.rows import Rows, as_sparse, is_sparse
 
 ClassWeight = Literal["balanced"] | None
 Float32s = NDArray[np.float32]

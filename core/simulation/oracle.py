@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.learner import is_positive
-from core.randomness import uniform
+from core.learning.round import is_positive
+from core.numerics.randomness import uniform
 
 
 class Oracle:

@@ -2,9 +2,10 @@
 
 A pool is a folder. Its features are immutable segments of raw (not centred) unit-norm rows, dense or sparse,
 mapped into memory, so that any number of processes share one copy in the page cache and a pool costs next to
-no memory of its own. What belongs to it says the manifest (`core.manifest`), which the builder (`core.build`)
-replaces whenever another segment is on the disk. A `Pool` is a snapshot of that: it never changes, however
-the folder grows, and the rows of an earlier snapshot are always the first rows of a later one.
+no memory of its own. What belongs to it says the manifest (`core.pool.manifest`), which the builder
+(`core.pool.build`) replaces whenever another segment is on the disk. A `Pool` is a snapshot of that: it never
+changes, however the folder grows, and the rows of an earlier snapshot are always the first rows of a later
+one.
 
 A *row* is a position 0 … N − 1 in the features; an *item id* is a place in the source's order. Held-out and
 unreadable items have ids and no rows. `Pool.ids` maps rows to ids and ascends.
@@ -23,12 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.geometry import Hyperplane
-from core.layout import LAYOUTS
-from core.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
-from core.rows import Rows, cut, gathered, no_rows
-from core.scoring import score_blocks
-from core.segments import Segment, check_part, load_part
+from core.linear.hyperplane import Hyperplane
+from core.linear.scoring import score_blocks
+from core.numerics.rows import Rows, cut, gathered, no_rows
+from core.pool.feature_files import LAYOUTS
+from core.pool.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
+from core.pool.segments import Segment, check_part, load_part
 from core.sources import Problem, Source, open_source
 from core.sources.registry import holds_texts
 
@@ -177,7 +178,7 @@ class Pool:
         """The signed margins of all rows under each of k hyperplanes, by one pass, in bounded memory.
 
         Gives (number of the first row, wᵀx + b of m rows, of shape (k, m), computed in float32), block by
-        block, straight from the mapped files (see `core.scoring`).
+        block, straight from the mapped files (see `core.linear.scoring`).
 
         Raises
         ------

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.durable import Stamp, write_array
 from core.errors import InputError
-from core.manifest import CURE, FEATURES, Manifest, Part
-from core.rows import sparse_rows
+from core.files.durable import Stamp, write_array
+from core.numerics.rows import sparse_rows
+from core.pool.manifest import CURE, FEATURES, Manifest, Part
 
 STARTS, COLUMNS, VALUES = "starts.npy", "columns.npy", "values.npy"
 

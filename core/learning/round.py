@@ -15,12 +15,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.geometry import Hyperplane
-from core.pool import Pool
-from core.rows import Rows, as_sparse, is_sparse, joined, product
+from core.linear.hyperplane import Hyperplane
+from core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, train
+from core.numerics.rows import Rows, as_sparse, is_sparse, joined, product
+from core.pool.pool import Pool
 from core.selection import QueryStrategy, Selection, make_strategy
 from core.selection.examples import most_similar
-from core.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, train
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Round:
 def learn(
     labels: Labels, *, C: float = DEFAULT_C, class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT
 ) -> Trained:
-    """Train the SVM on the labels; see `core.svm.train` for the parameters."""
+    """Train the SVM on the labels; see `core.linear.svm.train` for the parameters."""
     if labels.y.all() or not labels.y.any():
         return Trained(None, None)
     start = perf_counter()

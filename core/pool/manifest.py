@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.durable import Stamp, replace_file
 from core.errors import InputError
+from core.files.durable import Stamp, replace_file
 
 MANIFEST = "pool.json"
 FORMAT = 2
@@ -70,7 +70,7 @@ class Manifest:
     dtype : str
         Of the features: "float32" or "float16".
     layout : str
-        Of the features: "dense" or "sparse" (see `core.layout`).
+        Of the features: "dense" or "sparse" (see `core.pool.feature_files`).
     complete : bool
         Whether every item has been through.
     held_out : Part or None

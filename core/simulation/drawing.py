@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.pool import Pool
+from core.pool.pool import Pool
 
 Ids = NDArray[np.int64]
 

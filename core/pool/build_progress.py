@@ -13,9 +13,9 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
-from core.durable import disk_trouble, replace_file
 from core.errors import InputError
-from core.manifest import MANIFEST, Manifest
+from core.files.durable import disk_trouble, replace_file
+from core.pool.manifest import MANIFEST, Manifest
 
 PROGRESS = "progress.json"
 LOCK = "build.lock"

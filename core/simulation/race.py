@@ -17,16 +17,16 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from core.blas import one_thread
 from core.errors import InputError
-from core.experiment.auroc import HeldOutScorer
-from core.experiment.drawing import ItemsByClass
-from core.experiment.oracle import Oracle
-from core.geometry import Hyperplane
-from core.learner import Labels, is_positive, learn
-from core.pool import Pool
+from core.evaluation.auroc import HeldOutScorer
+from core.learning.round import Labels, is_positive, learn
+from core.linear.hyperplane import Hyperplane
+from core.linear.svm import ClassWeight
+from core.numerics.blas import one_thread
+from core.pool.pool import Pool
 from core.selection import QueryStrategy
-from core.svm import ClassWeight
+from core.simulation.drawing import ItemsByClass
+from core.simulation.oracle import Oracle
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Course:
     n_first : int
         First labels a class, all right; the paper has 5. See `ItemsByClass.per_class`.
     C, class_weight
-        See `core.svm.train`.
+        See `core.linear.svm.train`.
     noise : float
         The probability, 0 … 1, of a wrong answer; the same item has the same answer in every lane.
     seed : int

@@ -1,0 +1,1 @@
+"""What is measured of labels and classifiers, and when to stop."""

@@ -1,0 +1,1 @@
+"""Files that survive a kill, a power cut and a full disk."""

@@ -1,0 +1,1 @@
+"""Hyperplanes: trained, scored, and judged without one label."""

@@ -1,0 +1,1 @@
+"""Compiled code, threads of linear algebra, random numbers, rows and blocks."""

@@ -1,0 +1,1 @@
+"""Pools on disk: built, published, read, searched by name."""

@@ -1,0 +1,1 @@
+"""Simulated annotators and races of strategies."""
