@@ -149,8 +149,9 @@ def test_the_page_names_the_issuer_where_there_are_several(monkeypatch, provider
     user = {"sub": "7", "iss": "https://one.example"}
     signed_in = SimpleNamespace(user=SimpleNamespace(is_logged_in=True, to_dict=lambda: user))
     monkeypatch.setattr(person, "st", signed_in)
-    monkeypatch.setattr(person, "how_to_sign_in", lambda: SignIn("https://label.example", providers))
-    monkeypatch.setattr(person, "current", lambda: SimpleNamespace(roles=Roles.of(must_sign_in=True)))
+    sign_in = SignIn("https://label.example", providers)
+    workspace = SimpleNamespace(roles=Roles.of(must_sign_in=True), sign_in=sign_in)
+    monkeypatch.setattr(person, "current", lambda: workspace)
     assert person.name_at_page() == name
 
 
