@@ -24,7 +24,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 PAGES = 10
-"""So many pages are ranked; what is further away is hardly like it."""
+"""Pages of results that are ranked; items further away are hardly similar."""
 
 
 @dataclass(frozen=True)
