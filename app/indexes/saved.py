@@ -5,11 +5,11 @@
     indexes/similar/ksh-2/codes      of a family that has learned from answers about concept 2, with these
     indexes/similar/metric-2/codes   under the metric that was learned from such answers
 
-Like the indexes of the query strategies (`app.indexes.strategies`), codes that took a while are saved once the
-pool is complete. They are loaded if pool, parameters and training labels are the same; rows that the pool has
-gained since get their codes. Damaged codes, and those of another pool or version, are built again with a
-warning; those of fewer answers or an earlier metric are built again without one. The `KEPT_CODES` folders used
-last stay, and as many of those of metrics.
+Like the indexes of the query strategies (`app.indexes.strategies`), codes that took a while are saved once
+the pool is complete. They are loaded if pool, parameters and training labels are the same; rows that the pool
+has gained since get their codes. Damaged codes, and those of another pool or version, are built again with a
+warning; those of fewer answers or an earlier metric are built again without one. The `KEPT_CODES` folders
+used last stay, and as many of those of metrics.
 """
 
 from __future__ import annotations
