@@ -41,6 +41,7 @@ AHEAD = 32
 
 _events = logging.getLogger("marginalia.answers")
 
+_LAST = 2**63 - 1  # no seq is larger
 _PAGE = 2_000  # rows a query: a log is read in short transactions, however long it is
 
 
@@ -268,7 +269,7 @@ class LabelLog:
             query = query.where(Selection.concept_id == concept_id)
         if session_id is not None:
             query = query.where(Selection.session_id == session_id)
-        for row in self._pages(query, Selection.seq, after, through):
+        for row in self._pages(_paged(query, Selection.seq), after, through):
             yield rows.selection(row)
 
     def audited(self, concept_id: int) -> list[SelectionRecord]:
@@ -315,8 +316,7 @@ class LabelLog:
         self, concept_id: int, seq: int = 0, through: int | None = None
     ) -> Iterator[AnswerRecord]:
         """A concept's answers with `seq` < their seq ≤ `through`, in order, read page by page."""
-        query = select(*rows.columns(Answer)).where(Answer.concept_id == concept_id)
-        for row in self._pages(query, Answer.seq, seq, through):
+        for row in self._pages(_answers_of(), seq, through, concept=concept_id):
             yield rows.answer(row)
 
     def answer(self, answer_id: str) -> AnswerRecord | None:
@@ -399,7 +399,7 @@ class LabelLog:
         if concept_id is not None:
             query = query.where(Answer.concept_id == concept_id)
         width = len(rows.columns(Answer))
-        for row in self._pages(query, Answer.seq, 0, through):
+        for row in self._pages(_paged(query, Answer.seq), 0, through):
             chosen = row[width:-2]
             yield LogRow(
                 concept=row[-2],
@@ -409,16 +409,14 @@ class LabelLog:
             )
 
     def _pages(
-        self, query: Select[Any], seq: Any, after: int, through: int | None
+        self, query: Select[Any], after: int, through: int | None, **values: object
     ) -> Iterator[Sequence[Any]]:
-        """The query's rows by growing `seq` (its first column), each page in a transaction of its own.
+        """The rows of a `_paged` query, each page in a transaction of its own.
 
         Rows only ever join at the end, so pages fit together as if all were read at once.
         """
-        if through is not None:
-            query = query.where(seq <= through)
-        query = query.order_by(seq).limit(_PAGE)
-        while page := self._all(query.where(seq > after)):
+        through = _LAST if through is None else through
+        while page := self._all(query, after=after, through=through, **values):
             yield from page
             if len(page) < _PAGE:
                 return
@@ -436,6 +434,21 @@ def _tell_of(answers: Sequence[AnswerRecord], result: AppendResult, milliseconds
     _events.info("answers", extra={"told": told | stored})
 
 
+def _paged(query: Select[Any], seq: Any) -> Select[Any]:
+    """A page of the query's rows with `after` < seq ≤ `through`; `seq` is the first column."""
+    within = (seq > bindparam("after"), seq <= bindparam("through"))
+    return query.where(*within).order_by(seq).limit(_PAGE)
+
+
+# Statements that are asked with every answer are kept: SQLAlchemy takes longer to make one than to ask it.
+
+
+@cache
+def _answers_of() -> Select[Any]:
+    query = select(*rows.columns(Answer)).where(Answer.concept_id == bindparam("concept"))
+    return _paged(query, Answer.seq)
+
+
 @cache
 def _selections() -> Select[Any]:
     return select(*rows.columns(Selection))
@@ -443,7 +456,7 @@ def _selections() -> Select[Any]:
 
 @cache
 def _answers_to() -> Select[Any]:
-    """One answer to a `selection` that was not undone. To make this anew takes longer than to ask it."""
+    """One answer to a `selection` that was not undone."""
     undo = aliased(Answer)
     return (
         select(Answer.seq)

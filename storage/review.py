@@ -9,12 +9,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import Select, bindparam, select
 
 from storage.database import Database
 from storage.models import Answer, Selection
@@ -173,10 +173,9 @@ class AnswerTable:
 
     def follow(self, database: Database) -> Self:
         """Take in what was stored since, page by page."""
-        query = select(*_READ).where(Answer.concept_id == self.concept_id).order_by(Answer.seq).limit(_PAGE)
         while True:
             with database.read() as connection:
-                page = connection.execute(query.where(Answer.seq > self.seq)).all()
+                page = connection.execute(_page(), {"concept": self.concept_id, "after": self.seq}).all()
             for row in page:
                 self._append(*row)
             if len(page) < _PAGE:
@@ -266,6 +265,13 @@ class Detail:
     undoes: str | None
     round: int | None
     strategy: str | None
+
+
+@cache
+def _page() -> Select[Any]:
+    """A page of one concept's answers `after` a seq; kept, as it takes longer to make than to ask."""
+    of_concept = Answer.concept_id == bindparam("concept")
+    return select(*_READ).where(of_concept, Answer.seq > bindparam("after")).order_by(Answer.seq).limit(_PAGE)
 
 
 def details_of(database: Database, seqs: Iterable[int]) -> dict[int, Detail]:
