@@ -245,8 +245,8 @@ class Served:
         self.wait_until(is_ready)
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Until the threads of the project have done it; a minute at most."""
-        patience = time.monotonic() + 60
+        """Until the threads of the project have done it; ten minutes at most: a first run compiles."""
+        patience = time.monotonic() + 600
         while not is_so():
             assert time.monotonic() < patience
             self.project.indexes.want("exhaustive")  # wakes the thread that looks after the pool
