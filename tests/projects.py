@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -127,3 +128,12 @@ def wait_for_index(project: OpenProject, strategy: str) -> None:
     project.indexes.want(strategy)
     while project.indexes.get(strategy) is None:
         time.sleep(0.01)
+
+
+def tamper(folder: Path, statement: str) -> None:
+    """Change the log of a project behind the program's back, which keeps it append-only by triggers."""
+    with closing(sqlite3.connect(folder / "labels.db")) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        assert database.execute(statement).rowcount
+        database.commit()

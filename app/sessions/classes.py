@@ -205,7 +205,7 @@ class ClassSession:
 
     @property
     def _next_round(self) -> int:
-        return 1 + max((s.history[-1].round for s in self._opened.values() if s.history), default=0)
+        return 1 + max(member.last_round for member in self._opened.values())
 
     def _occasion(self, member: LabelingSession, pool: Pool) -> Occasion:
         """What a concept's next selection depends on beside its labels."""

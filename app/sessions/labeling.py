@@ -393,8 +393,16 @@ class LabelingSession:
         )
 
     @property
+    def last_round(self) -> int:
+        """The highest number of its last rounds, 0 before the first.
+
+        Not the newest round's: what was foreseen keeps its number, though other rounds began meanwhile.
+        """
+        return max((record.round for record in self.history), default=0)
+
+    @property
     def _next_round(self) -> int:
-        return self.history[-1].round + 1 if self.history else 1
+        return self.last_round + 1
 
     def recall_rounds(self) -> None:
         """Ask the log which rounds there were, where the last could not be written down, or so it seemed.

@@ -95,9 +95,12 @@ def replays_of(
         yield Replay(records, trained, excluded, standing, known.get(remembered))
 
 
-def _occasion_of(record: SelectionRecord) -> tuple[str, int | str]:
-    """The same for items that were selected at once, and for no others."""
-    return record.session_id, record.round if is_of_many(record) else record.id
+def _occasion_of(record: SelectionRecord) -> tuple[str, int | str, int]:
+    """The same for items that were selected at once, and for no others.
+
+    A round's number does not say it alone: before November 2026 two batches of a session could share one.
+    """
+    return record.session_id, record.round if is_of_many(record) else record.id, record.trained_through
 
 
 def _place_of(record: SelectionRecord) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import uuid
 
 import pytest
@@ -13,7 +12,7 @@ from app.sessions.classes import MOST, ClassSession, can_choose, labels_of
 from app.sessions.presses import answer_id
 from app.verification.verify import verify_project
 from storage import AnswerRecord, StorageError
-from tests.projects import answer, label, new_project, open_workspace, shown_to, wait_for_index
+from tests.projects import answer, label, new_project, open_workspace, shown_to, tamper, wait_for_index
 from tests.scale import thorough
 
 DIGITS = ("7", "3", "1")
@@ -563,12 +562,6 @@ TAMPERED = {
 )
 def test_a_tampered_log_does_not_hold(labeled, what, concept, capsys):
     """Whichever concept's part of it was changed."""
-    database = sqlite3.connect(labeled / "labels.db")
-    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        database.execute(f"DROP TRIGGER {name}")
-    changed = database.execute(TAMPERED[what].format(concept=concept)).rowcount
-    database.commit()
-    database.close()
-    assert changed
+    tamper(labeled, TAMPERED[what].format(concept=concept))
     assert verify_project(labeled, as_json=True) == 1
     assert json.loads(capsys.readouterr().out)["problems"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sqlite3
-from contextlib import closing
 
 import joblib
 import numpy as np
@@ -17,7 +15,7 @@ from app.exchange.model import predictions, train_model
 from core.linear.svm import train
 from storage import Concepts, Database, LabelLog
 from storage.predictions import Predictions
-from tests.projects import answer, label, new_project, open_workspace, truth_word
+from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
 from tests.unit.test_cli import refused, run
 
 
@@ -91,12 +89,8 @@ def test_labeling_goes_on_after_an_import(project_folder):
 
 def test_verify_knows_what_a_file_said(project_folder):
     """An imported label that was changed behind the program's back is found by its id."""
-    with closing(sqlite3.connect(project_folder / "labels.db")) as database:
-        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {name}")
-        changed = "UPDATE answers SET item = item + 1 WHERE seq = (SELECT MAX(seq) FROM answers)"
-        assert database.execute(changed).rowcount == 1
-        database.commit()
+    newest = "(SELECT MAX(seq) FROM answers)"
+    tamper(project_folder, f"UPDATE answers SET item = item + 1 WHERE seq = {newest}")
     result = run("verify", project_folder, "--json")
     assert result.exit_code == 1
     assert "is not what its file said" in " ".join(json.loads(result.output)["problems"])

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import shutil
-import sqlite3
 import time
 from itertools import cycle
 
@@ -26,7 +25,7 @@ from core.linear.hyperplane import unit_rows
 from core.similar.answers import LEAST, check_contradictions, pairs_of
 from core.similar.finder import MOST_QUERIES, ExactScan, Probe
 from storage import Labels
-from tests.projects import answer, label, new_project, open_workspace, truth_word
+from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
 
 
 @pytest.fixture
@@ -658,26 +657,18 @@ def test_verify_notices_what_was_not_found_so(searched, statement, complaint):
     parts = {".metric": "metric.gamma", ".params": "params.functions"}
     part = next((part for start, part in parts.items() if start in statement), "like")
     where = f"why = 'similar' AND json_extract(parameters, '$.similar.{part}') IS NOT NULL"
-    alter(searched, f"UPDATE selections SET parameters = {statement} WHERE {where}")
+    tamper(searched, f"UPDATE selections SET parameters = {statement} WHERE {where}")
     assert any(complaint in problem for problem in problems(searched))
 
 
 def test_verify_notices_items_that_were_not_free(searched):
     """And distances that were not so."""
-    alter(
+    tamper(
         searched, "UPDATE selections SET leased = json_array(item), margin = margin + 1 WHERE why = 'similar'"
     )
     found = problems(searched)
     assert any("had an answer or was in another session's view" in problem for problem in found)
     assert any("wᵀx" in problem for problem in found)
-
-
-def alter(folder, statement):
-    with sqlite3.connect(folder / "labels.db") as database:
-        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {name}")
-        assert database.execute(statement).rowcount
-    database.close()
 
 
 def problems(folder):

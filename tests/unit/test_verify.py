@@ -12,7 +12,15 @@ from click.testing import CliRunner
 from app.cli.main import main
 from app.engine.selection import STAND_INS
 from core.selection.margin import MarginIndex
-from tests.projects import answer, label, label_with_memory, new_project, open_workspace, wait_for_index
+from tests.projects import (
+    answer,
+    label,
+    label_with_memory,
+    new_project,
+    open_workspace,
+    tamper,
+    wait_for_index,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -80,17 +88,6 @@ def test_what_was_like_an_example_is_so_again(tmp_path, strategy, why):
 
 def run(folder):
     return CliRunner().invoke(main, ["verify", str(folder), "--json"])
-
-
-def tamper(folder, statement):
-    """Change the log behind the program's back."""
-    database = sqlite3.connect(folder / "labels.db")
-    for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        database.execute(f"DROP TRIGGER {name}")
-    changed = database.execute(statement).rowcount
-    database.commit()
-    database.close()
-    assert changed
 
 
 def test_an_honest_log_holds(project_folder):
