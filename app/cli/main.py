@@ -15,6 +15,7 @@ from app.cli.errors import PlainErrors
 from app.cli.exchange import COMMANDS
 from app.experiments.bench import bench
 from app.experiments.compare import compare
+from app.runtime.malloc import use_one_arena
 from core.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 @click.version_option(package_name="marginalia")
 def main() -> None:
     """Label a million images at the margin: every answer retrains an SVM and picks the next image."""
+    use_one_arena()
 
 
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:

@@ -1,0 +1,48 @@
+"""Threads of a server share one arena of glibc."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from app.runtime import child
+
+THREADS_ALLOCATE = """
+import ctypes, threading
+from app.cli.main import main
+
+main(["pool", "--help"], standalone_mode=False)
+together = threading.Barrier(8)
+
+def allocate():
+    together.wait()
+    kept.extend(bytearray(10_000) for _ in range(100))
+
+kept = []
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+libc.malloc_info(0, ctypes.c_void_p(stream := libc.fdopen(1, b"w")))
+libc.fflush(ctypes.c_void_p(stream))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is glibc's malloc only")
+@pytest.mark.parametrize(("wanted", "arenas"), [(None, {1}), ("4", {2, 3, 4})])
+def test_threads_of_a_command_share_one_arena(wanted, arenas):
+    """Unless the environment asks for several."""
+    environment = {name: value for name, value in child.environment().items() if name != "MALLOC_ARENA_MAX"}
+    if wanted is not None:
+        environment["MALLOC_ARENA_MAX"] = wanted
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    words = [sys.executable, "-c", THREADS_ALLOCATE]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.count("<heap nr=") in arenas
