@@ -27,6 +27,7 @@ from app.projects.folder_classes import chosen_source, guess_class
 from app.projects.oidc import SignIn
 from app.projects.project import create_concept, sittings
 from app.projects.roles import OPERATOR, Person, Roles
+from app.runtime.malloc import Trimmer
 from app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
 from app.sessions.registry import OpenProject
 from core.errors import InputError
@@ -132,6 +133,7 @@ class Workspace:
     def __enter__(self) -> Self:
         global _current
         _current = self
+        self._trimmer = Trimmer()
         return self
 
     def __exit__(
@@ -139,6 +141,7 @@ class Workspace:
     ) -> None:
         global _current
         _current = None
+        self._trimmer.close()
         for project in self._open.values():
             project.close()
 

@@ -1,4 +1,4 @@
-"""Threads of a server share one arena of glibc."""
+"""Threads of a server share one arena of glibc, and what they free goes back to the system."""
 
 from __future__ import annotations
 
@@ -46,3 +46,33 @@ def test_threads_of_a_command_share_one_arena(wanted, arenas):
     words = [sys.executable, "-c", THREADS_ALLOCATE]
     ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout.count("<heap nr=") in arenas
+
+
+HOLES = """
+import sys, time
+from app.runtime.malloc import Trimmer
+
+def resident():
+    with open("/proc/self/statm") as fields:
+        return int(fields.read().split()[1]) * 4096
+
+kept = [bytearray(50_000) for _ in range(4000)]
+full = resident()
+del kept[::2]
+trimmer = Trimmer(0.05 if sys.argv[1] == "often" else 60)
+deadline = time.monotonic() + (20 if sys.argv[1] == "often" else 1)
+while resident() > full - 80_000_000 and time.monotonic() < deadline:
+    time.sleep(0.05)
+print(resident() < full - 80_000_000)
+trimmer.close()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is glibc's malloc only")
+@pytest.mark.parametrize(("pace", "is_given_back"), [("often", "True"), ("rarely", "False")])
+def test_holes_go_back_to_the_system(pace, is_given_back):
+    """Half of 200 MB, freed in pieces between what is kept: the system has it back once it was trimmed."""
+    environment = child.environment() | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [sys.executable, "-c", HOLES, pace]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == is_given_back
