@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from app.api.cards import card_of
 from app.sessions.labeling import LabelingSession
 from app.sessions.registry import OpenProject
 from app.sessions.workspace import NewProject, Workspace
@@ -89,7 +90,7 @@ def label(session: LabelingSession, n: int) -> dict[str, Any]:
         assert shown is not None
         item = {"item": {"id": shown.item, "selection": shown.id}}
         session.store([answer(item, truth_word(session.project, shown.item))])
-    return session.card()
+    return card_of(session)
 
 
 def labeled(project: OpenProject, n: int) -> LabelingSession:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from app.api.cards import View, card_of, submit
 from app.sessions.adjudication import Decisions, is_decision
 from app.sessions.answers import has_answered, others_only, refers_to_something
 from app.sessions.classes import ClassSession
@@ -16,13 +17,7 @@ from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from app.projects.roles import Person
-    from app.sessions.blind.comparison import BlindComparison
-    from app.sessions.grid import BatchSession
-    from app.sessions.labeling import LabelingSession
     from app.sessions.registry import OpenProject
-
-    View = LabelingSession | BatchSession | ClassSession | BlindComparison | Decisions
-    """One item at a time, many, one for several concepts, one to decide: each takes answers, gives a card."""
 
 
 def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
@@ -38,17 +33,14 @@ def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person
             if taker is not None:
                 given, not_theirs = _theirs(project, taker, list(some), person)
                 settled["refused"] += not_theirs
-                if not isinstance(taker, Decisions):
-                    card = taker.submit(given)
-                elif given:
-                    card = taker.submit(given, person)
-                else:
+                if isinstance(taker, Decisions) and not given:
                     continue
+                card = submit(taker, given, person)
                 settled = {part: [*settled[part], *card[part]] for part in settled}
                 shown = card if taker is view else None
-        shown = shown or view.card()
+        shown = shown or card_of(view)
     except (InputError, StorageError) as error:
-        shown = {**view.card(), "message": str(error)}
+        shown = {**card_of(view), "message": str(error)}
     return {**shown, **settled}
 
 

@@ -10,7 +10,7 @@ from app.sessions.labeling import LabelingSession
 from app.sessions.similar.query import Like
 
 if TYPE_CHECKING:
-    from app.api.submit import View
+    from app.api.cards import View
     from app.sessions.registry import OpenProject
 
 IN_ADDRESS = "like"

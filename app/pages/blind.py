@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from app.api.submit import take
+from app.api.verdict import verdict
 from app.components import LABEL, VERDICT, answers_of
 from app.display.strategy_labels import name_of
 from app.pages.chosen import person_at
@@ -15,7 +16,6 @@ from app.pages.problems import show_problem, shown_or_kept
 from app.pages.state import state
 from app.sessions.blind.begin import begin, current, offer
 from app.sessions.blind.comparison import LEAST_TURNS, BlindComparison
-from app.sessions.blind.verdict import verdict
 from core.errors import InputError
 from storage.errors import StorageError
 

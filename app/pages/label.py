@@ -31,7 +31,7 @@ from core.errors import InputError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.api.submit import View
+    from app.api.cards import View
     from app.indexes.strategies import IndexState
     from app.projects.roles import Person
     from app.sessions.registry import OpenProject

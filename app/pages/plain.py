@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from app.api.plain import Drawn, PlainCard
 from app.pages.markdown import literal
 from app.pages.problems import show_problem
-from app.sessions.plain import Drawn, PlainCard
 from core.errors import InputError
 from storage.errors import StorageError
 

@@ -10,16 +10,24 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from app.projects.roles import Person
-from app.sessions.answers import MOST_AT_ONCE, UNREADABLE, Refused, item_in, malformed, require_answered
-from app.sessions.card import STRIP, common, painted, thumbnail
+from app.sessions.answers import (
+    MOST_AT_ONCE,
+    UNREADABLE,
+    Outcome,
+    Refused,
+    item_in,
+    malformed,
+    require_answered,
+)
 from app.sessions.review import ReviewedConcept
 from storage import AnswerRecord, Refusal, SelectionRecord
-from storage.review import CODES, Answers
+from storage.review import Answers
 
 if TYPE_CHECKING:
     from app.engine.leases import Leases, Others
@@ -29,9 +37,6 @@ if TYPE_CHECKING:
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
 """What may be decided; what is skipped waits at the end of the line."""
 
-NOTHING = "There is nothing to decide: nobody says yes where another one says no."
-ELSEWHERE = "What is left to decide is in view of other owners."
-
 MARK = "decide "
 """Begins what stands in the place of a selection's id: nobody selected these items."""
 
@@ -39,6 +44,25 @@ MARK = "decide "
 def is_decision(answer: Mapping[str, Any]) -> bool:
     """Whether the browser's answer was given where things are decided."""
     return str(answer.get("selection")).startswith(MARK)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What there is to decide.
+
+    Parameters
+    ----------
+    answers : Answers
+        Of the concept.
+    items : list of int
+        In the order in which they are asked about.
+    is_any_contested : bool
+        Whether there is anything at all; where `items` is empty, other owners have it in view.
+    """
+
+    answers: Answers
+    items: list[int]
+    is_any_contested: bool
 
 
 class Decisions:
@@ -61,8 +85,8 @@ class Decisions:
         self._taken: Counter[int] = Counter()  # by item: answers to it; what comes back is asked about anew
         self._begun = uuid.uuid4().hex[:8]  # another process counts from 0 again
 
-    def submit(self, answers: Sequence[Mapping[str, Any]], by: Person) -> dict[str, Any]:
-        """Store decisions, and what takes them back; returns the card with what became of them.
+    def store(self, answers: Sequence[Mapping[str, Any]], by: Person) -> Outcome:
+        """Store decisions, and what takes them back.
 
         Raises
         ------
@@ -87,47 +111,14 @@ class Decisions:
                 refused.append(malformed(answer, error))
         result = self.project.intake.store(records)
         self._taken.update(record.item for record in result.accepted)
-        return self.card([*acked, *result.acknowledged], [*refused, *result.refused])
+        return Outcome.of(self.id, [*acked, *result.acknowledged], [*refused, *result.refused])
 
-    def card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
-        """The first item to decide, and who said what of it; with it, what follows each answer."""
+    def line(self) -> Line:
+        """What is to be decided as the answers stand; the first two are this owner's from now on."""
         others = self.leases.others(self.id)
-        answers = self._answers()
-        in_line = self._in_line(answers)
-        waiting = self._claimed(in_line, others)
-        shown = self._shown(waiting[0]) if waiting else None
-        card = common(self.session, shown, acked=acked, refused=refused)
-        card["concept"] |= {"examples": [], "guideline": voices(answers, shown.item) if shown else ""}
-        card["notes"] |= {"strategy": "decision", "why": "decision", "waiting": len(waiting)}
-        nothing = ELSEWHERE if in_line else NOTHING
-        return {
-            **card,
-            "item": painted(self.session, shown) if shown else None,
-            **self._coming(answers, waiting, card["notes"]),
-            "strip": self._strip(answers),
-            "waiting": None if shown else {"done": 0, "total": 0, "exhausted": True, "said": nothing},
-            "blind": True,
-        }
-
-    def _coming(self, answers: Answers, waiting: Sequence[int], notes: Mapping[str, Any]) -> dict[str, Any]:
-        """What follows each answer to the first in line, so that the next frame shows it."""
-        views: dict[str, Any] = {}
-        pictures: dict[str, str] = {}
-        for word in (*WORDS, "skip") if waiting else ():
-            left = [*waiting[1:], *(waiting[:1] if word == "skip" else ())]
-            if left:
-                item = painted(self.session, self._shown(left[0], again=left[0] == waiting[0]))
-                pictures[str(item["id"])] = item.pop("src")
-                views[word] = {
-                    "round": 0,
-                    "item": item,
-                    "notes": {**notes, "waiting": len(left)},
-                    "concept": {"guideline": voices(answers, left[0])},
-                }
-        return {"next": views, "pictures": pictures, "next_is_coming": False}
-
-    def _answers(self) -> Answers:
-        return ReviewedConcept.of(self.session).answers()
+        answers = ReviewedConcept.of(self.session).answers()
+        contested = self._in_line(answers)
+        return Line(answers, self._claimed(contested, others), bool(contested))
 
     def _in_line(self, answers: Answers) -> list[int]:
         """What is to be decided, the oldest disagreement first; what was put off comes last."""
@@ -150,7 +141,7 @@ class Decisions:
     def _put_off(self, item: int) -> None:
         self._later = [other for other in self._later if other != item] + [item]
 
-    def _shown(self, item: int, *, again: bool = False) -> SelectionRecord:
+    def stand_in(self, item: int, *, again: bool = False) -> SelectionRecord:
         """What the card needs to show an item, `again` after one more answer; it never comes into the log."""
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",
@@ -185,32 +176,3 @@ class Decisions:
             corrects=answer.get("corrects"),
             purpose="decision",
         )
-
-    def _strip(self, answers: Answers) -> list[dict[str, Any]]:
-        """The last decisions of this session that hold."""
-        last = np.flatnonzero(answers.is_decision & answers.in_force)[-STRIP:]
-        stored = [self.project.log.answer(answers.ids[row]) for row in last]
-        return [
-            {"answer_id": a.id, "item": a.item, "answer": a.answer, "src": thumbnail(self.session, a.item)}
-            for a in stored
-            if a is not None and a.session_id == self.id
-        ]
-
-
-def voices(answers: Answers, item: int) -> str:
-    """Who says what of an item now, in a line."""
-    return " · ".join(f"{word}: {', '.join(names)}" for word, names in said_by(answers, item).items())
-
-
-def said_by(answers: Answers, item: int) -> dict[str, list[str]]:
-    """Who says what of an item now, by answer: no first, then yes, then what is neither."""
-    said: dict[str, list[str]] = {}
-    for word in ("no", "yes", "unsure", "skip"):
-        rows = [
-            row
-            for row in answers.of(item)
-            if answers.in_force[row] and not answers.is_decision[row] and answers.word[row] == CODES[word]
-        ]
-        if rows:
-            said[word] = sorted(answers.annotators[answers.annotator[row]] for row in rows)
-    return said

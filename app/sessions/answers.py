@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from app.runtime.event_log import tell
 from storage import AnswerRecord, Refusal
 from storage.models import MAX_ID
 from storage.records import ANSWERS
@@ -45,6 +48,35 @@ class Asking(Protocol):
 
     def is_audits(self, selection_id: str, /) -> bool:
         """Return whether the selection was drawn for the audit."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a browser's answers.
+
+    Parameters
+    ----------
+    acked : sequence of str
+        Ids of the answers that are on the disk.
+    refused : sequence of Refusal
+        Those that never will be, and why.
+    """
+
+    acked: Sequence[str] = ()
+    refused: Sequence[Refusal] = ()
+
+    @classmethod
+    def of(cls, session_id: str, acked: Sequence[str], refused: Sequence[Refusal]) -> Self:
+        """Return the outcome in a session; refusals are logged by their kinds."""
+        if refused:
+            kinds = dict(Counter(refusal.kind for refusal in refused))
+            tell("answers refused", logging.WARNING, session=session_id, kinds=kinds)
+        return cls(acked, refused)
+
+    def as_json(self) -> dict[str, list[Any]]:
+        """As the browser reads it."""
+        refused = [{"id": refusal.id, "reason": refusal.reason} for refusal in self.refused]
+        return {"acked": list(self.acked), "refused": refused}
 
 
 @dataclass(frozen=True)

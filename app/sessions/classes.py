@@ -24,24 +24,21 @@ from app.display.phrases import of_class
 from app.engine.lookahead import Lookahead
 from app.engine.selection import Chosen, Occasion, select_items
 from app.engine.training import is_of_many
-from app.sessions.card import STRIP, coming, common, course, painted, thumbnail
+from app.sessions.answers import Outcome
 from app.sessions.presses import Press, read_presses, settled
 from core.pool.pool import Pool
 from core.selection import PoolExhausted
-from storage import Refusal, SelectionRecord, StorageError
+from storage import SelectionRecord, StorageError
 
 if TYPE_CHECKING:
     from app.sessions.labeling import LabelingSession
     from storage import ConceptRecord
-    from storage.records import AnswerWord
 
 MOST = 9
 """Concepts that have a key."""
 
 AHEAD_SECONDS = 0.25
 """A card waits so long for what would follow; later the browser asks for it."""
-
-QUESTION = "Which is it?"
 
 
 class ClassSession:
@@ -72,6 +69,11 @@ class ClassSession:
         return self._chooser.shown if self._chooser else None
 
     @property
+    def chooser(self) -> LabelingSession:
+        """The session that chose what is in view; the leading one, where nothing is."""
+        return self._chooser or self.session
+
+    @property
     def concepts(self) -> list[ConceptRecord]:
         """What there is to choose from, in the order of the keys; the session's own concept is among them."""
         own, found = self.session.concept.record, offered(self.session)
@@ -92,17 +94,12 @@ class ClassSession:
         record = self.project.log.selection(selection_id)
         return self._opened.get(record.concept_id, self.session) if record else self.session
 
-    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store the presses, each one's answers together; each retrains and queries, as any answer does.
 
         Presses are idempotent by their id: sent again they are acknowledged again, and stored once.
-
-        Returns
-        -------
-        dict
-            The card; `acked` names the presses that are on the disk, `refused` those that never will be.
         """
-        with self._alone():
+        with self.alone():
             presses, malformed = read_presses(answers, session=self)
             self.session.hold_undone(record for press in presses for record in press.records)
             result = self.project.intake.store(
@@ -113,14 +110,10 @@ class ClassSession:
                 if press.is_in(result.accepted) or self._is_left(press):
                     self._take(press)
             acked, refused = settled(presses, result)
-        return self._card(acked, [*malformed, *refused])
-
-    def card(self) -> dict[str, Any]:
-        """What the page shows now."""
-        return self._card()
+        return Outcome.of(self.id, acked, [*malformed, *refused])
 
     @contextmanager
-    def _alone(self) -> Iterator[list[LabelingSession]]:
+    def alone(self) -> Iterator[list[LabelingSession]]:
         """The sessions of the concepts, while nobody else uses them."""
         with ExitStack() as held:
             held.enter_context(self.session.lock)
@@ -176,7 +169,7 @@ class ClassSession:
         self._chooser, main.shown, main.trouble = None, None, None
         if pool is None:
             return
-        members = self._in_turn()
+        members = self.in_turn()
         owing = next((member for member in members if member.owed is not None), None)
         if owing is not None and owing.owed is not None:
             owing.show_again(owing.owed, round=self._next_round)
@@ -196,7 +189,7 @@ class ClassSession:
         main.exhausted = True
         self.project.leases.keep(self.id, ())
 
-    def _in_turn(self) -> list[LabelingSession]:
+    def in_turn(self) -> list[LabelingSession]:
         """The sessions, that of the concept first whose turn comes after the one in view."""
         members = [self.member(concept.id) for concept in self.concepts]
         ids = [member.concept.record.id for member in members]
@@ -255,7 +248,7 @@ class ClassSession:
         shown, pool = self.shown, self.project.pool
         if shown is None or pool is None:
             return None
-        follower = self._in_turn()[0]
+        follower = self.in_turn()[0]
         reason = (
             shown.id,
             follower.id,
@@ -271,8 +264,9 @@ class ClassSession:
             self.ahead.start(self.project.executor)
         return self.ahead
 
-    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
-        with self._alone() as members:
+    def attend(self) -> None:
+        """Somebody looks: see to it that something is in view, and wait a moment for what would follow it."""
+        with self.alone() as members:
             for member in members:
                 member.touch()
             if self.session.view is not self:
@@ -286,61 +280,6 @@ class ClassSession:
             ahead = self._look_ahead()
         if ahead is not None:
             ahead.wait(AHEAD_SECONDS)
-        with self._alone() as members:
-            return self._painted(members, acked, refused)
-
-    def _painted(
-        self, members: Sequence[LabelingSession], acked: Sequence[str], refused: Sequence[Refusal]
-    ) -> dict[str, Any]:
-        """All that the browser shows: the numbers are those of the concept that chose what is in view."""
-        chooser, shown, follower = self._chooser or self.session, self.shown, self._in_turn()[0]
-        card = common(chooser, shown, acked=acked, refused=refused)
-        card |= coming(follower, shown, self.ahead)
-        for its, view in ((chooser, card), *((follower, view) for view in card["next"].values())):
-            view["notes"]["asked"] = its.concept.record.question
-            if not all(member.concept.milestones.advice.stop for member in members):
-                view["notes"]["advice"] = None
-        return card | {
-            "session": self.id,
-            "concept": {
-                "id": self.session.concept.record.id,
-                "question": QUESTION,
-                "guideline": "",
-                "examples": [],
-            },
-            "item": painted(chooser, shown) if shown else None,
-            "classes": labels_of([member.concept.record for member in members]),
-            "turn": {"concept": follower.concept.record.id, "history": course(follower)},
-            "strip": self._strip(members),
-        }
-
-    def _strip(self, members: Sequence[LabelingSession]) -> list[dict[str, Any]]:
-        """The last items that were given a class, or none, with what stands of them."""
-        main, own = self.session, self.session.concept.record.id
-        recent = self.project.log.recent_answers(own, STRIP, session_id=self.id)
-        words: dict[int, dict[int, AnswerWord]] = {answer.item: {} for answer in recent}
-        for member in members:
-            with member.concept.lock:
-                state = member.concept.catch_up()
-                for item, said in words.items():
-                    if word := state.votes(item).get(main.annotator):
-                        said[member.concept.record.id] = word
-        strip = []
-        for answer in reversed(recent):
-            said = words[answer.item]
-            if len(said) < 2:
-                continue  # it was answered for this concept alone
-            chosen = next((concept for concept, word in said.items() if word == "yes"), None)
-            strip.append(
-                {
-                    "answer_id": answer.id,
-                    "item": answer.item,
-                    "answer": "yes" if chosen is not None else answer.answer,
-                    "concept": chosen,
-                    "src": thumbnail(main, answer.item),
-                }
-            )
-        return strip
 
 
 def offered(session: LabelingSession) -> list[ConceptRecord]:

@@ -8,19 +8,17 @@ a round is overlap's, all its items are drawn for a further person.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from app.display import phrases as words
 from app.engine.selection import Chosen, select_items
 from app.engine.training import BATCH, is_of_many
-from app.sessions.answers import parse_answers
-from app.sessions.card import common, item_of
+from app.sessions.answers import Outcome, parse_answers
 from core.errors import InputError
 from core.pool.pool import Pool
 from core.selection import PoolExhausted
-from storage import AnswerRecord, Refusal, SelectionRecord, StorageError
+from storage import AnswerRecord, SelectionRecord, StorageError
 
 if TYPE_CHECKING:
     from app.sessions.labeling import LabelingSession
@@ -64,19 +62,10 @@ class BatchSession(ABC):
         self._resume()
         session.view = self
 
-    def card(self) -> dict[str, Any]:
-        """What the page shows now."""
-        return self._card()
-
-    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Store the browser's answers in one go, and choose the next grid if they are about this or the last.
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
+        """Store the browser's answers in one go; the next grid is chosen if they are about this or the last.
 
         Answers are idempotent by their id: sent again they are acknowledged again, and stored once.
-
-        Returns
-        -------
-        dict
-            The card; `acked` names the answers that are on the disk, `refused` those that never will be.
         """
         with self.session.lock:
             parsed = parse_answers(answers, session=self.session)
@@ -86,16 +75,24 @@ class BatchSession(ABC):
                 self.last, self.shown = self.shown, ()
             elif _are_about(self.last, result.accepted) or any(a.undoes for a in result.accepted):
                 self.shown = ()
-            return self._card(result.acknowledged, [*parsed.refused, *result.refused])
+            return Outcome.of(self.id, result.acknowledged, [*parsed.refused, *result.refused])
 
-    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
+    def attend(self) -> None:
+        """Somebody looks: see to it that something is in view."""
         with self.session.lock:
             self.session.touch()
             if self.session.view is not self:
                 self.shown, self.last, self.session.view = (), (), self
             if not self.shown:
                 self._choose()
-            return self._painted(acked, refused)
+
+    def standing_of(self, items: Iterable[int]) -> dict[int, str]:
+        """How items stand: their status, `held` where another session has them in view, "" where free."""
+        leased = set(self.session.project.leases.held(but_for={self.session.id}))
+        concept = self.session.concept
+        with concept.lock:
+            state = concept.catch_up()
+            return {item: state.status(item) or ("held" if item in leased else "") for item in items}
 
     @abstractmethod
     def _select(self, pool: Pool) -> Chosen | None:
@@ -151,41 +148,6 @@ class BatchSession(ABC):
 
     def _was_answered(self, batch: Batch) -> bool:
         return any(self.session.project.log.is_answered(record.id) for record in batch)
-
-    def _painted(self, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
-        """All that the browser shows."""
-        first = self.shown[0] if self.shown else None
-        card = common(self.session, first, acked=acked, refused=refused)
-        card["concept"]["question"] = words.of_several(card["concept"]["question"])
-        margins = [record.margin for record in self.shown if record.margin is not None]
-        card["notes"] |= {"items": len(self.shown), "furthest": max(margins, default=None)}
-        log, concept = self.session.project.log, self.session.concept.record
-        given = log.recent_answers(concept.id, MOST, session_id=self.session.id) if self.last else []
-        return card | {
-            "cells": self._cells(self.shown, {}),
-            "last_round": self.last[0].round if self.last else 0,
-            "last": self._cells(self.last, {answer.item: answer for answer in given}),
-        }
-
-    def _cells(self, batch: Batch, given: Mapping[int, AnswerRecord]) -> list[dict[str, Any]]:
-        cells = [item_of(self.session, record) for record in batch]
-        for cell in cells:
-            answer = given.get(cell["id"])
-            cell |= self.looks(cell["id"])
-            cell["answer"] = answer.answer if answer else None
-            cell["answer_id"] = answer.id if answer else None
-        return cells
-
-    def looks(self, item: int) -> dict[str, Any]:
-        """What a cell shows of its item."""
-        return {"src": self.picture(item)}
-
-    def picture(self, item: int) -> str:
-        """The item's image as a data URL, as a tile; "" where it can't be shown."""
-        try:
-            return self.session.project.pictures.tile(item)
-        except InputError:
-            return ""
 
 
 class GridSession(BatchSession):

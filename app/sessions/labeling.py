@@ -1,7 +1,7 @@
 """Labeling sessions: answers go into the log, the SVM is retrained, a query strategy picks the next item.
 
-With `app.engine.concept` it joins core and storage. It knows nothing of Streamlit: the page hands it the
-browser's answers and shows the card that it returns.
+With `app.engine.concept` it joins core and storage. It knows nothing of Streamlit, and draws nothing: see
+`app.api.cards`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from app.engine.lookahead import Lookahead
 from app.engine.selection import Chosen, Occasion, select_items
 from app.engine.training import AUDIT, OVERLAP, PASSED, is_of_many
 from app.projects.roles import OPERATOR, Person
-from app.sessions.answers import parse_answers
-from app.sessions.card import card
+from app.sessions.answers import Outcome, parse_answers
 from core.errors import InputError
 from core.pool.pool import Pool
 from core.selection import PoolExhausted, QueryStrategy, make_strategy
 from storage import (
     AnswerRecord,
-    Refusal,
     SelectionRecord,
     SessionRecord,
     StorageError,
@@ -125,21 +123,11 @@ class LabelingSession:
         self._touched = time.monotonic()
         self._resume()
 
-    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """Store the browser's answers; each retrains the SVM and, if it was the shown item's, picks the next.
 
         Answers are idempotent by their id: sent again they are acknowledged again, and stored once.
-
-        Returns
-        -------
-        dict
-            The card; `acked` names the answers that are on the disk, `refused` those that never will be.
         """
-        acked, refused = self.store(answers)
-        return self._card(acked=acked, refused=refused)
-
-    def store(self, answers: Sequence[Mapping[str, Any]]) -> tuple[Sequence[str], Sequence[Refusal]]:
-        """As `submit`, without a card: the ids that are on the disk, and what never will be."""
         with self.lock:
             parsed = parse_answers(answers, session=self)
             self.hold_undone(parsed.records)
@@ -148,7 +136,7 @@ class LabelingSession:
             for answer in sorted((*result.accepted, *result.known), key=lambda stored: stored.seq):
                 if answer.id in new or self._is_left(answer):
                     self._take(answer, parsed.following.get(answer.id))
-        return result.acknowledged, [*parsed.refused, *result.refused]
+        return Outcome.of(self.id, result.acknowledged, [*parsed.refused, *result.refused])
 
     def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
         """What is undone comes back into view: nobody else is to be faster."""
@@ -192,11 +180,16 @@ class LabelingSession:
         """Whether somebody was at it within the last minutes."""
         return time.monotonic() - self._touched < ATTENDED_SECONDS
 
-    def card(self) -> dict[str, Any]:
-        """What the page shows now."""
-        return self._card()
+    def attend(self) -> None:
+        """Somebody looks: see to it that something is in view, and wait a moment for what would follow it."""
+        with self.lock:
+            self.in_view()
+            self.concept.watch(self.project.pool)
+            ahead = self._look_ahead()
+        if ahead is not None:
+            ahead.wait(AHEAD_SECONDS)
 
-    def set_strategy(self, name: str) -> dict[str, Any]:
+    def set_strategy(self, name: str) -> None:
         """Let the strategy `name` choose from now on, the item in view included.
 
         Raises
@@ -208,7 +201,6 @@ class LabelingSession:
             if name != self.strategy:
                 self.use_strategy(name)
                 self._choose_next()
-        return self._card()
 
     def use_strategy(self, name: str) -> None:
         """Let the strategy `name` choose from the next item on."""
@@ -455,16 +447,6 @@ class LabelingSession:
             self.ahead = Lookahead(shown, self.occasion(pool), self.concept, self.annotator, reason)
             self.ahead.start(self.project.executor)
         return self.ahead
-
-    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
-        with self.lock:
-            self.in_view()
-            self.concept.watch(self.project.pool)
-            ahead = self._look_ahead()
-        if ahead is not None:
-            ahead.wait(AHEAD_SECONDS)
-        with self.lock:
-            return card(self, acked=acked, refused=refused)
 
 
 def _again(undo: AnswerRecord) -> str:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from app.engine.selection import Chosen, Occasion, leasing, take_found
 from app.engine.training import SEARCH
+from app.sessions.answers import Outcome
 from app.sessions.grid import Batch, BatchSession
 from core.errors import InputError
 from core.pool.pool import Pool
-from storage import Refusal
 
 if TYPE_CHECKING:
     from app.sessions.labeling import LabelingSession
@@ -111,17 +111,18 @@ class FoundSession(BatchSession):
         self._asked = asked.get("id")
         self.look_for(text, first)
 
-    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """As of any batch; where a page has nothing left to answer, the next one follows."""
         with self.session.lock:
-            card = super().submit(answers)
-            if card["acked"] and not self.shown and self.first + PAGE < card["search"]["found"]:
-                self.first += PAGE
-                card = {**self._card(), "acked": card["acked"], "refused": card["refused"]}
-            return card
+            outcome, pool = super().store(answers), self.session.project.pool
+            if outcome.acked and pool is not None:
+                self.attend()
+                if not self.shown and self.first + PAGE < len(self.found(pool)):
+                    self.first += PAGE
+            return outcome
 
     def _select(self, pool: Pool) -> Chosen | None:
-        found = self._found(pool)
+        found = self._searched(pool)
         self.first = min(self.first, max(0, len(found.items) - 1) // PAGE * PAGE)
         session = self.session
         occasion, standing = session.occasion(pool), session.concept.standing()
@@ -140,7 +141,16 @@ class FoundSession(BatchSession):
         search = batch[0].parameters[SEARCH]
         self.text, self.first = search["text"], search["place"] // PAGE * PAGE
 
-    def _found(self, pool: Pool) -> _Search:
+    def found(self, pool: Pool) -> NDArray[np.int64]:
+        """The items that are called so, in the order of their ids."""
+        return self._searched(pool).items
+
+    def page(self, pool: Pool) -> list[int]:
+        """Those of them that are in view, be they free or not."""
+        page: list[int] = self.found(pool)[self.first : self.first + PAGE].tolist()
+        return page
+
+    def _searched(self, pool: Pool) -> _Search:
         """What is called so in this snapshot of the pool; without a text nothing, which waits for no name."""
         if not self.text:
             return NOTHING
@@ -149,49 +159,3 @@ class FoundSession(BatchSession):
             items = self.session.project.search(self.text, pool)
             self._search = _Search(self.text, len(pool), items, time.perf_counter() - started)
         return self._search
-
-    def _painted(self, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
-        card, pool = super()._painted(acked, refused), self.session.project.pool
-        if pool is None:
-            return card | {"search": {"text": self.text, "found": 0, "total": 0, "first": 0, "page": PAGE}}
-        items = self._found(pool).items
-        free = {cell["id"]: cell for cell in card["cells"]}
-        taken = self._taken(pool, [item for item in self._page(items) if item not in free])
-        cells = [free.get(item) or taken.get(item) for item in self._page(items)]
-        return card | {
-            "cells": [cell for cell in cells if cell],
-            "search": {
-                "text": self.text,
-                "found": len(items),
-                "total": len(pool),
-                "first": self.first,
-                "page": PAGE,
-                "like": pool.source.name(int(pool.ids[0])),
-            },
-            "waiting": None,
-        }
-
-    def _page(self, items: NDArray[np.int64]) -> list[int]:
-        page: list[int] = items[self.first : self.first + PAGE].tolist()
-        return page
-
-    def _taken(self, pool: Pool, items: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """Those of the items that can't be answered here, and how they stand."""
-        leased = set(self.session.project.leases.held(but_for={self.session.id}))
-        concept = self.session.concept
-        with concept.lock:
-            state = concept.catch_up()
-            stands = {item: state.status(item) or ("held" if item in leased else None) for item in items}
-        return {
-            item: {
-                "id": item,
-                "selection": None,
-                "alt": pool.source.name(item),
-                "src": self.picture(item),
-                "answer": None,
-                "answer_id": None,
-                "stands": stands[item],
-            }
-            for item in items
-            if stands[item]
-        }

@@ -187,9 +187,11 @@ class Review:
                     continue
                 given = [answer for answer in answers if str(answer.get("session")) == name]
                 stale = self._stale(given, session)
-                card = session.submit([answer for answer in given if answer.get("id") not in stale])
-                settled["acked"] += card["acked"]
-                settled["refused"] += card["refused"]
+                outcome = session.store(
+                    [answer for answer in given if answer.get("id") not in stale]
+                ).as_json()
+                settled["acked"] += outcome["acked"]
+                settled["refused"] += outcome["refused"]
                 settled["refused"] += [{"id": name, "reason": reason} for name, reason in stale.items()]
         except (InputError, StorageError) as error:
             settled["message"] = str(error)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
 
+from app.api.plain import PlainCard
 from app.api.submit import take
 from app.projects.roles import Person
 from app.sessions.blind.begin import current
-from app.sessions.plain import PlainCard
 from app.sessions.review import Asked, Review
 from tests.faults.world import ADA, CLASSES, TRIES, World, truth
 

@@ -23,7 +23,7 @@ def quick_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.sessions.labeling.LabelingSession.DEFAULT", "exhaustive")
     monkeypatch.setattr("app.sessions.labeling.AHEAD_SECONDS", 10.0)
     monkeypatch.setattr("app.sessions.classes.AHEAD_SECONDS", 10.0)
-    monkeypatch.setattr("app.sessions.plain.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("app.api.plain.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr("app.sessions.blind.comparison.LEAST_TURNS", 1)
     monkeypatch.setattr("app.projects.uploaded_images.why_none", lambda *_: None)
     monkeypatch.setattr("core.features.of_image", lambda *_: [0.3] * 8)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from app.api.cards import submit
 from app.api.progress import progress
 from app.api.submit import take
 from app.components import answers_of
@@ -259,7 +260,7 @@ class Stage:
                 )
                 session.set_strategy(strategy)
             case 4:
-                project.decisions(session).submit([self._answer(tab, "decide", rng)], tab.person)
+                submit(project.decisions(session), [self._answer(tab, "decide", rng)], tab.person)
 
     # What must hold
 

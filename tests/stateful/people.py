@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 from app.api.people import team
+from app.api.plain import PlainCard
 from app.api.progress import progress
 from app.api.submit import take
 from app.components import answers_of
@@ -19,7 +20,6 @@ from app.projects.roles import Person
 from app.sessions.blind.begin import begin, offer
 from app.sessions.classes import can_choose
 from app.sessions.labeling import LabelingSession
-from app.sessions.plain import PlainCard
 from app.sessions.review import VIEWS, Asked, Review
 from storage import StorageError
 from tests.stateful.model import Said

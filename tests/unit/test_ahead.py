@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.api.cards import card_of, submit
 from app.engine import lookahead
 from app.sessions.labeling import LabelingSession
 from app.verification.verify import verify_project
@@ -42,9 +43,9 @@ def session(project) -> LabelingSession:
 
 def coming(session) -> dict:
     """The card, as soon as it has what follows."""
-    card = session.card()
+    card = card_of(session)
     while card["next_is_coming"]:
-        card = session.card()
+        card = card_of(session)
     return card
 
 
@@ -65,9 +66,9 @@ def test_what_was_sent_ahead_is_what_would_be_chosen(workspace, word):
         for truth in ("yes", "no", "no", "yes", "no"):
             card = coming(session)
             given = follow(card, truth)[0] if ahead else answer(card, truth)
-            session.submit([given])
+            submit(session, [given])
         card = coming(session)
-        session.submit([follow(card, word)[0] if ahead else answer(card, word)])
+        submit(session, [follow(card, word)[0] if ahead else answer(card, word)])
         shown = session.shown
         found.append((shown.item, shown.hyperplane_digest, shown.margin, shown.round, shown.n_labels))
     assert found[0] == found[1]
@@ -78,7 +79,7 @@ def test_the_card_after_an_answer_is_the_view_that_was_sent_ahead(session):
     for word in [*WORDS, "yes", "no"]:
         card = coming(session)
         given, view = follow(card, word)
-        after = session.submit([given])
+        after = submit(session, [given])
         assert after["acked"] == [given["id"]]
         assert {name: after[name] for name in ("round", "notes")} == {k: view[k] for k in ("round", "notes")}
         assert after["item"] == view["item"] | {"src": card["pictures"][str(view["item"]["id"])]}
@@ -89,7 +90,7 @@ def test_each_answer_has_a_model_and_a_selection_of_its_own(session):
     before = len(list(session.project.log.selections()))
     for _ in range(8):
         card = coming(session)
-        session.submit([follow(card, truth_word(session.project, card["item"]["id"]))[0]])
+        submit(session, [follow(card, truth_word(session.project, card["item"]["id"]))[0]])
     shown = list(session.project.log.selections())[before:]
     assert len(shown) == 8
     assert len({record.hyperplane_digest for record in shown}) == 8
@@ -102,15 +103,15 @@ def test_the_log_can_be_replayed(session, capsys):
     session.project.memories.worthwhile_seconds = 0.0
     for word in ["yes", "skip", "no", "unsure", "no", "yes"]:
         given, _ = follow(coming(session), word)
-        session.submit([given])
-    card = session.submit(
-        [answer(session.card(), "yes", selection=None, item=given["item"], corrects=given["id"])]
+        submit(session, [given])
+    card = submit(
+        session, [answer(card_of(session), "yes", selection=None, item=given["item"], corrects=given["id"])]
     )
-    session.submit([answer(card, "undo", selection=None, item=given["item"], undoes=given["id"])])
-    session.submit([follow(coming(session), "no")[0]])
+    submit(session, [answer(card, "undo", selection=None, item=given["item"], undoes=given["id"])])
+    submit(session, [follow(coming(session), "no")[0]])
     other = session.project.session(session.project.log.start_session(1, "lin", "margin-index", seed=9).id)
-    other.submit([follow(coming(other), "yes")[0]])
-    session.submit([follow(coming(session), "yes")[0]])
+    submit(other, [follow(coming(other), "yes")[0]])
+    submit(session, [follow(coming(session), "yes")[0]])
     assert verify_project(session.project.folder, as_json=True) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["problems"] == []
@@ -127,7 +128,7 @@ def test_two_answers_wait_for_the_server_to_be_back(tmp_path):
         second = answer(view, "no", next=None)
     with open_workspace(tmp_path) as workspace:
         reopened = workspace.project(project.key).session(session.id)
-        after = reopened.submit([first, second])
+        after = submit(reopened, [first, second])
         assert set(after["acked"]) == {first["id"], second["id"]}
         labels = reopened.concept.catch_up().labels()
         assert {first["item"], second["item"]} <= set(labels.items.tolist())
@@ -138,7 +139,7 @@ def test_the_second_alone_is_stored_on_its_own_item(session):
     """What was shown is known from before it was sent, whatever became of the answer before it."""
     _, view = follow(coming(session), "yes")
     alone = answer(view, "no")
-    assert session.submit([alone])["acked"] == [alone["id"]]
+    assert submit(session, [alone])["acked"] == [alone["id"]]
     assert session.concept.catch_up().status(view["item"]["id"]) == "no"
 
 
@@ -146,9 +147,9 @@ def test_a_selection_of_another_session_is_not_gone_on_to(project, session):
     """A browser can't bring another's item into view."""
     other = project.session(project.log.start_session(1, "lin", "margin-index").id)
     card, theirs = coming(session), coming(other)
-    after = session.submit([answer(card, "yes", next=theirs["next"]["yes"]["item"]["selection"])])
+    after = submit(session, [answer(card, "yes", next=theirs["next"]["yes"]["item"]["selection"])])
     assert after["item"]["selection"] != theirs["next"]["yes"]["item"]["selection"]
-    after = session.submit([answer(after, "yes", next="no such selection")])
+    after = submit(session, [answer(after, "yes", next="no such selection")])
     assert len(after["acked"]) == 1
     assert session.shown.session_id == session.id
 
@@ -171,7 +172,7 @@ def test_skip_and_unsure_teach_the_same_and_are_chosen_once(session, monkeypatch
     monkeypatch.setattr(
         lookahead.Lookahead, "_chosen", lambda self, *args: trained.append(args[1]) or train(self, *args)
     )
-    session.submit([answer(session.card(), "no")])
+    submit(session, [answer(card_of(session), "no")])
     card = coming(session)
     assert [supposed["answer"] for supposed in trained[-3:]] == ["no", "yes", "skip"]
     assert card["next"]["skip"]["item"]["id"] == card["next"]["unsure"]["item"]["id"]
@@ -183,8 +184,8 @@ def test_skip_and_unsure_teach_the_same_and_are_chosen_once(session, monkeypatch
 @pytest.mark.parametrize("change", ["strategy", "correction", "skipped"])
 def test_what_is_stale_is_cancelled_and_computed_anew(session, change):
     """By another strategy, or with what was corrected; what was sent before may be shown all the same."""
-    given = answer(session.card(), "yes")
-    session.submit([given])
+    given = answer(card_of(session), "yes")
+    submit(session, [given])
     before = coming(session)
     old = session.ahead
     if change == "strategy":
@@ -192,13 +193,13 @@ def test_what_is_stale_is_cancelled_and_computed_anew(session, change):
     elif change == "skipped":
         session.revisit_skipped()
     else:
-        session.submit([answer(before, "no", selection=None, item=given["item"], corrects=given["id"])])
+        submit(session, [answer(before, "no", selection=None, item=given["item"], corrects=given["id"])])
     after = coming(session)
     assert session.ahead is not old
     ids = {view["item"]["selection"] for view in before["next"].values()}
     assert not ids & {view["item"]["selection"] for view in after["next"].values()}
     stale, view = follow(before, "no")
-    shown = session.submit([stale])
+    shown = submit(session, [stale])
     assert shown["item"]["selection"] == view["item"]["selection"]
 
 
@@ -212,10 +213,10 @@ def test_a_cancelled_look_ahead_writes_nothing(session, monkeypatch):
         held.wait(20)
         return each(self)
 
-    session.submit([answer(session.card(), "no")])
+    submit(session, [answer(card_of(session), "no")])
     coming(session)
     monkeypatch.setattr(lookahead.Lookahead, "_each", hold)
-    session.submit([answer(session.card(), "no")])
+    submit(session, [answer(card_of(session), "no")])
     assert begun.wait(20)
     job = session.ahead
     job.cancel()
@@ -230,16 +231,16 @@ def test_where_it_fails_the_card_waits_for_the_server(session, monkeypatch, capl
     def full(_):
         raise StorageError("the disk is full", "full")
 
-    session.submit([answer(session.card(), "no")])
+    submit(session, [answer(card_of(session), "no")])
     monkeypatch.setattr(session.project.log, "foresee", full)
-    card = session.submit([answer(session.card(), "no")])
+    card = submit(session, [answer(card_of(session), "no")])
     assert (card["next"], card["next_is_coming"]) == ({}, False)
     patience = time.monotonic() + 10
     while "Looking ahead failed: the disk is full" not in caplog.text:
         assert time.monotonic() < patience
         time.sleep(0.005)
     assert session.project.problem() is None  # the next writer hears of it
-    after = session.submit([answer(card, "yes", next=None)])
+    after = submit(session, [answer(card, "yes", next=None)])
     assert after["item"]["id"] != card["item"]["id"]
 
 
@@ -252,11 +253,11 @@ def test_the_last_items_of_a_pool_are_foreseen_and_its_end_too(workspace):
     n_items = card["notes"]["counts"]["left"]
     everything = project.pool.ids
     for item in everything[everything != card["item"]["id"]][: n_items - 2].tolist():
-        session.submit([answer(card, "no", item=item, selection=shown_to(session, item))])
-    session.submit([answer(session.card(), "yes")])
+        submit(session, [answer(card, "no", item=item, selection=shown_to(session, item))])
+    submit(session, [answer(card_of(session), "yes")])
     card = coming(session)
     assert card["next"] == {}
-    assert session.submit([answer(card, "yes")])["waiting"]["exhausted"]
+    assert submit(session, [answer(card, "yes")])["waiting"]["exhausted"]
 
 
 def test_only_the_last_are_kept(session):

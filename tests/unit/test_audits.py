@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.engine.audit import frame_seed
 from app.engine.training import AUDIT, PASSED, excluded_items
@@ -46,7 +47,7 @@ def drawn(project) -> list:
 
 def label_to_an_audit(session) -> dict:
     """The card of the next item that is the audit's."""
-    card = session.card()
+    card = card_of(session)
     while card["notes"]["why"] != "audit":
         card = label(session, 1)
     return card
@@ -116,11 +117,11 @@ def test_what_would_be_audited_is_sent_ahead_like_anything_else(project, session
     session.set_audit_share(0.5)
     card = label_to_an_audit(session)
     while card["next_is_coming"]:
-        card = session.card()
+        card = card_of(session)
     assert set(card["next"]) == {"yes", "no", "skip", "unsure"}
     assert len({view["item"]["id"] for view in card["next"].values()}) == 1
     given = answer(card, "yes", next=card["next"]["yes"]["item"]["selection"])
-    after = session.submit([given])
+    after = submit(session, [given])
     assert after["item"] == after["item"] | card["next"]["yes"]["item"]
     assert [a.purpose for a in project.log.answers_after(1)][-1] == "audit"
 
@@ -128,21 +129,22 @@ def test_what_would_be_audited_is_sent_ahead_like_anything_else(project, session
 def test_answers_to_what_was_sent_ahead_are_the_audits_even_after_a_restart(tmp_path, session, project):
     """The browser may hand in two answers at once, the second to an item that the server never saw shown."""
     session.set_audit_share(0.5)
-    card = session.card()
+    card = card_of(session)
     while True:
         while card["next_is_coming"]:
-            card = session.card()
+            card = card_of(session)
         word = truth_word(project, card["item"]["id"])
         if card["next"][word]["notes"]["why"] == "audit":
             break
-        card = session.submit([answer(card, word)])
+        card = submit(session, [answer(card, word)])
     following = card["next"][word]["item"]
     session.ahead = None
-    session.submit(
+    submit(
+        session,
         [
             answer(card, word, next=following["selection"]),
             answer({"item": following}, "yes"),
-        ]
+        ],
     )
     assert [a.purpose for a in project.log.answers_after(1)][-1] == "audit"
 
@@ -151,12 +153,12 @@ def test_undone_corrected_and_answered_again_it_stays_the_audits(project, sessio
     session.set_audit_share(0.5)
     card = label_to_an_audit(session)
     item, given = card["item"]["id"], answer(card, "yes")
-    session.submit([given])
-    card = session.submit([answer(card, "undo", selection=None, undoes=given["id"])])
+    submit(session, [given])
+    card = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
     assert card["item"]["id"] == item
     given = answer(card, "no")
-    card = session.submit([given])
-    session.submit([answer({"item": {"id": item, "selection": None}}, "yes", corrects=given["id"])])
+    card = submit(session, [given])
+    submit(session, [answer({"item": {"id": item, "selection": None}}, "yes", corrects=given["id"])])
     about = [a for a in project.log.answers_after(1) if a.item == item and a.answer != "undo"]
     assert [a.answer for a in about] == ["yes", "no", "yes"]
     assert {a.purpose for a in about} == {"audit"}
@@ -205,9 +207,9 @@ def test_a_log_with_audits_holds(project, session):
     label(session, 150)
     card = label_to_an_audit(session)
     given = answer(card, "yes")
-    session.submit([given])
-    card = session.submit([answer(card, "undo", selection=None, undoes=given["id"])])
-    session.submit([answer(card, "skip")])
+    submit(session, [given])
+    card = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
+    submit(session, [answer(card, "skip")])
     label(session, 20)
     found = verify(project.folder)
     assert found["problems"] == []
@@ -263,6 +265,6 @@ def test_what_is_no_share_is_refused(session):
 def test_an_audit_of_everything_ends_with_the_pool(project, session):
     """Where nothing is left to draw, or to select, the card says so."""
     session.set_audit_share(1.0)
-    card = label(session, session.card()["notes"]["counts"]["left"])
+    card = label(session, card_of(session)["notes"]["counts"]["left"])
     assert card["item"] is None
     assert card["waiting"]["exhausted"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.api.cards import card_of, submit
 from app.api.progress import progress
 from app.engine.leases import LEASE_SECONDS, Leases
 from app.sessions.labeling import LabelingSession
@@ -52,7 +53,7 @@ def found(session: LabelingSession, text: str) -> list[dict]:
     """The cells of what is found by name, and can be answered."""
     search = session.project.found(session)
     search.look_for(text)
-    return [cell for cell in search.card()["cells"] if cell["selection"]]
+    return [cell for cell in card_of(search)["cells"] if cell["selection"]]
 
 
 def test_a_further_persons_answer_to_an_audited_item_is_a_vote_about_it(project, ada, bob):
@@ -71,7 +72,7 @@ def test_a_further_persons_answer_to_an_audited_item_is_a_vote_about_it(project,
     while (shown := bob.in_view()).item not in audited:
         label(bob, 1)
     other = "no" if truth_word(project, shown.item) == "yes" else "yes"
-    bob.submit([answer({"item": {"id": shown.item, "selection": shown.id}}, other)])
+    submit(bob, [answer({"item": {"id": shown.item, "selection": shown.id}}, other)])
     assert ada.concept.audit.judge(project.pool).answers == before.answers - 1
     assert progress(ada)["audit"]["judged"]["answers"] == before.answers - 1
     assert verify(project.folder)["problems"] == []
@@ -87,7 +88,7 @@ def test_a_late_answer_to_an_item_that_was_audited_meanwhile_is_a_vote_about_it(
         label(bob, 1)
     before = bob.concept.audit.judge(project.pool)
     (item,) = shown.keys() & set(bob.concept.standing().audited.tolist())
-    ada.submit([answer({"item": shown[item]}, truth_word(project, item))])
+    submit(ada, [answer({"item": shown[item]}, truth_word(project, item))])
     assert ada.concept.catch_up().votes(item).keys() == {"ada", "bob"}
     assert ada.concept.audit.judge(project.pool) == before
     assert verify(project.folder)["problems"] == []
@@ -101,8 +102,8 @@ def test_a_late_answer_for_the_audit_to_an_item_that_trains_is_no_sample(project
     before, item = ada.concept.audit.judge(project.pool), drawn["item"]["id"]
     clock.now += LEASE_SECONDS + 1
     (cell,) = [cell for cell in found(bob, drawn["item"]["alt"]) if cell["id"] == item]
-    bob.submit([answer({"item": cell}, truth_word(project, item))])
-    ada.submit([answer(drawn, truth_word(project, item))])
+    submit(bob, [answer({"item": cell}, truth_word(project, item))])
+    submit(ada, [answer(drawn, truth_word(project, item))])
     standing = ada.concept.standing()
     assert item in standing.labels.items
     assert item in standing.audited

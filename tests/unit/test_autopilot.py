@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from app.api.cards import card_of, submit
 from app.sessions import autopilot
 from app.sessions.reset import start_afresh
 from app.verification.verify import verify_project
@@ -32,26 +33,26 @@ def test_it_knows_the_answers_to_what_is_in_view_and_to_what_may_follow(project)
     """So the browser never asks for the truth between two answers."""
     session = seated(project, autopilot.own_concept(project, project.concepts()[0]))
     for _ in range(10):
-        card = session.card()
+        card = card_of(session)
         while card["next_is_coming"]:
-            card = session.card()
+            card = card_of(session)
         said = autopilot.answers(session, card)
         views = [card, *card["next"].values()]
         assert {int(item) for item in said} == {view["item"]["id"] for view in views}
         assert said == {item: truth_word(project, int(item)) for item in said}
-        session.submit([answer(card, said[str(card["item"]["id"])])])
+        submit(session, [answer(card, said[str(card["item"]["id"])])])
 
 
 def test_people_are_not_told_the_truth(project):
     """Their cards hold no answers."""
     session = project.session()
-    assert autopilot.answers(session, session.card()) is None
+    assert autopilot.answers(session, card_of(session)) is None
 
 
 def test_what_nobody_knows_is_skipped(project, monkeypatch):
     """An item of unknown class gets neither a yes nor a no."""
     session = seated(project, project.concepts()[0])
-    card = session.card()
+    card = card_of(session)
     truth = project.pool.truth
     unknown = card["item"]["id"]
 
@@ -71,7 +72,7 @@ def test_it_can_answer_where_the_question_names_a_class(workspace, question, can
     assert autopilot.can_answer(project, project.concepts()[0]) is can
     if not can:
         session = seated(project, project.concepts()[0])
-        assert autopilot.answers(session, session.card()) is None
+        assert autopilot.answers(session, card_of(session)) is None
 
 
 def test_its_own_labels_are_never_mixed_with_peoples(project):
@@ -99,9 +100,9 @@ def test_starting_afresh_keeps_the_log(project, capsys):
     assert project.concepts() == [fresh]
     assert project.concepts(put_away=True) == [concept, fresh]
     assert replace(fresh, id=concept.id, name=concept.name, created=concept.created) == concept
-    assert project.session(None, fresh.id).card()["notes"]["counts"]["yes"] == 0
+    assert card_of(project.session(None, fresh.id))["notes"]["counts"]["yes"] == 0
     late = answer(card, "no")
-    assert session.submit([late])["acked"] == [late["id"]]
+    assert submit(session, [late])["acked"] == [late["id"]]
     assert project.log.counts(concept.id).labels == 9
     assert verify_project(project.folder, as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["answers"] == 9

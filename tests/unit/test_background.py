@@ -9,6 +9,7 @@ from concurrent.futures import wait
 
 import pytest
 
+from app.api.cards import card_of
 from app.api.progress import progress
 from app.runtime.background import ClosedError, Troubles, Workers
 from app.server.health import Health
@@ -119,8 +120,8 @@ def test_an_index_of_find_similar_that_fails_is_told(session, monkeypatch):
     similar = session.project.similar_to(session)
     similar.set_method("tables")
     similar.look_for(Like(item=int(session.project.pool.ids[0])))
-    until(lambda: (similar.card()["similar"]["search"]["awaited"] or {}).get("problem"))
-    said = similar.card()["similar"]["search"]
+    until(lambda: (card_of(similar)["similar"]["search"]["awaited"] or {}).get("problem"))
+    said = card_of(similar)["similar"]["search"]
     assert said["awaited"]["problem"] == "Hashing, bucket tables can't be prepared: nobody expected it"
     assert said["method"] == "Exact scan"
 

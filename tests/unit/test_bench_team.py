@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.components import FOLDER
 from app.experiments.bench.team import card as rules
@@ -43,19 +44,19 @@ class Line:
 
     def coming(self) -> dict[str, Any]:
         """The card, once what would follow each answer is there."""
-        card = self.session.card()
+        card = card_of(self.session)
         while card["next_is_coming"]:
-            card = self.session.card()
+            card = card_of(self.session)
         return card
 
     def deliver(self) -> None:
         """The last that was sent arrives, and so does the answer."""
-        self.card.update(self.session.submit(json.loads(json.dumps(self.sent[-1]))))
+        self.card.update(submit(self.session, json.loads(json.dumps(self.sent[-1]))))
 
     def reload(self) -> None:
         """Another page over the same store."""
         self.card = Card(self.store, self.sent.append)
-        self.card.update(self.session.card())
+        self.card.update(card_of(self.session))
 
     def stored(self) -> list[tuple[str, int, str]]:
         """What the log has of the session."""
@@ -91,7 +92,7 @@ def test_a_card_goes_on_at_once_to_what_was_sent_ahead(line):
 
 def test_a_card_takes_one_answer_to_what_is_in_view(line):
     """Where nothing was sent ahead it waits for the server."""
-    line.card.update({**line.session.card(), "next": {}, "pictures": {}})
+    line.card.update({**card_of(line.session), "next": {}, "pictures": {}})
     given, is_followed = line.card.answer("no", taken_ms=700)
     assert not is_followed
     assert not line.card.can_answer
@@ -105,7 +106,7 @@ def test_what_the_server_says_changes_no_view_while_answers_are_under_way(line):
     """It doesn't know of them yet."""
     line.card.answer("no", taken_ms=700)
     in_view = line.card.item
-    line.card.update(line.session.card())
+    line.card.update(card_of(line.session))
     assert line.card.item == in_view
 
 
@@ -117,7 +118,7 @@ def test_answers_outlive_lost_messages_and_a_reload(line):
     line.deliver()
     line.card.update(line.coming())
     given.append(line.card.answer("no", taken_ms=700)[0])
-    line.session.submit(line.sent[-1])  # the answer to this is lost
+    submit(line.session, line.sent[-1])  # the answer to this is lost
     line.reload()
     line.deliver()
     line.deliver()

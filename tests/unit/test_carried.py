@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from app.api.cards import card_of, submit
 from app.projects.uploads import Uploads
 from storage import Database, LabelLog, StorageError, backup, carried, migrate, restore, transfer
 from storage.address import with_schema
@@ -46,7 +47,7 @@ def searched(tmp_path) -> Path:
         similar = project.similar_to(project.session())
         for name in ("7", "2"):
             similar.upload(sent(png(project, of_class(project, name)[0])))
-            similar.submit(truly(similar, similar.card(), 3))
+            submit(similar, truly(similar, card_of(similar), 3))
         return project.folder
 
 

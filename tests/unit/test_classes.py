@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 
+from app.api.cards import card_of, submit
 from app.sessions.classes import MOST, ClassSession, can_choose, labels_of
 from app.sessions.presses import answer_id
 from app.verification.verify import verify_project
@@ -69,33 +70,33 @@ def truth(project, item):
 
 def truly(classes, n=1, *, ahead=False):
     """Press the true class of n items; returns the next card."""
-    card = coming(classes) if ahead else classes.card()
+    card = coming(classes) if ahead else card_of(classes)
     for _ in range(n):
         given = truth(classes.project, card["item"]["id"])
-        card = classes.submit([follow(card, given)[0] if ahead else press(card, given)])
+        card = submit(classes, [follow(card, given)[0] if ahead else press(card, given)])
         card = coming(classes) if ahead else card
     return card
 
 
 def begin(classes):
     """Give one item of each class, and one of none, its class: from now on all concepts have a hyperplane."""
-    card, project = classes.card(), classes.project
+    card, project = card_of(classes), classes.project
     items = [int(item) for item in project.pool.ids if int(item) != card["item"]["id"]]
     first = {given: next(i for i in items if truth(project, i) == given) for given in (*DIGITS, "none")}
     given = [
         press(card, word, item=item, selection=shown_to(classes.session, item))
         for word, item in first.items()
     ]
-    assert len(classes.submit(given)["acked"]) == 4
-    card = classes.card()
-    return classes.submit([press(card, truth(project, card["item"]["id"]))])
+    assert len(submit(classes, given)["acked"]) == 4
+    card = card_of(classes)
+    return submit(classes, [press(card, truth(project, card["item"]["id"]))])
 
 
 def coming(classes):
     """The card, as soon as it has what follows."""
-    card = classes.card()
+    card = card_of(classes)
     while card["next_is_coming"]:
-        card = classes.card()
+        card = card_of(classes)
     return card
 
 
@@ -121,9 +122,9 @@ def said(project, item):
 )
 def test_a_press_is_an_answer_for_each_concept(classes, project, given, expected):
     """A yes for the class that was chosen, a no for the others; none, skip and unsure are for all."""
-    card = classes.card()
+    card = card_of(classes)
     made = press(card, given)
-    after = classes.submit([made])
+    after = submit(classes, [made])
     assert after["acked"] == [made["id"]]
     assert after["refused"] == []
     assert said(project, made["item"]) == expected
@@ -136,11 +137,11 @@ def test_a_press_is_an_answer_for_each_concept(classes, project, given, expected
 
 def test_only_the_concept_that_chose_an_item_names_its_selection(classes, project):
     """Each answer is in its own concept's session, and the press's own id is the leading one's."""
-    card = classes.card()
+    card = card_of(classes)
     made = press(card, "3")
-    card = classes.submit([made])
+    card = submit(classes, [made])
     second = press(card, "7")
-    classes.submit([second])
+    submit(classes, [second])
     first, other, third = stored(project).values()
     assert [record.selection_id for record in first] == [made["selection"], None]
     assert [record.selection_id for record in other] == [None, second["selection"]]
@@ -152,11 +153,11 @@ def test_only_the_concept_that_chose_an_item_names_its_selection(classes, projec
 
 def test_the_concepts_take_turns(classes):
     """In the order of their keys, whatever is answered; the card says whose turn comes next."""
-    card, asked, announced = classes.card(), [], []
+    card, asked, announced = card_of(classes), [], []
     for given in ["7", "none", "skip", "3", "unsure", "1", "none"]:
         asked.append(card["notes"]["asked"])
         announced.append(card["turn"]["concept"])
-        card = classes.submit([press(card, given)])
+        card = submit(classes, [press(card, given)])
     questions = [f"Is this a {digit}?" for digit in DIGITS]
     assert asked == (questions * 3)[:7]
     ids = [concept.id for concept in classes.concepts]
@@ -190,7 +191,7 @@ def test_what_was_sent_ahead_is_what_would_be_chosen(workspace, given):
         begin(classes)
         truly(classes, 5, ahead=ahead)
         card = coming(classes)
-        classes.submit([follow(card, given)[0] if ahead else press(card, given)])
+        submit(classes, [follow(card, given)[0] if ahead else press(card, given)])
         shown = classes.shown
         assert shown.hyperplane_digest is not None
         found.append((shown.concept_id, shown.item, shown.hyperplane_digest, shown.margin, shown.round))
@@ -203,7 +204,7 @@ def test_the_card_after_a_press_is_the_view_that_was_sent_ahead(classes):
     for given in ["7", "3", "none", "skip", "1", "unsure"]:
         card = coming(classes)
         made, view = follow(card, given)
-        after = classes.submit([made])
+        after = submit(classes, [made])
         assert after["acked"] == [made["id"]]
         assert {name: after[name] for name in ("round", "notes")} == {k: view[k] for k in ("round", "notes")}
         assert after["item"] == view["item"] | {"src": card["pictures"][str(view["item"]["id"])]}
@@ -214,13 +215,13 @@ def test_the_card_after_a_press_is_the_view_that_was_sent_ahead(classes):
 def test_a_press_sent_again_is_stored_once_and_moves_nothing(classes, project):
     """The browser may send its queue as often as it likes; what says something else is refused."""
     truly(classes, 4)
-    made = press(classes.card(), "7")
-    first = classes.submit([made])
-    again = classes.submit([made])
+    made = press(card_of(classes), "7")
+    first = submit(classes, [made])
+    again = submit(classes, [made])
     assert again["acked"] == [made["id"]]
     assert again["item"] == first["item"]
     assert [len(answers) for answers in stored(project).values()] == [5, 5, 5]
-    other = classes.submit([press(first, "3") | {k: made[k] for k in ("id", "item", "selection")}])
+    other = submit(classes, [press(first, "3") | {k: made[k] for k in ("id", "item", "selection")}])
     assert [refusal["id"] for refusal in other["refused"]] == [made["id"]]
     assert said(project, made["item"]) == ["yes", "no", "no"]
 
@@ -232,7 +233,7 @@ def test_a_queue_of_presses_is_taken_in_its_order(classes, project):
     first, view = follow(card, "3")
     second = press(view | {"classes": card["classes"]}, "none")
     undo = press(card, "undo", item=second["item"], selection=None, undoes=second["id"])
-    after = classes.submit([first, second, undo])
+    after = submit(classes, [first, second, undo])
     assert after["acked"] == [first["id"], second["id"], undo["id"]]
     assert said(project, first["item"]) == ["no", "yes", "no"]
     assert said(project, second["item"]) == [None] * 3
@@ -242,7 +243,7 @@ def test_a_queue_of_presses_is_taken_in_its_order(classes, project):
 def test_nothing_of_a_press_is_stored_where_one_answer_can_not_be(classes, project):
     """Another item's selection, another session's, one that was answered, or a class that isn't there."""
     other = project.classes(project.session(project.log.start_session(1, "bob", "margin-index").id))
-    theirs, card = other.card(), classes.card()
+    theirs, card = card_of(other), card_of(classes)
     wrong = [
         press(card, "7", item=card["item"]["id"] + 1),
         press(card, "7", selection=theirs["item"]["selection"], item=theirs["item"]["id"]),
@@ -253,19 +254,19 @@ def test_nothing_of_a_press_is_stored_where_one_answer_can_not_be(classes, proje
         press(card, "undo", undoes=str(uuid.uuid4()), selection=None),
         press(card, "7", corrects=str(uuid.uuid4()), selection=None),
     ]
-    after = classes.submit(wrong)
+    after = submit(classes, wrong)
     assert [refusal["id"] for refusal in after["refused"]] == [made["id"] for made in wrong]
     assert after["acked"] == []
     assert after["item"] == card["item"]
-    classes.submit([press(card, "7")])
-    after = classes.submit([press(card, "3")])
+    submit(classes, [press(card, "7")])
+    after = submit(classes, [press(card, "3")])
     assert "answered already" in after["refused"][0]["reason"]
     assert {len(answers) for answers in stored(project).values()} == {1}
 
 
 def test_a_press_is_stored_as_a_whole_or_not_at_all(classes, project, monkeypatch):
     """All its answers go into the log in one transaction."""
-    made = press(classes.card(), "7")
+    made = press(card_of(classes), "7")
     calls = []
     append = type(project.log).append_answers
 
@@ -275,11 +276,11 @@ def test_a_press_is_stored_as_a_whole_or_not_at_all(classes, project, monkeypatc
 
     monkeypatch.setattr(type(project.log), "append_answers", full)
     with pytest.raises(StorageError):
-        classes.submit([made])
+        submit(classes, [made])
     assert calls == [[1, 2, 3]]
     assert said(project, made["item"]) == [None] * 3
     monkeypatch.setattr(type(project.log), "append_answers", append)
-    assert classes.submit([made])["acked"] == [made["id"]]
+    assert submit(classes, [made])["acked"] == [made["id"]]
     assert said(project, made["item"]) == ["yes", "no", "no"]
 
 
@@ -287,9 +288,9 @@ def test_undo_takes_back_all_answers_of_a_press(classes, project):
     """The item is back, for the concept that had chosen it; the same turn follows."""
     card = begin(classes)
     made = press(card, "3")
-    after = classes.submit([made])
+    after = submit(classes, [made])
     undo = press(after, "undo", item=made["item"], selection=None, undoes=made["id"])
-    back = classes.submit([undo])
+    back = submit(classes, [undo])
     assert back["acked"] == [undo["id"]]
     assert said(project, made["item"]) == [None] * 3
     assert back["item"]["id"] == made["item"]
@@ -297,26 +298,26 @@ def test_undo_takes_back_all_answers_of_a_press(classes, project):
     assert back["notes"]["asked"] == card["notes"]["asked"]
     assert back["turn"]["concept"] == card["turn"]["concept"]
     assert [entry["item"] for entry in back["strip"]] == [entry["item"] for entry in card["strip"]]
-    assert classes.submit([undo])["acked"] == [undo["id"]]
-    again = classes.submit([press(back, "7")])
+    assert submit(classes, [undo])["acked"] == [undo["id"]]
+    again = submit(classes, [press(back, "7")])
     assert said(project, made["item"]) == ["yes", "no", "no"]
     assert again["item"]["id"] != made["item"]
 
 
 def test_a_correction_gives_another_class(classes, project):
     """For all concepts; it can be corrected and undone itself, and what is in view stays."""
-    made = press(classes.card(), "7")
-    card = classes.submit([made])
+    made = press(card_of(classes), "7")
+    card = submit(classes, [made])
     about = {"item": made["item"], "selection": None}
     first = press(card, "3", corrects=made["id"], **about)
-    after = classes.submit([first])
+    after = submit(classes, [first])
     assert after["item"] == card["item"]
     assert said(project, made["item"]) == ["no", "yes", "no"]
     assert (after["strip"][-1]["answer_id"], after["strip"][-1]["concept"]) == (first["id"], 2)
     second = press(card, "skip", corrects=first["id"], **about)
-    classes.submit([second])
+    submit(classes, [second])
     assert said(project, made["item"]) == ["skip"] * 3
-    classes.submit([press(card, "undo", undoes=second["id"], **about)])
+    submit(classes, [press(card, "undo", undoes=second["id"], **about)])
     assert said(project, made["item"]) == ["no", "yes", "no"]
     assert all(
         [record.corrects for record in answers[1:3]]
@@ -330,14 +331,14 @@ def test_what_was_answered_for_one_concept_alone_may_come_again(classes, project
     session = classes.session
     label(session, 3)
     alone = [record.item for record in stored(project)[1]]
-    card = classes.card()
+    card = card_of(classes)
     assert card["strip"] == []
     made = press(card, "3", item=alone[0], selection=None)
-    after = classes.submit([made])
+    after = submit(classes, [made])
     assert said(project, alone[0]) == ["no", "yes", "no"]
     assert [entry["item"] for entry in after["strip"]] == [alone[0]]
     corrected = press(after, "7", item=alone[1], selection=None, corrects=stored(project)[1][1].id)
-    assert classes.submit([corrected])["refused"] == []
+    assert submit(classes, [corrected])["refused"] == []
     assert said(project, alone[1]) == ["yes", "no", "no"]
 
 
@@ -349,7 +350,7 @@ def test_nobody_else_is_shown_what_is_in_view_or_sent_ahead(classes, project):
     for concept in project.concepts():
         other = project.session(project.log.start_session(concept.id, "bob", "margin-index", seed=3).id)
         assert mine <= set(project.leases.held(but_for={other.id}))
-        assert other.card()["item"]["id"] not in mine
+        assert card_of(other)["item"]["id"] not in mine
     theirs = set(project.leases.held(but_for={classes.id}))
     truly(classes, 9)
     assert set(classes.shown.leased) == theirs
@@ -361,18 +362,18 @@ def test_card_grid_and_classes_take_turns(classes, project):
     begin(classes)
     session, grid = classes.session, project.grid(classes.session)
     grid.resize(12)
-    cells = grid.card()["cells"]
+    cells = card_of(grid)["cells"]
     answered = {record.item for answers in stored(project).values() for record in answers}
     assert answered.isdisjoint(cell["id"] for cell in cells)
-    card = classes.card()
+    card = card_of(classes)
     assert card["item"]["id"] not in answered
-    classes.submit([press(card, "none")])
+    submit(classes, [press(card, "none")])
     answered.add(card["item"]["id"])
-    assert answered.isdisjoint(cell["id"] for cell in grid.card()["cells"])
-    one = session.card()
+    assert answered.isdisjoint(cell["id"] for cell in card_of(grid)["cells"])
+    one = card_of(session)
     assert project.log.selection(one["item"]["selection"]).session_id == session.id
-    after = session.submit([answer(one, "yes")])
-    assert classes.card()["item"]["id"] not in {*answered, one["item"]["id"]}
+    after = submit(session, [answer(one, "yes")])
+    assert card_of(classes)["item"]["id"] not in {*answered, one["item"]["id"]}
     assert after["item"]["id"] not in answered
 
 
@@ -381,10 +382,10 @@ def test_the_strategy_is_everybodys(classes, project):
     begin(classes)
     wait_for_index(project, "exhaustive")
     classes.session.set_strategy("exhaustive")
-    assert classes.card()["notes"]["strategy"] == "exhaustive"
-    card = classes.card()
+    assert card_of(classes)["notes"]["strategy"] == "exhaustive"
+    card = card_of(classes)
     for _ in range(3):
-        card = classes.submit([press(card, "none")])
+        card = submit(classes, [press(card, "none")])
         assert card["notes"]["strategy"] == "exhaustive"
 
 
@@ -399,11 +400,11 @@ def test_it_is_all_there_after_a_restart(tmp_path):
         with open_workspace(tmp_path) as workspace:
             project = workspace.project(project.key)
             classes = project.classes(project.session(classes.id))
-            after = classes.card()
+            after = card_of(classes)
             for part in ("item", "strip", "turn", "classes", "history", "round"):
                 assert after[part] == before[part], part
             assert len(project.log.sessions()) == n_sessions == 3
-            before = classes.submit([made])
+            before = submit(classes, [made])
             assert before["acked"] == [made["id"]]
 
 
@@ -412,16 +413,16 @@ def test_a_concept_more_or_less_changes_the_keys(classes, project):
     card = truly(classes, 4)
     waiting = press(card, "3")
     added = project.add_concept("Is this a 9?", name="nine")
-    after = classes.submit([waiting])
+    after = submit(classes, [waiting])
     assert [c["name"] for c in after["classes"]] == ["1", "3", "7", "9"]
     assert list(project.log.answers_after(added.id)) == []
     project.archive.put_away(2)
-    after = classes.submit([press(after, "9")])
+    after = submit(classes, [press(after, "9")])
     assert [(c["key"], c["concept"]) for c in after["classes"]] == [("1", 3), ("7", 1), ("9", added.id)]
     assert said(project, after["strip"][-1]["item"]) == ["no", "no", "yes"]
     for digit in "02456899":
         project.add_concept(f"Is this a {digit}?", name=f"digit {digit} {uuid.uuid4()}")
-    assert len(classes.card()["classes"]) == MOST
+    assert len(card_of(classes)["classes"]) == MOST
     tenth = project.session(None, project.concepts()[-1].id)
     assert not can_choose(tenth)
     assert can_choose(classes.session)
@@ -467,12 +468,13 @@ def test_what_belongs_to_an_audit_does_not_train_its_concept(classes, project):
     begin(classes)
     session.set_audit_share(1.0)
     wait_for_index(project, "exhaustive")
-    first = session.set_strategy("exhaustive")
-    second = session.submit([answer(first, "no")])
+    session.set_strategy("exhaustive")
+    first = card_of(session)
+    second = submit(session, [answer(first, "no")])
     assert [card["notes"]["why"] for card in (first, second)] == ["audit", "audit"]
-    card = classes.card()
+    card = card_of(classes)
     assert card["item"]["selection"] == second["item"]["selection"]
-    card = classes.submit([press(card, "7"), press(card, "3", item=first["item"]["id"], selection=None)])
+    card = submit(classes, [press(card, "7"), press(card, "3", item=first["item"]["id"], selection=None)])
     items = [second["item"]["id"], first["item"]["id"]]
     for concept, answers in stored(project).items():
         expected = "audit" if concept == 1 else "train"
@@ -481,7 +483,7 @@ def test_what_belongs_to_an_audit_does_not_train_its_concept(classes, project):
         assert set(items).isdisjoint(labels) if concept == 1 else set(items) <= set(labels.tolist())
     for _ in range(4):
         assert card["notes"]["why"] == "strategy"
-        card = classes.submit([press(card, "none")])
+        card = submit(classes, [press(card, "none")])
     assert verify_project(project.folder) == 0
 
 
@@ -490,12 +492,13 @@ def test_a_spent_pool_is_told(classes, project):
     card = begin(classes)
     rest = [int(item) for item in project.pool.ids if said(project, int(item))[0] is None]
     rest.remove(card["item"]["id"])
-    classes.submit(
-        [press(card, "none", item=item, selection=shown_to(classes.session, item)) for item in rest[1:]]
+    submit(
+        classes,
+        [press(card, "none", item=item, selection=shown_to(classes.session, item)) for item in rest[1:]],
     )
-    card = classes.submit([press(card, "none")])
+    card = submit(classes, [press(card, "none")])
     assert coming(classes)["next"] == {}
-    after = classes.submit([press(card, "7")])
+    after = submit(classes, [press(card, "7")])
     assert after["item"] is None
     assert after["waiting"]["exhausted"]
 
@@ -512,11 +515,11 @@ def labeled_once(tmp_path_factory):
         truly(classes, 5, ahead=True)
         for given in ["skip", "unsure", "none", "7", "skip"]:
             made, _ = follow(coming(classes), given)
-            card = classes.submit([made])
+            card = submit(classes, [made])
         about = {"item": made["item"], "selection": None}
         changed = press(card, "3", corrects=made["id"], **about)
-        classes.submit([changed])
-        classes.submit([press(card, "undo", undoes=changed["id"], **about)])
+        submit(classes, [changed])
+        submit(classes, [press(card, "undo", undoes=changed["id"], **about)])
         truly(classes, 4, ahead=True)
         label(classes.session, 3)
         classes.session.revisit_skipped()

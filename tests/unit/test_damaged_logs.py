@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.api.people import team
 from app.api.progress import progress
 from app.api.submit import take
@@ -114,12 +115,12 @@ def test_labels_without_a_row_train_nothing_and_hold_up_nobody(project, ada, bob
     assert take(project, project.decisions(ada), [], ADA)["item"] is None
     assert team(ada, ADA, UTC)["contested"] == 0
     assert offer(ada).problem is None
-    grid = project.grid(ada).card()
+    grid = card_of(project.grid(ada))
     given = [answer({"item": cell}, "no", session=ada.id) for cell in grid["cells"]]
-    assert len(project.grid(ada).submit(given)["acked"]) == len(given)
+    assert len(submit(project.grid(ada), given)["acked"]) == len(given)
     similar = project.similar_to(ada)
     similar.look_for(Like())
-    assert similar.card()["cells"]
+    assert card_of(similar)["cells"]
     ada.concept.milestones.catch_up(project.pool)
     while ada.concept.milestones.is_computing:
         time.sleep(0.01)
@@ -138,7 +139,7 @@ def test_a_damaged_log_is_gone_on_with_after_a_restart(tmp_path):
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(folder.name)
         session = project.session(ada.id)
-        assert session.card()["item"]["id"] in project.pool.ids
+        assert card_of(session)["item"]["id"] in project.pool.ids
         label(session, 1)
         assert len(session.concept.standing().labels) == len(before) + 1
 
@@ -159,7 +160,7 @@ def test_verify_reports_each_label_without_a_row_and_nothing_else(project, ada, 
     for record in wrong:
         undo = answer({"item": {"id": record.item, "selection": None}}, "undo", undoes=record.id)
         taker = project.session(record.session_id)
-        assert taker.submit([undo])["acked"] == [undo["id"]]
+        assert submit(taker, [undo])["acked"] == [undo["id"]]
     label(ada, 3)
     result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
     assert json.loads(result.output)["problems"] == []

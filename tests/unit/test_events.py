@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.cards import submit
 from app.runtime import event_log as events
 from app.runtime.event_log import HIDDEN, LONGEST, Redaction, known_secrets, route_of
 from tests.browser.served import free_port
@@ -139,8 +140,8 @@ def test_answers_are_counted_not_told(tmp_path, heard):
         session = new_project(workspace).session(annotator="hunter22")
         card = label(session, 1)
         given = answer(card, "yes")
-        session.submit([given])
-        session.submit([given, given | {"answer": "no"}, answer(card, "no"), {"id": "?"}])
+        submit(session, [given])
+        submit(session, [given, given | {"answer": "no"}, answer(card, "no"), {"id": "?"}])
     told = [event for event in heard() if event["event"].startswith("answers")]
     assert [event["stored"] for event in told if event["event"] == "answers"] == [1, 1, 0]
     assert told[0]["sessions"] == [session.id]

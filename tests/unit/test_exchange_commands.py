@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 from sklearn.svm import LinearSVC
 
+from app.api.cards import card_of, submit
 from app.exchange.model import predictions, train_model
 from core.linear.svm import train
 from storage import Concepts, Database, LabelLog
@@ -76,9 +77,9 @@ def test_labeling_goes_on_after_an_import(project_folder):
         assert session.strategy == "margin-index"
         assert len(session.concept.standing().labels) > 30
         answered = set(session.concept.standing().answered.tolist())
-        card = session.card()
+        card = card_of(session)
         assert card["item"]["id"] not in answered
-        card = session.submit([answer(card, truth_word(project, card["item"]["id"]))])
+        card = submit(session, [answer(card, truth_word(project, card["item"]["id"]))])
         assert card["notes"]
         assert project.log.last_selection(session.id).hyperplane_digest is not None
         label(session, 4)

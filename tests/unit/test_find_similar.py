@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.indexes.codes import built, coded, n_compared
 from app.indexes.metric import Learning, learn, parameters, what_is_missing
@@ -46,13 +47,13 @@ def similar(project) -> SimilarSession:
 
 def look(similar, word, first=0):
     similar.look_for(Like.of(str(word)), first)
-    return similar.card()
+    return card_of(similar)
 
 
 def settled(similar):
     """The card as soon as nothing is being prepared any more."""
     patience = time.monotonic() + 120
-    while (card := similar.card())["similar"]["pending"]:
+    while (card := card_of(similar))["similar"]["pending"]:
         assert time.monotonic() < patience
         time.sleep(0.01)
     return card
@@ -81,7 +82,7 @@ def of_class(project, name, n=1):
 def enough_labels(similar):
     """Label what is like a 7 and what is like a 1."""
     for name in ("7", "1"):
-        similar.submit(truly(similar, look(similar, of_class(similar.session.project, name)[0]), 12))
+        submit(similar, truly(similar, look(similar, of_class(similar.session.project, name)[0]), 12))
     assert similar.learning.wait(120)
 
 
@@ -140,7 +141,7 @@ def test_the_nearest_are_shown_with_their_angles(similar):
 
 def test_a_page_without_a_search_says_so(similar):
     """Nothing is chosen, and nothing written, before somebody picks something."""
-    card = similar.card()
+    card = card_of(similar)
     assert (card["cells"], card["similar"]["like"], log_of(similar)) == ([], None, [])
     similar.go_to(None)
     assert similar.like is None
@@ -148,11 +149,11 @@ def test_a_page_without_a_search_says_so(similar):
 
 def test_what_lies_at_hand_is_looked_for_first(project, similar):
     """The item on Label; as soon as there is one, all yes answers."""
-    item = similar.session.card()["item"]["id"]
+    item = card_of(similar.session)["item"]["id"]
     similar.go_to(None)
     assert similar.like == Like(item=item)
-    card = similar.card()
-    similar.submit(marks(card["cells"], ["yes"]))
+    card = card_of(similar)
+    submit(similar, marks(card["cells"], ["yes"]))
     other = project.similar_to(project.session(annotator="bob"))
     other.go_to(None)
     assert other.like == Like()
@@ -163,7 +164,7 @@ def test_what_lies_at_hand_is_looked_for_first(project, similar):
 def test_all_yes_answers_are_looked_for_by_the_nearest(similar):
     """An item is as near as the nearest of them; they themselves are not shown."""
     pool = similar.session.project.pool
-    similar.submit(truly(similar, look(similar, of_class(similar.session.project, "7")[0])))
+    submit(similar, truly(similar, look(similar, of_class(similar.session.project, "7")[0])))
     yes = similar.session.concept.standing().labels
     yes = yes.items[yes.yes]
     assert len(yes) > 1
@@ -191,7 +192,7 @@ def test_the_first_metric_may_come_while_a_search_is_made(similar, monkeypatch):
         slow.setattr(SimilarSession, "_searched", before_it_came)
         for name in ("7", "1"):
             card = look(similar, of_class(similar.session.project, name)[0])
-            card = similar.submit(truly(similar, card, 12))
+            card = submit(similar, truly(similar, card, 12))
     assert card["similar"]["among"]["rows"].keys() == {"original"}
     assert card["similar"]["pending"]
     card = settled(similar)
@@ -245,13 +246,13 @@ def test_answers_train_and_stay_in_view(similar):
     """The same items, some answered; the next round knows their labels. Sent again, nothing changes."""
     card = look(similar, of_class(similar.session.project, "7")[0])
     given = marks(card["cells"], ["yes", "no", None, "yes"])
-    after = similar.submit(given)
+    after = submit(similar, given)
     assert (after["acked"], after["refused"]) == ([one["id"] for one in given], [])
     assert [cell["id"] for cell in after["cells"]] == [cell["id"] for cell in card["cells"]]
     assert [cell.get("stands") for cell in after["cells"]][:4] == ["yes", "no", None, "yes"]
     assert after["round"] == card["round"] + 1
     assert log_of(similar)[-1].n_labels == 3
-    again = similar.submit(given)
+    again = submit(similar, given)
     assert again["acked"] == [one["id"] for one in given]
     assert len(list(similar.session.project.log.answers_after(similar.session.concept.record.id))) == 3
 
@@ -260,17 +261,18 @@ def test_submissions_are_taken_back_one_after_the_other(similar):
     """Each as a whole, the last one first; the items are open again."""
     card = look(similar, of_class(similar.session.project, "7")[0])
     first = marks(card["cells"], ["yes"] * 3)
-    card = similar.submit(first)
+    card = submit(similar, first)
     second = marks([cell for cell in card["cells"] if cell["selection"]], ["no"] * 2)
-    card = similar.submit(second)
+    card = submit(similar, second)
     for expected in (second, first):
         undo = card["similar"]["undo"]
         assert {one["undoes"] for one in undo} == {one["id"] for one in expected}
-        card = similar.submit(
+        card = submit(
+            similar,
             [
                 answer({"item": {"id": one["item"], "selection": None}}, "undo", undoes=one["undoes"])
                 for one in undo
-            ]
+            ],
         )
         assert card["refused"] == []
     assert card["similar"]["undo"] == []
@@ -282,7 +284,7 @@ def test_a_page_that_is_answered_gives_way_to_the_next(similar):
     """And the pages can be turned, but not beyond the last."""
     item = of_class(similar.session.project, "7")[0]
     card = look(similar, item)
-    after = similar.submit(truly(similar, card))
+    after = submit(similar, truly(similar, card))
     assert (after["similar"]["first"], after["refused"]) == (PAGE, [])
     assert after["cells"][0]["place"] == PAGE
     assert look(similar, item, 10**6)["similar"]["first"] == PAGE * (PAGES - 1)
@@ -304,7 +306,7 @@ def test_an_upload_is_kept_and_looked_for(project, similar):
     """By its digest: the same image is one upload, and the item that it shows is the nearest."""
     item = of_class(project, "7")[0]
     similar.upload(sent(png(project, item)))
-    card = similar.card()
+    card = card_of(similar)
     assert card["similar"]["problem"] is None
     assert card["cells"][0]["id"] == item
     like = similar.like
@@ -336,7 +338,7 @@ def test_what_is_no_image_is_a_sentence(project, similar, raw, complaint):
         Image.new("1", (20_000, 20_000)).save(kept, "PNG")
         raw = kept.getvalue()
     similar.upload(sent(raw, "it.png"))
-    card = similar.card()
+    card = card_of(similar)
     assert complaint in card["similar"]["problem"]
     assert [cell["id"] for cell in card["cells"]] == [cell["id"] for cell in before["cells"]]
     assert not (project.folder / "uploads").exists()
@@ -454,18 +456,18 @@ def test_who_asks_again_sends_the_last_answers_again(similar):
     """The index is taken up all the same, and no page is turned for answers that are known."""
     item = of_class(similar.session.project, "7")[0]
     given = truly(similar, look(similar, item), 3)
-    similar.submit(given)
+    submit(similar, given)
     similar.set_method("orders")
     patience = time.monotonic() + 120
-    while (card := similar.submit(given))["similar"]["pending"]:
+    while (card := submit(similar, given))["similar"]["pending"]:
         assert time.monotonic() < patience
         time.sleep(0.01)
     assert card["similar"]["search"]["method"] == "Hashing, permuted orders"
     rest = truly(similar, card)
-    assert similar.submit(rest)["similar"]["first"] == PAGE
-    assert similar.submit(rest)["similar"]["first"] == PAGE
+    assert submit(similar, rest)["similar"]["first"] == PAGE
+    assert submit(similar, rest)["similar"]["first"] == PAGE
     similar.look_for(similar.like, 0)
-    assert similar.submit(rest)["similar"]["first"] == 0
+    assert submit(similar, rest)["similar"]["first"] == 0
 
 
 def test_a_metric_is_learned_as_soon_as_there_are_labels(similar):
@@ -473,9 +475,9 @@ def test_a_metric_is_learned_as_soon_as_there_are_labels(similar):
     card = look(similar, of_class(similar.session.project, "7")[0])
     assert card["similar"]["metric"]["missing"].endswith(f"{LEAST} yes and {LEAST} no are missing")
     similar.set_view("learned")
-    assert {cell["list"] for cell in similar.card()["cells"]} == {"original"}
+    assert {cell["list"] for cell in card_of(similar)["cells"]} == {"original"}
     enough_labels(similar)
-    card = similar.card()
+    card = card_of(similar)
     assert (card["similar"]["metric"]["labels"], card["similar"]["metric"]["newer"]) == (12, True)
     assert {cell["list"] for cell in card["cells"]} == {"learned"}
     card = look(similar, of_class(similar.session.project, "7", 2)[1])
@@ -483,7 +485,7 @@ def test_a_metric_is_learned_as_soon_as_there_are_labels(similar):
     assert card["similar"]["among"]["rows"].keys() == {"original", "learned"}
     assert log_of(similar)[-1].parameters["similar"]["metric"]["labels"] == 24
     similar.set_view("both")
-    card = similar.card()
+    card = card_of(similar)
     assert [cell["list"] for cell in card["cells"]] == ["original"] * PAGE + ["learned"] * PAGE
     one = {cell["id"]: cell["selection"] for cell in card["cells"]}
     assert all(cell["selection"] == one[cell["id"]] for cell in card["cells"])
@@ -559,15 +561,15 @@ def test_the_search_is_there_again_after_a_restart(tmp_path):
         similar = project.similar_to(project.session())
         similar.upload(sent(png(project, of_class(project, "7")[0])))
         similar.look_for(similar.like, PAGE)
-        before = similar.card()
+        before = card_of(similar)
         key, session_id = project.key, similar.session.id
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)
         similar = project.similar_to(project.session(session_id))
         similar.go_to(None)
-        after = similar.card()
+        after = card_of(similar)
         assert after["cells"] == before["cells"]
-        assert similar.submit(marks(after["cells"], ["no"]))["refused"] == []
+        assert submit(similar, marks(after["cells"], ["no"]))["refused"] == []
 
 
 def test_label_and_grid_take_turns_with_it(project, similar):
@@ -575,12 +577,12 @@ def test_label_and_grid_take_turns_with_it(project, similar):
     session = similar.session
     label(session, 2)
     grid = project.grid(session)
-    item = grid.card()["cells"][0]["id"]
+    item = card_of(grid)["cells"][0]["id"]
     card = look(similar, item)
     given = marks(card["cells"], ["no"] * 5)
-    similar.submit(given)
-    assert not {one["item"] for one in given} & {cell["id"] for cell in grid.card()["cells"]}
-    assert session.card()["item"] is not None
+    submit(similar, given)
+    assert not {one["item"] for one in given} & {cell["id"] for cell in card_of(grid)["cells"]}
+    assert card_of(session)["item"] is not None
     assert look(similar, item)["round"] > card["round"]
 
 
@@ -591,9 +593,9 @@ def searched_once(tmp_path_factory):
         project = new_project(workspace)
         session = project.session()
         similar = project.similar_to(session)
-        project.session(annotator="bob").card()
+        card_of(project.session(annotator="bob"))
         similar.upload(sent(png(project, of_class(project, "7")[0])))
-        similar.submit(truly(similar, similar.card(), 3))
+        submit(similar, truly(similar, card_of(similar), 3))
         enough_labels(similar)
         label(session, 4)
         for method, codes, view in (
@@ -608,17 +610,18 @@ def searched_once(tmp_path_factory):
             look(similar, "yes")
             card = settled(similar)
             assert similar.learning.wait(120)
-            similar.submit(truly(similar, card, 2))
+            submit(similar, truly(similar, card, 2))
         similar.set_view("original")
         card = look(similar, of_class(project, "2")[0], PAGE)
-        similar.submit(truly(similar, card, 2))
-        card = similar.card()
+        submit(similar, truly(similar, card, 2))
+        card = card_of(similar)
         undo = card["similar"]["undo"]
-        similar.submit(
+        submit(
+            similar,
             [
                 answer({"item": {"id": one["item"], "selection": None}}, "undo", undoes=one["undoes"])
                 for one in undo
-            ]
+            ],
         )
         label(session, 2)
     return project.folder

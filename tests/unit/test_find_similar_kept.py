@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import app.indexes.saved
 import core.hashing.pool
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.indexes import codes as hashed
 from app.indexes import strategies as indexes
@@ -356,7 +357,7 @@ def test_kill_9_while_saving(pool, tmp_path, work):
 def settled(similar):
     """The card as soon as nothing is being prepared any more."""
     patience = time.monotonic() + 120
-    while (card := similar.card())["similar"]["pending"]:
+    while (card := card_of(similar))["similar"]["pending"]:
         assert time.monotonic() < patience
         time.sleep(0.01)
     return card
@@ -365,12 +366,12 @@ def settled(similar):
 def label_some(similar, item, n):
     similar.look_for(Like(item=item))
     project = similar.session.project
-    cells = [cell for cell in similar.card()["cells"] if cell["selection"]][:n]
+    cells = [cell for cell in card_of(similar)["cells"] if cell["selection"]][:n]
     marked = [
         answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, truth_word(project, cell["id"]))
         for cell in cells
     ]
-    similar.submit(marked)
+    submit(similar, marked)
     assert similar.learning.wait(120)
 
 
@@ -423,7 +424,7 @@ def test_a_restart_loads_what_was_built(tmp_path, work):
         project = workspace.project(key)
         similar = project.similar_to(project.session(session_id))
         similar.go_to(None)
-        similar.card()
+        card_of(similar)
         assert similar.learning.wait(120)
         after = {how: looked(similar, *how, int(some[0])) for how in HOWS}
         assert work.taken() == NOTHING

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.projects.uploaded_images import why_none
 from app.sessions.registry import OpenProject
@@ -60,7 +61,7 @@ def look(similar: SimilarSession, word: object) -> dict:
 def settled(similar: SimilarSession) -> dict:
     """The card as soon as nothing is being prepared any more."""
     patience = time.monotonic() + 120
-    while (card := similar.card())["similar"]["pending"]:
+    while (card := card_of(similar))["similar"]["pending"]:
         assert time.monotonic() < patience
         time.sleep(0.01)
     return card
@@ -74,14 +75,15 @@ def png(project: OpenProject, item: int) -> bytes:
 
 def answer_truly(similar: SimilarSession, card: dict, n: int) -> None:
     free = [cell for cell in card["cells"] if cell["selection"]][:n]
-    similar.submit(
+    submit(
+        similar,
         [
             answer(
                 {"item": {"id": cell["id"], "selection": cell["selection"]}},
                 truth_word(similar.session.project, cell["id"]),
             )
             for cell in free
-        ]
+        ],
     )
 
 

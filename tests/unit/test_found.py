@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.engine.leases import LEASE_SECONDS, Leases
 from app.engine.training import SEARCH
@@ -34,7 +35,7 @@ def found(project) -> FoundSession:
 
 def look(found, text, first=0):
     found.look_for(text, first)
-    return found.card()
+    return card_of(found)
 
 
 def called(project, *words):
@@ -110,7 +111,7 @@ def test_what_is_answered_trains_at_once_and_stays_in_view_as_answered(found):
     """The page stays; its answered items can't be answered again, and the next round knows their labels."""
     card = look(found, "41")
     words = ["yes", "no", None, "skip"]
-    after = found.submit(given := marks(card["cells"], words))
+    after = submit(found, given := marks(card["cells"], words))
     assert after["acked"] == [one["id"] for one in given]
     assert after["round"] == card["round"] + 1
     assert [cell["id"] for cell in after["cells"]] == [cell["id"] for cell in card["cells"]]
@@ -125,11 +126,11 @@ def test_what_is_answered_trains_at_once_and_stays_in_view_as_answered(found):
 def test_the_usual_selection_goes_on_after_a_search(found):
     """By the hyperplane of the answers given there."""
     card = look(found, "41")
-    found.submit(truly(found, card))
+    submit(found, truly(found, card))
     found.session.project.indexes.want("exhaustive")
     wait_for_index(found.session.project, "exhaustive")
     found.session.set_strategy("exhaustive")
-    after = found.session.card()
+    after = card_of(found.session)
     assert (after["notes"]["why"], after["notes"]["n_labels"]) == ("strategy", len(card["cells"]))
     assert after["round"] > card["round"]
     back = look(found, "42")
@@ -144,7 +145,7 @@ def test_more_than_a_page_is_paged_through(found):
     card = look(found, "digit", PAGE + 5)
     assert [cell["id"] for cell in card["cells"]] == everything[PAGE : 2 * PAGE]
     assert log_of(found)[0].parameters["search"]["place"] == PAGE
-    after = found.submit(marks(card["cells"], ["no"] * PAGE))
+    after = submit(found, marks(card["cells"], ["no"] * PAGE))
     assert len(after["acked"]) == PAGE
     assert (after["search"]["first"], after["refused"]) == (2 * PAGE, [])
     assert [cell["id"] for cell in after["cells"]] == everything[2 * PAGE : 3 * PAGE]
@@ -157,14 +158,14 @@ def test_more_than_a_page_is_paged_through(found):
 def test_what_others_have_in_view_is_held(project, found):
     """It is shown, but can't be answered twice at the same time; what is found here nobody else is shown."""
     other = project.session(annotator="bob")
-    theirs = other.card()["item"]["id"]
+    theirs = card_of(other)["item"]["id"]
     card = look(found, f"digit {theirs}")
     cell = next(cell for cell in card["cells"] if cell["id"] == theirs)
     assert (cell["stands"], cell["selection"]) == ("held", None)
     look(found, "digit")
-    assert set(project.leases.held(but_for={other.id})) == {cell["id"] for cell in found.card()["cells"]} - {
-        theirs
-    }
+    assert set(project.leases.held(but_for={other.id})) == {
+        cell["id"] for cell in card_of(found)["cells"]
+    } - {theirs}
 
 
 def test_who_left_holds_nothing(project, found):
@@ -172,7 +173,7 @@ def test_who_left_holds_nothing(project, found):
     now = [0.0]
     project.leases = Leases(clock=lambda: now[0])
     other = project.session(annotator="bob")
-    theirs = other.card()["item"]["id"]
+    theirs = card_of(other)["item"]["id"]
     assert look(found, f"digit {theirs}")["cells"][0]["stands"] == "held"
     now[0] = LEASE_SECONDS + 1
     assert look(found, f" {theirs}")["cells"][0]["selection"]
@@ -181,20 +182,20 @@ def test_who_left_holds_nothing(project, found):
 def test_skipped_items_can_be_answered_where_they_are_shown_again(found):
     """As in any other view."""
     card = look(found, "41")
-    found.submit(marks(card["cells"], ["skip"]))
+    submit(found, marks(card["cells"], ["skip"]))
     found.session.revisit_skipped()
     card = look(found, "41 digit")
     assert card["cells"][0]["selection"]
-    found.submit(marks(card["cells"], ["yes"]))
+    submit(found, marks(card["cells"], ["yes"]))
     assert found.session.concept.catch_up().status(card["cells"][0]["id"]) == "yes"
 
 
 def test_the_last_answers_are_corrected_in_one_go(found):
     """As in a grid."""
     card = look(found, "41")
-    last = found.submit(marks(card["cells"], ["no", "no"]))["last"]
+    last = submit(found, marks(card["cells"], ["no", "no"]))["last"]
     changed = marks(last[:1], ["yes"], corrects=last[0]["answer_id"])
-    after = found.submit(changed)
+    after = submit(found, changed)
     assert after["refused"] == []
     assert [cell.get("stands") for cell in after["cells"]][:2] == ["yes", "no"]
 
@@ -203,12 +204,12 @@ def test_a_browser_is_heard_once(found):
     """What it asked for last comes again with each run of the page, also after the next page has come."""
     asked = {"id": "a", "text": "digit", "first": 0}
     found.ask(asked)
-    card = found.submit(marks(found.card()["cells"], ["no"] * PAGE))
+    card = submit(found, marks(card_of(found)["cells"], ["no"] * PAGE))
     assert card["search"]["first"] == PAGE
     found.ask(asked)
-    assert found.card()["search"]["first"] == PAGE
+    assert card_of(found)["search"]["first"] == PAGE
     found.ask({**asked, "id": "b", "first": 2 * PAGE})
-    assert found.card()["search"]["first"] == 2 * PAGE
+    assert card_of(found)["search"]["first"] == 2 * PAGE
     found.ask(None)
     for wrong in ({"id": "c"}, {"id": "d", "text": 7, "first": 0}, {"id": "e", "text": "x", "first": "y"}):
         with pytest.raises(InputError, match="must have a text and a place"):
@@ -226,16 +227,16 @@ def test_the_search_is_there_again_after_a_restart(tmp_path):
         project = workspace.project(key)
         found = project.found(project.session(session_id))
         found.go_to("digit")
-        assert found.card()["cells"] == before["cells"]
+        assert card_of(found)["cells"] == before["cells"]
         assert set(project.leases.held(but_for=())) == {cell["id"] for cell in before["cells"]}
-        after = found.submit(marks(before["cells"], ["no"]))
+        after = submit(found, marks(before["cells"], ["no"]))
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)
         session = project.session(session_id)
         found = project.found(session)
-        assert found.card()["cells"] == after["cells"]
-        assert project.grid(session).card()["notes"]["why"] == "random-start"
-        assert session.card()["item"] is not None
+        assert card_of(found)["cells"] == after["cells"]
+        assert card_of(project.grid(session))["notes"]["why"] == "random-start"
+        assert card_of(session)["item"] is not None
         assert look(found, "41")["search"]["text"] == "41"
 
 
@@ -243,12 +244,12 @@ def test_grid_and_search_take_turns(project, found):
     """Each chooses anew: no item that was answered in the other comes back as open."""
     grid = project.grid(found.session)
     grid.resize(12)
-    before = grid.card()
+    before = card_of(grid)
     item = before["cells"][0]["id"]
     card = look(found, f"digit {item}")
     cell = next(cell for cell in card["cells"] if cell["id"] == item)
-    found.submit(marks([cell], ["no"]))
-    assert item not in {cell["id"] for cell in grid.card()["cells"]}
+    submit(found, marks([cell], ["no"]))
+    assert item not in {cell["id"] for cell in card_of(grid)["cells"]}
 
 
 @pytest.fixture
@@ -258,17 +259,17 @@ def searched(tmp_path):
         project = new_project(workspace)
         session = project.session()
         found = project.found(session)
-        project.session(annotator="bob").card()
+        card_of(project.session(annotator="bob"))
         card = look(found, "41")
-        last = found.submit(truly(found, card))["last"]
+        last = submit(found, truly(found, card))["last"]
         word = "no" if last[0]["answer"] == "yes" else "yes"
-        found.submit(marks(last[:1], [word], corrects=last[0]["answer_id"]))
+        submit(found, marks(last[:1], [word], corrects=last[0]["answer_id"]))
         label(session, 6)
         card = look(found, "digit", PAGE)
-        card = found.submit(marks(card["cells"], ["skip", "no", "unsure"]))
+        card = submit(found, marks(card["cells"], ["skip", "no", "unsure"]))
         session.revisit_skipped()
         card = look(found, "digit 1")
-        found.submit(truly(found, card))
+        submit(found, truly(found, card))
         label(session, 3)
         return project.folder
 
@@ -278,16 +279,16 @@ def two_searches(project):
     wait_for_index(project, LabelingSession.DEFAULT)
     session = project.session()
     label(session, 6)
-    card = session.card()
+    card = card_of(session)
     while card["next_is_coming"]:
-        card = session.card()
+        card = card_of(session)
     found = project.found(session)
     searched = look(found, "digit 4")
-    found.submit(truly(found, searched)[:3])
-    session.submit([answer(card, "yes", next=card["next"]["yes"]["item"]["selection"])])
+    submit(found, truly(found, searched)[:3])
+    submit(session, [answer(card, "yes", next=card["next"]["yes"]["item"]["selection"])])
     project.leases.keep(session.id, ())
     found.shown = ()
-    found.submit(truly(found, found.card())[:3])
+    submit(found, truly(found, card_of(found))[:3])
     return {record.round: record.trained_through for record in log_of(found) if SEARCH in record.parameters}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from app.api.cards import card_of, submit
 from app.engine.training import excluded_items
 from app.sessions.full_scan_check import Check, compare
 from core.errors import InputError
@@ -61,12 +62,14 @@ def test_later_answers_do_not_change_the_hyperplane_that_it_is_checked_by(sessio
     other = session.project.session(session.project.log.start_session(1, "lin", "random").id)
     label(other, 3)
     fix = "no" if last.answer == "yes" else "yes"
-    session.submit([answer(session.card(), fix, selection=None, item=last.item, corrects=last.id)])
+    submit(session, [answer(card_of(session), fix, selection=None, item=last.item, corrects=last.id)])
     after = compare(session, shown.id)
     assert (after.rank, after.items, after.best) == (before.rank, before.items, before.best)
-    given = answer(session.card(), "yes")
-    session.submit([given])
-    session.submit([answer(session.card(), "undo", selection=None, item=given["item"], undoes=given["id"])])
+    given = answer(card_of(session), "yes")
+    submit(session, [given])
+    submit(
+        session, [answer(card_of(session), "undo", selection=None, item=given["item"], undoes=given["id"])]
+    )
     again = compare(session, session.shown.id)
     assert (again.rank, again.items, again.best) == (before.rank, before.items, before.best)
 
@@ -75,7 +78,7 @@ def test_what_can_not_be_checked_says_why(session):
     """Before there is a hyperplane, and for selections of others."""
     project, other = session.project, session.project.add_concept("Is it a 3?")
     beginner = project.session(project.log.start_session(other.id, "lin", "random").id)
-    beginner.card()
+    card_of(beginner)
     with pytest.raises(InputError, match="first yes and no"):
         compare(beginner, beginner.shown.id)
     with pytest.raises(InputError, match="no selection"):

@@ -6,6 +6,7 @@ import math
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.sessions.grid import MOST, GridSession
 from app.sessions.registry import OpenProject
@@ -58,9 +59,9 @@ def truly(grid, card):
 
 def submit_truly(grid, n=1):
     """Submit n grids, truly answered; returns the next."""
-    card = grid.card()
+    card = card_of(grid)
     for _ in range(n):
-        card = grid.submit(truly(grid, card))
+        card = submit(grid, truly(grid, card))
     return card
 
 
@@ -81,7 +82,7 @@ def test_a_submission_is_one_round(grid):
     """All its answers are stored, each with its own selection; one hyperplane follows, and one query."""
     card = submit_truly(grid, 2)
     given = truly(grid, card)
-    after = grid.submit(given)
+    after = submit(grid, given)
     assert after["acked"] == [one["id"] for one in given]
     assert after["round"] == card["round"] + 1
     assert len(stored(grid)) == 3 * SIZE
@@ -112,9 +113,9 @@ def test_the_grid_holds_the_items_nearest_to_the_hyperplane(grid, monkeypatch):
 def test_open_items_are_not_answered_and_may_come_again(grid):
     """Only what is marked goes into the log."""
     submit_truly(grid, 2)
-    card = grid.card()
+    card = card_of(grid)
     given = marks(card, ["no", None, "skip", None, "yes"])
-    after = grid.submit(given)
+    after = submit(grid, given)
     assert stored(grid)[-3:] == [(one["item"], one["answer"]) for one in given]
     left_open = set(items(card)) - {one["item"] for one in given}
     assert not left_open & set(grid.session.concept.standing().answered.tolist())
@@ -123,9 +124,9 @@ def test_open_items_are_not_answered_and_may_come_again(grid):
 
 def test_a_submission_sent_again_is_stored_once_and_moves_nothing(grid):
     """The browser may send its queue as often as it likes."""
-    given = truly(grid, grid.card())
-    first = grid.submit(given)
-    again = grid.submit([*given, *given])
+    given = truly(grid, card_of(grid))
+    first = submit(grid, given)
+    again = submit(grid, [*given, *given])
     assert set(again["acked"]) == {one["id"] for one in given}
     assert len(stored(grid)) == SIZE
     assert again["cells"] == first["cells"]
@@ -134,14 +135,14 @@ def test_a_submission_sent_again_is_stored_once_and_moves_nothing(grid):
 def test_the_last_grid_is_corrected_in_one_go(grid):
     """It comes with the answers that stand; what is changed replaces them, what was open can be answered."""
     card = submit_truly(grid, 1)
-    card = grid.submit(marks(card, ["no"] * (SIZE - 2)))
+    card = submit(grid, marks(card, ["no"] * (SIZE - 2)))
     last = card["last"]
     assert [cell["answer"] for cell in last] == ["no"] * (SIZE - 2) + [None] * 2
     changed = [
         *marks({"cells": last[:1]}, ["yes"], corrects=last[0]["answer_id"]),
         *marks({"cells": last[-1:]}, ["skip"]),
     ]
-    after = grid.submit(changed)
+    after = submit(grid, changed)
     assert after["refused"] == []
     assert after["round"] == card["round"] + 1
     assert [cell["answer"] for cell in after["last"]] == ["yes"] + ["no"] * (SIZE - 3) + [None, "skip"]
@@ -152,13 +153,13 @@ def test_the_last_grid_is_corrected_in_one_go(grid):
 
 def test_before_there_is_a_hyperplane_a_grid_is_drawn_or_like_the_examples(grid):
     """Several at once, either way."""
-    card = grid.card()
+    card = card_of(grid)
     assert card["notes"]["why"] == "random-start"
     assert len(set(items(card))) == SIZE
     project = grid.session.project
     seven = next(int(i) for i in project.pool.ids if truth_word(project, int(i)) == "yes")
     grid.session.add_examples([_png(project, seven)])
-    card = grid.card()
+    card = card_of(grid)
     assert card["notes"]["why"] == "example"
     assert items(card)[0] == seven
     truths = [truth_word(project, item) for item in items(card)]
@@ -177,14 +178,14 @@ def test_card_and_grid_take_turns(grid):
     """Each chooses anew when its turn comes; rounds go on, and no answered item comes back."""
     session = grid.session
     label(session, 3)
-    card = grid.card()
+    card = card_of(grid)
     assert card["round"] > 3
-    after = grid.submit(truly(grid, card))
-    one = session.card()
+    after = submit(grid, truly(grid, card))
+    one = card_of(session)
     assert one["round"] == after["round"] + 1
     assert one["item"]["id"] not in {item for item, _ in stored(grid)}
     label(session, 2)
-    back = grid.card()
+    back = card_of(grid)
     assert back["round"] == one["round"] + 3
     assert back["last"] == []
     assert not set(items(back)) & {item for item, _ in stored(grid)}
@@ -195,12 +196,12 @@ def test_the_strategy_and_the_size_can_be_changed(grid):
     submit_truly(grid, 2)
     wait_for_index(grid.session.project, "random")
     grid.session.set_strategy("random")
-    assert grid.card()["notes"]["strategy"] == "random"
+    assert card_of(grid)["notes"]["strategy"] == "random"
     grid.resize(20)
-    card = grid.card()
+    card = card_of(grid)
     assert len(card["cells"]) == 20
     grid.resize(20)
-    assert grid.card()["cells"] == card["cells"]
+    assert card_of(grid)["cells"] == card["cells"]
     for wrong in (0, 11, MOST + 1):
         with pytest.raises(InputError, match=f"from 12 to {MOST} items, got {wrong}"):
             grid.resize(wrong)
@@ -209,10 +210,10 @@ def test_the_strategy_and_the_size_can_be_changed(grid):
 def test_nobody_else_is_shown_what_is_in_the_grid(project, grid):
     """Neither a card nor another grid."""
     grid.resize(MOST)
-    own = set(items(grid.card()))
+    own = set(items(card_of(grid)))
     other = small_grid(project, project.session(annotator="bob"), MOST)
-    assert own.isdisjoint(items(other.card()))
-    assert project.session(annotator="eve").card()["item"]["id"] not in own
+    assert own.isdisjoint(items(card_of(other)))
+    assert card_of(project.session(annotator="eve"))["item"]["id"] not in own
 
 
 def test_the_grid_is_shown_again_after_a_restart(tmp_path):
@@ -225,7 +226,7 @@ def test_the_grid_is_shown_again_after_a_restart(tmp_path):
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)
         grid = small_grid(project, project.session(session_id))
-        after = grid.card()
+        after = card_of(grid)
         assert (after["cells"], after["last"]) == (before["cells"], before["last"])
         assert after["history"] == before["history"]
         given = truly(grid, after)
@@ -235,26 +236,26 @@ def test_the_grid_is_shown_again_after_a_restart(tmp_path):
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)
         grid = small_grid(project, project.session(session_id))
-        card = grid.card()
+        card = card_of(grid)
         assert [cell["id"] for cell in card["last"]] == items(after)
         assert not set(items(card)) & set(items(after))
-        assert grid.submit(given)["cells"] == card["cells"]
+        assert submit(grid, given)["cells"] == card["cells"]
 
 
 def test_answers_are_acknowledged_although_the_next_grid_cannot_be_written(grid, monkeypatch):
     """A disk that fills up loses nothing; work goes on when there is room."""
-    given = truly(grid, grid.card())
+    given = truly(grid, card_of(grid))
 
     def refuse(records):
         raise StorageError("the disk is full", "full")
 
     with monkeypatch.context() as full:
         full.setattr(grid.session.project.log, "record_selections", refuse)
-        card = grid.submit(given)
+        card = submit(grid, given)
         assert len(card["acked"]) == SIZE
         assert card["cells"] == []
         assert "full" in card["message"]
-    card = grid.card()
+    card = card_of(grid)
     assert len(card["cells"]) == SIZE
     assert card["message"] is None
 
@@ -268,11 +269,11 @@ def test_an_exhausted_pool_gives_what_is_left_and_then_says_so(workspace):
         wait_for_index(project, "random")
     grid = small_grid(project, project.session(), 40)
     sizes = []
-    card = grid.card()
+    card = card_of(grid)
     while card["cells"]:
         sizes.append(len(card["cells"]))
-        assert grid.card()["cells"] == card["cells"]
-        card = grid.submit(marks(card, ["no"] * 40))
+        assert card_of(grid)["cells"] == card["cells"]
+        card = submit(grid, marks(card, ["no"] * 40))
     assert sizes == [40, 40, 30]
     assert card["waiting"]["exhausted"]
 
@@ -283,8 +284,8 @@ def test_verify_replays_grids(tmp_path, monkeypatch):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         grid = small_grid(project, project.session())
-        card = grid.card()
-        card = grid.submit(marks(card, ["skip", "unsure", None, "no"]))
+        card = card_of(grid)
+        card = submit(grid, marks(card, ["skip", "unsure", None, "no"]))
         submit_truly(grid, 3)
         for strategy in ("exhaustive", "subsample", "bh-hash", "random", "margin-index", "mixture"):
             wait_for_index(project, strategy)
@@ -292,7 +293,7 @@ def test_verify_replays_grids(tmp_path, monkeypatch):
             card = submit_truly(grid, 2)
         last = card["last"][0]
         other = "no" if last["answer"] == "yes" else "yes"
-        grid.submit(marks({"cells": [last]}, [other], corrects=last["answer_id"]))
+        submit(grid, marks({"cells": [last]}, [other], corrects=last["answer_id"]))
         label(grid.session, 2)
         grid.session.revisit_skipped()
         submit_truly(grid, 1)
@@ -311,7 +312,7 @@ def test_what_others_have_is_written_once_a_grid(project):
     theirs = set(project.leases.held(but_for={other.id}))
     assert first.in_view() is not None
     theirs |= set(project.leases.held(but_for={other.id}))
-    card = small_grid(project, other).card()
+    card = card_of(small_grid(project, other))
     rows = list(project.log.selections(session_id=other.id))
     assert len(rows) == len(card["cells"]) == SIZE
     assert set(rows[0].leased) == theirs

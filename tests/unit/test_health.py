@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from app.api.cards import card_of, submit
 from app.server.health import Health
 from app.sessions.registry import OpenProject
 from storage import StorageError
@@ -45,17 +46,17 @@ def test_a_database_that_is_locked_is_said_until_it_is_not(workspace, health, mo
     project = new_project(workspace)
     monkeypatch.setattr(project.database, "_busy_timeout", 0.1)
     session = project.session()
-    given = answer(session.card(), "yes")
+    given = answer(card_of(session), "yes")
     with closing(sqlite3.connect(project.folder / "labels.db", isolation_level=None)) as other:
         _impatient(project)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageError):
-            session.submit([given])
+            submit(session, [given])
         said = health.look()
         assert (said["status"], said["databases"]) == ("trouble", {"locked": 1})
         other.execute("ROLLBACK")
     assert health.look()["status"] == "ok"
-    assert session.submit([given])["acked"] == [given["id"]]
+    assert submit(session, [given])["acked"] == [given["id"]]
 
 
 def test_a_full_disk_is_said_until_there_is_room(workspace, health, monkeypatch):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import app
+from app.api.cards import card_of, submit
 from app.api.submit import take
 from app.projects.roles import Person
 from app.sessions.blind.begin import begin
@@ -103,7 +104,7 @@ def said(project: OpenProject) -> list[tuple[int, int, str]]:
 def test_after_a_lost_reply_each_view_goes_on(project, ada, name):
     """Sent again, the answers are acknowledged, stored once, and what follows them can be answered."""
     view = seen_as(name, ada)
-    given = answers_to(view.card())
+    given = answers_to(card_of(view))
     with lost_reply(project):
         failed = take(project, view, given, ADA)
     assert (failed["acked"], failed["refused"]) == ([], [])
@@ -123,7 +124,7 @@ def test_after_a_lost_reply_each_view_goes_on(project, ada, name):
 @pytest.mark.parametrize("name", ["one", "classes"])
 def test_after_a_lost_reply_an_undo_brings_the_item_back(project, ada, name):
     view = seen_as(name, ada)
-    (given,) = answers_to(view.card())
+    (given,) = answers_to(card_of(view))
     take(project, view, [given], ADA)
     undo = given | {"id": str(uuid.uuid4()), "answer": "undo", "selection": None, "undoes": given["id"]}
     with lost_reply(project):
@@ -172,7 +173,7 @@ def test_no_view_stores_an_answer_about_an_item_that_nobody_was_asked_about(proj
     before = said(project)
     left = sorted({*project.pool.ids.tolist()} - set(ada.concept.standing().answered.tolist()))
     impossible = [*items_that_cannot_be_asked(project).values(), left[0], -1, -(2**63), 2**63, 10**30]
-    template = answers_to(view.card())[0]
+    template = answers_to(card_of(view))[0]
     for item in impossible:
         hostile = template | {"id": str(uuid.uuid4()), "item": item, "selection": None}
         card = take(project, view, [hostile], ADA)
@@ -202,10 +203,10 @@ def test_who_reviews_may_join_what_others_said(project, ada):
     item = int(ada.concept.standing().labels.items[0])
     joined = answer({"item": {"id": item, "selection": None}}, "unsure", session=bob.id)
     assert take(project, bob, [joined], Person("bob", is_owner=True))["acked"] == [joined["id"]]
-    card = ada.card()
+    card = card_of(ada)
     given = answer(card, "yes")
-    ada.submit([given])
-    ada.submit([answer(card, "undo", selection=None, undoes=given["id"])])
+    submit(ada, [given])
+    submit(ada, [answer(card, "undo", selection=None, undoes=given["id"])])
     late = answer({"item": {"id": given["item"], "selection": None}}, "no", session=bob.id)
     assert take(project, bob, [late], Person("bob", is_owner=True))["acked"] == [late["id"]]
 
@@ -222,9 +223,9 @@ def test_an_undo_that_undoes_nothing_keeps_no_item_from_others(project, ada):
 
 
 def in_hand(project: OpenProject, session: LabelingSession) -> set[int]:
-    card = session.card()
+    card = card_of(session)
     while card["next_is_coming"]:
-        card = session.card()
+        card = card_of(session)
     assert session.ahead is not None
     return {card["item"]["id"], *session.ahead.items}
 
@@ -234,7 +235,7 @@ def test_without_a_pool_an_answer_waits_in_the_browser(tmp_path):
     with open_workspace(tmp_path) as workspace:
         folder = new_project(workspace).folder
         session = workspace.project(folder.name).session(annotator="ada")
-        given = answer(session.card(), "no", session=session.id)
+        given = answer(card_of(session), "no", session=session.id)
     pool = next((tmp_path / "pools").iterdir())
     hidden = pool.rename(pool.with_suffix(".hidden"))
     with open_workspace(tmp_path) as workspace:
@@ -257,7 +258,7 @@ def test_what_only_an_owner_may_say_is_refused_and_holds_up_nothing_else(project
     about = {"item": {"id": item, "selection": None}}
     decided = answer(about, "yes", session=bob.id, selection=f"decide {item} x 0")
     joined = answer(about, "no", session=bob.id)
-    own = answer(bob.card(), "no", session=bob.id)
+    own = answer(card_of(bob), "no", session=bob.id)
     card = take(project, bob, [decided, joined, own], person)
     assert card["acked"] == [own["id"]]
     reasons = {refused["id"]: refused["reason"] for refused in card["refused"]}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.cards import card_of, submit
 from app.engine.leases import LEASE_SECONDS, Leases
 from app.projects.config import PROJECT_FILE, ProjectFile
 from app.sessions.registry import OpenProject
@@ -51,9 +52,9 @@ def at(project: OpenProject, clock: Clock) -> None:
 
 def coming(session) -> dict:
     """The card, once what would follow each answer is there."""
-    card = session.card()
+    card = card_of(session)
     while card["next_is_coming"]:
-        card = session.card()
+        card = card_of(session)
     return card
 
 
@@ -169,10 +170,10 @@ def test_an_abandoned_item_comes_back_to_the_others(project):
     seen = set()
     while left["item"]["id"] not in seen:
         seen.add(theirs["item"]["id"])
-        theirs = bob.submit([answer(theirs, "no")])
+        theirs = submit(bob, [answer(theirs, "no")])
         clock.now += 1
     late = answer(left, "yes")
-    assert ada.submit([late])["acked"] == [late["id"]]
+    assert submit(ada, [late])["acked"] == [late["id"]]
     votes = ada.concept.catch_up().votes(left["item"]["id"])
     assert votes == {"ada": "yes", "bob": "no"}
     assert ada.concept.catch_up().status(left["item"]["id"]) == "tied"
@@ -186,7 +187,7 @@ def test_who_comes_back_to_what_another_took_is_shown_something_else(project):
     before = coming(ada)
     clock.now += LEASE_SECONDS + 1
     project.leases.keep(bob.id, {before["item"]["id"]})
-    assert ada.card()["item"]["id"] != before["item"]["id"]
+    assert card_of(ada)["item"]["id"] != before["item"]["id"]
 
 
 def test_sessions_that_choose_at_the_same_time_share_no_item(tmp_path):
@@ -206,7 +207,7 @@ def test_sessions_that_choose_at_the_same_time_share_no_item(tmp_path):
                 word = rng.choice(["yes", "no", "skip"])
                 following = card["next"].get(word)
                 next_ = following["item"]["selection"] if following and rng.random() < 0.7 else None
-                card = session.submit([answer(card, word, next=next_)])
+                card = submit(session, [answer(card, word, next=next_)])
                 if next_ and card["item"]["selection"] != next_:
                     troubles.append(f"{session.id} does not show what its browser shows")
                 if rng.random() < 0.5:
@@ -238,7 +239,7 @@ def test_what_browsers_have_in_hand_stays_theirs_over_a_restart(tmp_path):
         assert not in_hand(card) & in_hand(bob)
         again = project.session(session)
         assert in_hand(card) <= set(project.leases.held(but_for={project.session(annotator="bob").id}))
-        after = again.submit([answer(card, "yes", next=card["next"]["yes"]["item"]["selection"])])
+        after = submit(again, [answer(card, "yes", next=card["next"]["yes"]["item"]["selection"])])
         assert after["item"]["id"] == card["next"]["yes"]["item"]["id"]
 
 

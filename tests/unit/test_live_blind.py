@@ -7,10 +7,11 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
+from app.api.verdict import verdict
 from app.cli.main import main
 from app.sessions.blind.begin import begin, current, offer
 from app.sessions.blind.comparison import LEAST_TURNS
-from app.sessions.blind.verdict import verdict
 from app.sessions.labeling import LabelingSession
 from core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
@@ -45,10 +46,10 @@ def judged(session, monkeypatch):
 def give(blind, n: int) -> list[int]:
     """Answer n items truly; returns them."""
     items = []
-    card = blind.card()
+    card = card_of(blind)
     for _ in range(n):
         items.append(card["item"]["id"])
-        card = blind.submit([answer(card, truth_word(blind.project, items[-1]))])
+        card = submit(blind, [answer(card, truth_word(blind.project, items[-1]))])
     return items
 
 
@@ -92,20 +93,20 @@ def test_an_item_that_both_choose_is_asked_once(session):
 def test_undo_and_correction_reach_all_who_share_the_answer(session):
     blind = begin(session, ["exhaustive", "margin-index:confidence=0.999999"])
     give(blind, 30)
-    card = blind.card()
+    card = card_of(blind)
     last, entry = card["strip"][-1], card["strip"][-3]
     undo = answer(card, "undo", item=last["item"], selection=None, undoes=last["answer_id"])
-    card = blind.submit([undo])
+    card = submit(blind, [undo])
     assert card["acked"] == [undo["id"]]
     assert card["item"]["id"] == last["item"]
     assert blind.turns == 29
     assert all(last["item"] not in answered(side) for side in blind.sides)
     corrected = answer(card, "unsure", item=entry["item"], selection=None, corrects=entry["answer_id"])
-    card = blind.submit([corrected])
+    card = submit(blind, [corrected])
     assert card["acked"] == [corrected["id"]]
     said = [answered(side).get(entry["item"]) for side in blind.sides]
     assert set(said) - {None} == {"unsure"}
-    assert blind.submit([undo, corrected])["acked"] == [undo["id"], corrected["id"]]
+    assert submit(blind, [undo, corrected])["acked"] == [undo["id"], corrected["id"]]
     assert blind.turns == 29
 
 
@@ -114,13 +115,13 @@ def test_nothing_tells_whose_turn_it_is(session):
     blind = begin(session, ["exhaustive", "random"])
     shapes = set()
     for _ in range(20):
-        card = blind.card()
+        card = card_of(blind)
         text = json.dumps({**card, "pictures": {}, "strip": [], "item": None})
         for word in ("exhaustive", "random-start", "margin-index", "Random", "Exhaustive"):
             assert word not in text
         assert card["notes"]["selection_ms"] is card["notes"]["margin"] is None
         shapes.add(tuple(sorted(card["item"])))
-        blind.submit([answer(card, truth_word(blind.project, card["item"]["id"]))])
+        submit(blind, [answer(card, truth_word(blind.project, card["item"]["id"]))])
     assert len(shapes) == 1
 
 
@@ -130,10 +131,10 @@ def test_what_follows_is_sent_ahead(session):
     give(blind, 20)
     ahead = 0
     for _ in range(20):
-        card = blind.card()
+        card = card_of(blind)
         word = truth_word(blind.project, card["item"]["id"])
         coming = card["next"].get(word)
-        after = blind.submit([answer(card, word, next=coming["item"]["selection"] if coming else None)])
+        after = submit(blind, [answer(card, word, next=coming["item"]["selection"] if coming else None)])
         if coming:
             ahead += 1
             assert after["item"]["selection"] == coming["item"]["selection"]
@@ -147,11 +148,11 @@ def test_it_goes_on_after_a_restart(tmp_path):
         session = project.session(annotator="ada")
         blind = begin(session, ["exhaustive", "random"])
         give(blind, 25)
-        before, folder = blind.card(), project.folder
+        before, folder = card_of(blind), project.folder
     with open_workspace(tmp_path) as workspace:
         again = current(workspace.project(folder.name).session(annotator="ada"))
         assert again is not None
-        card = again.card()
+        card = card_of(again)
         assert card["item"] == before["item"]
         assert [entry["item"] for entry in card["strip"]] == [entry["item"] for entry in before["strip"]]
         assert again.turns == 25
@@ -210,7 +211,7 @@ def test_the_verdict_is_that_of_the_classifiers(session, project):
 
 def test_where_truth_is_unknown_a_judge_draws(judged, monkeypatch):
     """Its items are a random sample that trains nobody; what a rival learned from is no test of it."""
-    monkeypatch.setattr("app.sessions.blind.verdict.LEAST", 2)
+    monkeypatch.setattr("app.api.verdict.LEAST", 2)
     blind = begin(judged, ["exhaustive", "random"])
     give(blind, 150)
     judge = set(answered(blind.judge))
@@ -233,9 +234,9 @@ def test_where_nothing_can_be_told_it_says_so(judged):
 
 def test_what_comes_at_random_before_there_are_both_kinds_is_no_choice(session):
     blind = begin(session, ["exhaustive", "random"])
-    card = blind.card()
+    card = card_of(blind)
     for _ in range(30):
-        card = blind.submit([answer(card, "no")])
+        card = submit(blind, [answer(card, "no")])
     assert blind.wanted == 2 * LEAST_TURNS
 
 
@@ -251,7 +252,7 @@ def test_its_labels_can_be_added_to_the_question(session, project):
     assert set(after) == set(before) | set(items)
     assert {item: after[item] for item in before} == before
     assert blind.add_to_question(session) == 0
-    assert session.card()["item"]["id"] not in after
+    assert card_of(session)["item"]["id"] not in after
 
 
 def test_its_log_holds(session, project):

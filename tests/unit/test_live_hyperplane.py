@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from app.api.cards import card_of, submit
 from app.api.compare import hyperplane as live_hyperplane
 from app.api.compare.hyperplane import HyperplaneComparison, Row, Spread, headline
 from app.api.compare.lanes import COMPARED
@@ -69,9 +70,9 @@ def test_the_hyperplanes_are_those_of_the_log(session):
     """Newest first, each once, whatever skips and corrections came between; what was answered is left out."""
     label(session, 9)
     project, concept = session.project, session.concept
-    card = session.card()
+    card = card_of(session)
     label(session, 4)
-    session.submit([answer(session.card(), "skip")])
+    submit(session, [answer(card_of(session), "skip")])
     last = project.log.recent_answers(1, 1)[0]
     assert last.answer == "skip"
     planes = last_planes(concept, project.pool)

@@ -8,6 +8,7 @@ import time
 import pytest
 from PIL import Image
 
+from app.api.cards import card_of, submit
 from app.sessions.registry import OpenProject
 from app.sessions.workspace import NewProject, Workspace
 from core.errors import InputError
@@ -44,10 +45,10 @@ def say(project: OpenProject, session_id: str, times: int) -> list[str]:
     """Answer what is shown; which items those were."""
     session, seen = project.session(session_id), []
     for _ in range(times):
-        card = session.card()
+        card = card_of(session)
         given = answer(card, "yes" if len(seen) % 2 else "no")
         seen.append(card["item"]["alt"])
-        assert session.submit([given])["acked"] == [given["id"]]
+        assert submit(session, [given])["acked"] == [given["id"]]
     return seen
 
 
@@ -61,7 +62,7 @@ def test_a_project_that_was_moved_goes_on(tmp_path, database):
         (concept,) = project.concepts()
         assert project.live_concept(concept.id).counts().answered == 4
         assert project.problem() is None
-        assert project.session(session).card()["item"]["src"].startswith("data:image/")
+        assert card_of(project.session(session))["item"]["src"].startswith("data:image/")
         say(project, session, 3)
         assert project.live_concept(concept.id).counts().answered == 7
 
@@ -76,17 +77,17 @@ def test_a_project_opens_on_a_machine_without_its_images(tmp_path, database):
         project = workspace.project(key)
         (concept,) = project.concepts()
         assert project.live_concept(concept.id).counts().answered == 4
-        card = project.session(session).card()
+        card = card_of(project.session(session))
         assert card["item"]["src"] == ""
         assert str(tmp_path / "images") in card["message"]
         say(project, session, 1)
         (tmp_path / "elsewhere").rename(tmp_path / "images")
-        card = project.session(session).card()
+        card = card_of(project.session(session))
         assert (card["message"], card["item"]["src"][:11]) == (None, "data:image/")
     (tmp_path / "images").rename(tmp_path / "elsewhere")
     (tmp_path / "images").symlink_to(tmp_path / "elsewhere")
     with Workspace(tmp_path / "there") as workspace:
-        card = workspace.project(key).session(session).card()
+        card = card_of(workspace.project(key).session(session))
         assert (card["message"], card["item"]["src"][:11]) == (None, "data:image/")
 
 

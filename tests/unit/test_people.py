@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.api.cards import card_of, submit
 from app.api.submit import take
 from app.projects.oidc import SignIn
 from app.projects.roles import (
@@ -202,7 +203,7 @@ def test_only_an_owner_changes_what_concerns_everybody(workspace, project):
     """The services refuse, whatever the page shows; nothing is changed."""
     session = project.session(annotator="bob")
     concept = session.concept.record
-    card = session.card()
+    card = card_of(session)
     forbidden = {
         "make projects": lambda: workspace.create(NewProject("digits:100", "Is this a 3?"), by=BOB),
         "add questions": lambda: project.add_concept("Is this a 3?", by=BOB),
@@ -210,7 +211,7 @@ def test_only_an_owner_changes_what_concerns_everybody(workspace, project):
         "set the audit's share": lambda: session.set_audit_share(0.5, by=BOB),
         "add examples": lambda: session.add_examples([b""], by=BOB),
         "set how many people": lambda: project.set_overlap(2, 0.5, by=BOB),
-        "decide": lambda: project.decisions(session).submit([answer(card, "yes")], BOB),
+        "decide": lambda: submit(project.decisions(session), [answer(card, "yes")], BOB),
     }
     for what, attempt in forbidden.items():
         with pytest.raises(InputError, match=f"Only an owner may {what}.*bob is none"):
@@ -243,7 +244,7 @@ def test_nobody_gets_another_persons_session(project):
 def test_nobody_answers_in_another_persons_session(project):
     """An answer that names it is neither stored nor settled: it waits for that person."""
     adas, bobs = project.session(annotator="ada"), project.session(annotator="bob")
-    stolen = answer(adas.card(), "yes", session=adas.id)
+    stolen = answer(card_of(adas), "yes", session=adas.id)
     card = take(project, bobs, [stolen], BOB)
     assert (card["acked"], card["refused"], project.log.position()) == ([], [], 0)
     assert Review(bobs, BOB).submit([stolen])["acked"] == []
@@ -261,11 +262,11 @@ def test_an_annotator_reviews_own_answers_only(project):
     assert {e["annotator"] for row in listed["rows"] for e in row["events"]} == {"bob"}
     theirs = next(iter(project.log.answers_after(1)))
     given = answer({"item": {"id": theirs.item, "selection": None}}, "no", session=bobs.id)
-    settled = own.submit([given])
+    settled = submit(own, [given])
     assert "no answer of yours" in settled["refused"][0]["reason"]
     mine = listed["rows"][0]["events"][-1]
     correction = given | {"item": listed["rows"][0]["item"], "corrects": mine["id"], "answer": "skip"}
-    assert own.submit([correction])["acked"] == [given["id"]]
+    assert submit(own, [correction])["acked"] == [given["id"]]
 
 
 def zone():

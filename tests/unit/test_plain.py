@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.sessions import plain
-from app.sessions.plain import Drawn, PlainCard
+from app.api import plain
+from app.api.plain import Drawn, PlainCard
 from storage import StorageError
 from tests.projects import new_project, open_workspace
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from app.api.cards import card_of, submit
 from app.api.progress import progress
 from app.sessions.labeling import LabelingSession
 from core.evaluation.rank import margins_of
@@ -77,11 +78,11 @@ def test_a_milestone_is_told_as_it_was_then(session):
 
 def test_the_course_follows_the_answers(session):
     """An undo is seen, too; of a long course some places are told, the last one among them."""
-    card = session.card()
+    card = card_of(session)
     given = answer(card, "yes")
-    session.submit([given])
-    card = session.submit([answer(card, "undo", selection=None, undoes=given["id"])])
-    session.submit([answer(card, "no")])
+    submit(session, [given])
+    card = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
+    submit(session, [answer(card, "no")])
     course = settled(session)["course"]
     assert (course["yes"], course["no"]) == ([1, 0, 0], [0, 0, 1])
     label(session, 170)
@@ -107,12 +108,12 @@ def test_after_a_restart_the_same_is_told(tmp_path):
 
 def test_where_predictions_are_stable_the_card_says_that_one_may_stop(session):
     """The advice is that of the progress page, and stands in the margin of the labeling page."""
-    card = session.card()
+    card = card_of(session)
     assert card["notes"]["advice"] is None
     for _ in range(12):
         card = label(session, 25)
         advice = settled(session)["advice"]
-        assert session.card()["notes"]["advice"] == (advice["reason"] if advice["stop"] else None)
+        assert card_of(session)["notes"]["advice"] == (advice["reason"] if advice["stop"] else None)
     assert advice["stop"], advice
 
 
@@ -121,7 +122,7 @@ def test_the_audit_is_judged_by_its_answers(session):
     label(session, 30)
     session.set_audit_share(1.0)
     assert settled(session)["audit"]["judged"] is None
-    label(session, session.card()["notes"]["counts"]["left"])
+    label(session, card_of(session)["notes"]["counts"]["left"])
     audit = settled(session)["audit"]
     judged, pool, standing = audit["judged"], session.project.pool, session.concept.standing()
     hyperplane = session.concept.train(pool, standing).hyperplane

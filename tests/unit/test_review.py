@@ -8,6 +8,7 @@ from datetime import UTC
 import numpy as np
 import pytest
 
+from app.api.cards import card_of, submit
 from app.engine.label_errors import CLEARLY, Judge
 from app.sessions.labeling import LabelingSession
 from app.sessions.registry import OpenProject
@@ -58,16 +59,16 @@ def other(word: str) -> str:
 
 def mistake(session: LabelingSession) -> int:
     """Answer what is in view wrongly."""
-    card = session.card()
+    card = card_of(session)
     item = card["item"]["id"]
-    session.submit([answer(card, other(truth_word(session.project, item)))])
+    submit(session, [answer(card, other(truth_word(session.project, item)))])
     return item
 
 
 def test_views_count_what_the_labels_say(project, session):
     """As the labeling page counts, and each view lists as many items."""
-    card = session.card()
-    session.submit([answer(card, "skip")])
+    card = card_of(session)
+    submit(session, [answer(card, "skip")])
     review = Review(session)
     counts = session.concept.catch_up().counts
     views = page(review)["views"]
@@ -91,7 +92,7 @@ def test_likely_mistakes_come_first(project, session):
         for item in wrong
     ]
     review = Review(session)
-    assert len(session.submit(slips)["acked"]) == len(wrong) >= 4
+    assert len(submit(session, slips)["acked"]) == len(wrong) >= 4
     shown = page(review)
     first = {row["item"] for row in shown["rows"][: 2 * len(wrong)]}
     assert len(first & set(wrong)) >= len(wrong) - 1
@@ -103,8 +104,8 @@ def test_likely_mistakes_come_first(project, session):
 
 def test_a_label_is_scored_without_itself(project, session):
     """The score of a label is the one of leave-one-out; of a skipped item it is the model's own."""
-    skipped = session.card()["item"]["id"]
-    session.submit([answer(session.card(), "skip")])
+    skipped = card_of(session)["item"]["id"]
+    submit(session, [answer(card_of(session), "skip")])
     rows = {
         row["item"]: row["score"]
         for n in (0, PAGE)
@@ -221,7 +222,7 @@ def test_agreement_is_of_the_two_who_share_most_items(project, session):
 def test_the_pace_is_the_median_of_the_last_answers(project, session):
     """Corrections have no pace."""
     for taken in (500, 900, 1300):
-        session.submit([answer(session.card(), "no", time_taken_ms=taken)])
+        submit(session, [answer(card_of(session), "no", time_taken_ms=taken)])
     review = Review(session)
     row = page(review, view="no")["rows"][0]
     review.submit([said(session, row["item"], "yes", corrects=stands(row)[0])])
@@ -261,7 +262,7 @@ def test_pictures_are_sent_once(project, session):
 def test_answers_of_other_sessions_left_in_the_browser_are_stored_too(project, session):
     """And those of sessions that this database does not know stay where they are."""
     newer = project.session(annotator="ada")
-    card = session.card()
+    card = card_of(session)
     left = answer(card, "no", session=session.id)
     foreign = answer(card, "no", session="of-another-database")
     settled = Review(newer).submit([left, foreign])
@@ -286,7 +287,7 @@ def test_a_disk_that_is_full_is_told_and_nothing_is_acknowledged(project, sessio
 def test_before_there_is_a_model_nothing_is_doubted(project):
     """Answers are listed, without scores."""
     session = project.session(annotator="ada")
-    session.submit([answer(session.card(), "no")])
+    submit(session, [answer(card_of(session), "no")])
     review = Review(session)
     shown = page(review)
     assert (shown["listed"], shown["views"]["doubted"], shown["notes"]["doubted"]) == (0, 0, None)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from app.api.cards import card_of
 from app.api.compare.race import LiveRace, find_race
 from app.api.submit import take
 from app.projects.roles import Person, Roles
@@ -236,7 +237,7 @@ def test_a_session_of_one_project_means_nothing_in_another(tmp_path):
         mine, other = new_project(workspace), new_project(workspace)
         bob = Person("bob")
         theirs, own = other.session(annotator="bob"), mine.session(annotator="bob")
-        shown = theirs.card()
+        shown = card_of(theirs)
         assert mine.known_session(theirs.id, bob) is None
         assert mine.session_of(bob, theirs.id).id != theirs.id
         card = take(mine, own, [answer(shown, "yes", session=theirs.id)], bob)
@@ -254,11 +255,11 @@ def test_what_a_browser_says_makes_nobody_an_owner(tmp_path):
         bob = project.roles.person("bob")
         session = project.session(annotator="bob")
         claims = {"annotator": "ada", "purpose": "decision", "is_owner": True, "name": "ada"}
-        with_claims = answer(session.card(), "yes", session=session.id, **claims)
+        with_claims = answer(card_of(session), "yes", session=session.id, **claims)
         take(project, session, [with_claims], bob)
         for row in project.log.log_rows():
             assert (row.answer.annotator, row.answer.purpose) == ("bob", "train")
-        decided = answer(session.card(), "yes", session=session.id, purpose="decision", decision=True)
+        decided = answer(card_of(session), "yes", session=session.id, purpose="decision", decision=True)
         for view in (session, project.decisions(session)):
             try:
                 card = take(project, view, [decided], bob)

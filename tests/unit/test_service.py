@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from app.api.cards import card_of, submit
 from app.sessions.labeling import LabelingSession
 from app.sessions.registry import OpenProject
 from app.sessions.workspace import Workspace
@@ -48,12 +49,12 @@ def stored(project: OpenProject) -> list[tuple[int, str]]:
 
 def test_items_come_at_random_until_there_is_a_yes_and_a_no(session):
     """Before the first yes and the first no there is no hyperplane; from then on there is one."""
-    card = session.card()
+    card = card_of(session)
     assert card["notes"]["why"] == "random-start"
     assert card["notes"]["margin"] is None
-    card = session.submit([answer(card, "yes")])
+    card = submit(session, [answer(card, "yes")])
     assert card["notes"]["why"] == "random-start"
-    card = session.submit([answer(card, "no")])
+    card = submit(session, [answer(card, "no")])
     assert card["notes"]["why"] == "strategy"
     assert card["notes"]["margin"] >= 0
     assert card["notes"]["retrain_ms"] > 0
@@ -61,18 +62,18 @@ def test_items_come_at_random_until_there_is_a_yes_and_a_no(session):
 
 def test_no_item_comes_twice(session):
     """What was answered, skipped ones included, is never shown again."""
-    card, seen = session.card(), []
+    card, seen = card_of(session), []
     for word in ["yes", "no", "skip", "unsure"] * 10:
         seen.append(card["item"]["id"])
-        card = session.submit([answer(card, word)])
+        card = submit(session, [answer(card, word)])
     assert len(set(seen)) == len(seen)
 
 
 def test_of_two_answers_to_one_view_in_a_message_the_first_counts(project, session):
     """A queue that two windows filled holds both; the second one is refused, and nothing of it is stored."""
-    card = session.card()
+    card = card_of(session)
     first, second = answer(card, "yes"), answer(card, "no")
-    after = session.submit([first, second])
+    after = submit(session, [first, second])
     assert after["acked"] == [first["id"]]
     (refused,) = after["refused"]
     assert refused["id"] == second["id"]
@@ -82,7 +83,7 @@ def test_of_two_answers_to_one_view_in_a_message_the_first_counts(project, sessi
 
 def test_an_answer_that_was_stored_unheard_is_gone_on_from(project, session, monkeypatch):
     """The database had it when the connection broke: sent again it is known, and the next item comes."""
-    first = answer(session.card(), "yes")
+    first = answer(card_of(session), "yes")
     append = project.log.append_answers
 
     def broken(*words, **more):
@@ -92,29 +93,29 @@ def test_an_answer_that_was_stored_unheard_is_gone_on_from(project, session, mon
     with monkeypatch.context() as lost:
         lost.setattr(project.log, "append_answers", broken)
         with pytest.raises(StorageError):
-            session.submit([first])
-    card = session.submit([first])
+            submit(session, [first])
+    card = submit(session, [first])
     assert card["acked"] == [first["id"]]
     assert card["item"]["id"] != first["item"]
-    assert session.submit([first])["item"] == card["item"]
+    assert submit(session, [first])["item"] == card["item"]
     assert stored(project) == [(first["item"], "yes")]
 
 
 def test_an_answer_sent_again_is_stored_once_and_acknowledged_again(project, session):
     """The browser may send its queue as often as it likes."""
-    first = answer(session.card(), "yes")
-    assert session.submit([first])["acked"] == [first["id"]]
-    again = session.submit([first, first])
+    first = answer(card_of(session), "yes")
+    assert submit(session, [first])["acked"] == [first["id"]]
+    again = submit(session, [first, first])
     assert set(again["acked"]) == {first["id"]}
     assert stored(project) == [(first["item"], "yes")]
 
 
 def test_a_second_answer_to_what_was_shown_once_is_refused(project, session):
     """Two windows on one session cannot both answer the same card."""
-    card = session.card()
+    card = card_of(session)
     mine, other = answer(card, "yes"), answer(card, "no")
-    session.submit([mine])
-    late = session.submit([other])
+    submit(session, [mine])
+    late = submit(session, [other])
     assert late["acked"] == []
     assert late["refused"][0]["id"] == other["id"]
     assert stored(project) == [(mine["item"], "yes")]
@@ -124,22 +125,22 @@ def test_undo_brings_the_item_back(project, session):
     """After an undo the item is in view again with its own numbers, and its label does not train."""
     card = label(session, 5)
     given = answer(card, "yes")
-    session.submit([given])
-    undone = session.submit([answer(card, "undo", selection=None, undoes=given["id"])])
+    submit(session, [given])
+    undone = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
     assert undone["item"]["id"] == given["item"]
     assert undone["notes"]["margin"] == card["notes"]["margin"]
     state = session.concept.catch_up()
     assert given["item"] not in state.labels().items
-    session.submit([answer(undone, "no")])
+    submit(session, [answer(undone, "no")])
     assert state.status(given["item"]) == "no"
 
 
 def test_a_correction_changes_the_label_and_leaves_the_item_in_view(session):
     """Correcting an earlier answer retrains; the image that the person looks at stays."""
-    card = session.card()
+    card = card_of(session)
     given = answer(card, "yes")
-    after = session.submit([given])
-    corrected = session.submit([answer(card, "no", corrects=given["id"])])
+    after = submit(session, [given])
+    corrected = submit(session, [answer(card, "no", corrects=given["id"])])
     assert corrected["item"] == after["item"]
     assert session.concept.catch_up().status(given["item"]) == "no"
     assert corrected["strip"][-1]["answer"] == "no"
@@ -147,9 +148,9 @@ def test_a_correction_changes_the_label_and_leaves_the_item_in_view(session):
 
 def test_malformed_answers_are_refused_and_the_rest_is_stored(project, session):
     """One bad answer in the queue holds back none of the others."""
-    good = answer(session.card(), "yes")
-    bad = [{"id": "x"}, good | {"id": "no uuid"}, answer(session.card(), "perhaps")]
-    card = session.submit([*bad, good])
+    good = answer(card_of(session), "yes")
+    bad = [{"id": "x"}, good | {"id": "no uuid"}, answer(card_of(session), "perhaps")]
+    card = submit(session, [*bad, good])
     assert card["acked"] == [good["id"]]
     assert len(card["refused"]) == 3
     assert stored(project) == [(good["item"], "yes")]
@@ -164,8 +165,8 @@ def test_the_strategy_can_be_changed_in_mid_session(session, name):
     wait_for_index(session.project, name)
     other = "random" if name != "random" else "exhaustive"
     session.set_strategy(other)
-    card = session.set_strategy(name)
-    assert card["notes"]["strategy"] == name
+    session.set_strategy(name)
+    assert card_of(session)["notes"]["strategy"] == name
     assert label(session, 3)["notes"]["strategy"] == name
 
 
@@ -184,7 +185,8 @@ def test_a_strategy_that_cannot_be_fitted_harms_no_other(session, monkeypatch):
     assert "bigger boat" in card["message"]
     assert card["notes"]["strategy"] == "exhaustive"
     wait_for_index(session.project, "subsample")
-    assert session.set_strategy("subsample")["notes"]["strategy"] == "subsample"
+    session.set_strategy("subsample")
+    assert card_of(session)["notes"]["strategy"] == "subsample"
 
 
 def test_new_sessions_choose_by_the_margin_index(tmp_path):
@@ -242,7 +244,7 @@ def test_the_session_goes_on_where_the_log_ends(tmp_path):
         before = label(session, 6)
         key, session_id = project.key, session.id
     with open_workspace(tmp_path) as workspace:
-        after = workspace.project(key).session(session_id).card()
+        after = card_of(workspace.project(key).session(session_id))
     assert after["item"] == before["item"]
     assert after["notes"]["counts"] == before["notes"]["counts"]
     assert after["notes"]["strategy"] == before["notes"]["strategy"]
@@ -271,7 +273,7 @@ def test_two_sessions_are_never_shown_the_same_item(project):
     """What one session has in view is leased: another gets something else."""
     one, other = project.session(annotator="ada"), project.session(annotator="bob")
     for _ in range(5):
-        assert one.card()["item"]["id"] != other.card()["item"]["id"]
+        assert card_of(one)["item"]["id"] != card_of(other)["item"]["id"]
         label(one, 1)
         label(other, 1)
 
@@ -305,20 +307,20 @@ def test_an_exhausted_pool_says_so_and_skipped_items_come_again_when_asked_for(w
     while project.pool is None or not project.pool.complete:
         threading.Event().wait(0.05)
     session = project.session()
-    card, skipped = session.card(), set()
+    card, skipped = card_of(session), set()
     for number in range(len(project.pool)):
         word = "skip" if number % 30 == 5 else truth_word(project, card["item"]["id"])
         if word == "skip":
             skipped.add(card["item"]["id"])
-        card = session.submit([answer(card, word)])
+        card = submit(session, [answer(card, word)])
     assert card["item"] is None
     assert card["waiting"]["exhausted"]
     session.revisit_skipped()
     seen = set()
-    card = session.card()
+    card = card_of(session)
     while card["item"] is not None:
         seen.add(card["item"]["id"])
-        card = session.submit([answer(card, "no")])
+        card = submit(session, [answer(card, "no")])
     assert seen == skipped
 
 
@@ -330,12 +332,12 @@ def test_an_answer_is_acknowledged_although_the_next_selection_cannot_be_written
     given = answer(card, "yes")
     with monkeypatch.context() as full:
         full.setattr(project.log, "record_selection", _refuse)
-        card = session.submit([given])
+        card = submit(session, [given])
         assert card["acked"] == [given["id"]]
         assert card["item"] is None
         assert "full" in card["message"]
-        assert session.card()["item"] is None
-    card = session.card()
+        assert card_of(session)["item"] is None
+    card = card_of(session)
     assert card["item"]["id"] != given["item"]
     assert card["message"] is None
     assert stored(project)[-1] == (given["item"], "yes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.api.cards import card_of
 from app.api.submit import take
 from app.projects.roles import Person
 from tests.projects import answer, label, new_project, open_workspace
@@ -30,7 +31,7 @@ def test_an_answer_that_arrives_on_decide_is_no_decision(project):
     assert take(project, decisions, [given], ADA)["acked"] == [given["id"]]
     undo = in_session(session, card, "undo", selection=None, undoes=given["id"])
     assert take(project, decisions, [undo], ADA)["acked"] == [undo["id"]]
-    again = in_session(session, session.card(), "no")
+    again = in_session(session, card_of(session), "no")
     take(project, decisions, [again], ADA)
     correction = in_session(session, card, "unsure", selection=None, corrects=again["id"])
     take(project, decisions, [correction], ADA)
@@ -47,7 +48,7 @@ def test_what_takes_back_a_decision_is_one(project):
     contra = answer(card, "no", selection=None, session=other.id)
     take(project, other, [contra], Person("Bob", is_owner=True))
     decisions = project.decisions(session)
-    decided = in_session(session, decisions.card(), "no")
+    decided = in_session(session, card_of(decisions), "no")
     assert take(project, decisions, [decided], ADA)["acked"] == [decided["id"]]
     undo = in_session(session, card, "undo", selection=None, undoes=decided["id"])
     card = take(project, decisions, [undo], ADA)
@@ -63,7 +64,7 @@ def test_a_correction_of_a_decision_that_arrives_on_label_stays_a_decision(proje
     take(project, session, [in_session(session, card, "yes")], ADA)
     take(project, other, [answer(card, "no", selection=None, session=other.id)], Person("Bob", is_owner=True))
     decisions = project.decisions(session)
-    decided = in_session(session, decisions.card(), "no")
+    decided = in_session(session, card_of(decisions), "no")
     take(project, decisions, [decided], ADA)
     correction = in_session(session, card, "yes", selection=None, corrects=decided["id"])
     assert take(project, session, [correction], ADA)["acked"] == [correction["id"]]

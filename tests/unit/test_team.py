@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.api.people import PAUSE_MS, team, work_of
 from app.api.submit import take
 from app.cli.main import main
@@ -40,9 +41,9 @@ def disagree(project: OpenProject, n: int = 3) -> list[int]:
     ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
     items = []
     for _ in range(n):
-        card = ada.card()
+        card = card_of(ada)
         items.append(card["item"]["id"])
-        ada.submit([answer(card, "yes")])
+        submit(ada, [answer(card, "yes")])
         bob.store([answer(card, "no", selection=None)])
     return items
 
@@ -269,16 +270,16 @@ def test_a_grid_asks_for_further_answers_too(project):
     grid.resize(12)
     shown: list[set[int]] = []
     for size in (12, 8):
-        card = grid.card()
+        card = card_of(grid)
         assert (card["notes"]["why"], len(card["cells"])) == ("overlap", size)
         shown.append({cell["id"] for cell in card["cells"]})
         records = [project.log.selection(cell["selection"]) for cell in card["cells"]]
         assert {record.probability for record in records} == {size / (20 if size == 12 else 8)}
         words = [truth_word(project, cell["id"]) for cell in card["cells"]]
         cells = zip(card["cells"], words, strict=True)
-        grid.submit([answer({"item": cell_of(cell)}, word) for cell, word in cells])
+        submit(grid, [answer({"item": cell_of(cell)}, word) for cell, word in cells])
     assert shown[0] | shown[1] == said
-    card = grid.card()
+    card = card_of(grid)
     assert (card["notes"]["why"], len(card["cells"])) == ("strategy", 12)
     assert said.isdisjoint(cell["id"] for cell in card["cells"])
     project.close()
@@ -291,7 +292,7 @@ def test_classes_ask_for_further_answers_too(project):
     project.add_concept("Is this a 3?")
     ada, bob = (project.classes(project.session(annotator=name)) for name in ("ada", "bob"))
     for turn in range(8):
-        ada.submit([press(ada.card(), "yes" if turn % 2 else "no")])
+        submit(ada, [press(card_of(ada), "yes" if turn % 2 else "no")])
     said = items_of(project, "ada")
     assert len(said) == 8
     project.set_overlap(2, 1.0)
@@ -302,7 +303,7 @@ def test_classes_ask_for_further_answers_too(project):
         seen.append(card["item"]["id"])
         given = press(card, "no")
         following = card["next"].get("no")
-        card = bob.submit([given | {"next": following["item"]["selection"] if following else None}])
+        card = submit(bob, [given | {"next": following["item"]["selection"] if following else None}])
         assert given["id"] in card["acked"]
     assert (set(seen), len(seen)) == (said, 8)
     assert coming(bob)["notes"]["why"] != "overlap"
@@ -326,7 +327,7 @@ def press(card: dict, word: str) -> dict:
 
 def coming(view) -> dict:
     """The card, once what would follow each answer is there."""
-    while (card := view.card())["next_is_coming"]:
+    while (card := card_of(view))["next_is_coming"]:
         time.sleep(0.01)
     return card
 

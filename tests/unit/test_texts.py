@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.display.text_layout import opening, typeset
 from app.sessions.registry import OpenProject
@@ -46,8 +47,8 @@ def project(tmp_path, monkeypatch) -> OpenProject:
 def label(session, n: int) -> None:
     """Answer n items truly."""
     for _ in range(n):
-        card = session.card()
-        session.submit([answer(card, truth_word(session.project, card["item"]["id"], "bee"))])
+        card = card_of(session)
+        submit(session, [answer(card, truth_word(session.project, card["item"]["id"], "bee"))])
 
 
 def test_a_session_of_texts_is_labeled_with_every_strategy_and_verified(project):
@@ -71,14 +72,14 @@ def test_a_card_of_texts_has_the_text(project):
     """In view and ahead; its thumbnails are pictures of the first lines."""
     session = project.session()
     label(session, 8)
-    card = session.card()
+    card = card_of(session)
     read = {kind for part in card["item"]["text"] for kind in [part["kind"]]}
     assert read == {"head", "plain"}
     assert card["item"]["src"].startswith("data:image/png")
     patience = time.monotonic() + 20
     while card["next_is_coming"]:
         assert time.monotonic() < patience
-        card = session.card()
+        card = card_of(session)
     for view in card["next"].values():
         assert view["item"]["text"]
     assert all(entry["src"] for entry in card["strip"])
@@ -102,7 +103,7 @@ def test_a_grid_of_texts_is_not_too_alike(project):
     label(session, 8)
     grid = project.grid(session)
     grid.resize(12)
-    card = grid.card()
+    card = card_of(grid)
     assert len(card["cells"]) == 12
     assert all(cell["src"] for cell in card["cells"])
 
@@ -133,7 +134,7 @@ def test_texts_are_found_with_how_they_open_and_all_that_is_read(project):
     similar = project.similar_to(project.session())
     item = int(project.pool.ids[3])
     similar.look_for(Like(item=item))
-    card = similar.card()
+    card = card_of(similar)
     assert card["similar"]["kind"] == "text"
     assert card["similar"]["like"]["openings"] == [opening(typeset(project.pool.source.text(item)))]
     for cell in card["cells"]:
@@ -144,9 +145,9 @@ def test_texts_are_found_with_how_they_open_and_all_that_is_read(project):
         answer({"item": {"id": cell["id"], "selection": cell["selection"]}}, "yes")
         for cell in card["cells"][:3]
     ]
-    similar.submit(given)
+    submit(similar, given)
     similar.look_for(Like())
-    like = similar.card()["similar"]["like"]
+    like = card_of(similar)["similar"]["like"]
     assert like["pictures"] == []
     assert sorted(one["title"] for one in like["openings"]) == sorted(
         cell["opening"]["title"] for cell in card["cells"][:3]
@@ -157,11 +158,11 @@ def test_a_text_that_is_gone_cannot_be_shown(project, tmp_path):
     """Its place stays, and it may still be answered."""
     similar = project.similar_to(project.session())
     similar.look_for(Like(item=int(project.pool.ids[3])))
-    name = similar.card()["cells"][0]["alt"]
+    name = card_of(similar)["cells"][0]["alt"]
     project.pictures.text.cache_clear()
     project.pictures.opening.cache_clear()
     (tmp_path / "texts" / name).unlink()
-    cell = similar.card()["cells"][0]
+    cell = card_of(similar)["cells"][0]
     assert (cell["alt"], cell["src"]) == (name, "")
     assert "opening" not in cell
     assert cell["selection"]

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from app.api.cards import card_of
 from app.api.submit import take
 from app.sessions.labeling import LabelingSession
 from app.sessions.registry import OpenProject
@@ -142,7 +143,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 def test_a_locked_database(bench: Bench) -> None:
     """The answer stays in the browser, the reason is on the card, and it is stored once the lock is gone."""
-    given = answer(bench.session.card(), "yes")
+    given = answer(card_of(bench.session), "yes")
     with bench.locked():
         for _ in range(2):
             card = bench.says(given)
@@ -155,7 +156,7 @@ def test_a_locked_database(bench: Bench) -> None:
 
 def test_a_read_only_database(bench: Bench) -> None:
     """It is said, and what was given meanwhile is stored when it may be written again."""
-    given = answer(bench.session.card(), "no")
+    given = answer(card_of(bench.session), "no")
     with bench.read_only():
         card = bench.says(given)
         assert (card["acked"], card["refused"]) == ([], [])
@@ -169,7 +170,7 @@ def test_a_clock_that_is_set_back_an_hour(bench: Bench, monkeypatch: pytest.Monk
 
     def label(n: int, *, undo: bool = False) -> None:
         for _ in range(n):
-            card = bench.session.card()
+            card = card_of(bench.session)
             given = answer(card, truth_word(bench.project, card["item"]["id"]))
             assert bench.says(given)["acked"] == [given["id"]]
             said.append(given["id"])
@@ -189,7 +190,7 @@ def test_a_clock_that_is_set_back_an_hour(bench: Bench, monkeypatch: pytest.Monk
     again = OpenProject(bench.project.folder) if bench.server is None and _closed(bench) else bench.project
     try:
         session = again.session(bench.session.id)
-        shown = session.card()["item"]
+        shown = card_of(session)["item"]
         assert shown is not None
         assert shown["id"] not in set(state.answered_items().tolist())
         assert session.history[-1].round >= 8
@@ -209,7 +210,7 @@ def test_where_nobody_can_even_read_the_card_says_so(bench: Bench, monkeypatch: 
     def fail(*_: object) -> None:
         raise StorageError("the server cannot be reached", "unreachable")
 
-    given = answer(bench.session.card(), "yes")
+    given = answer(card_of(bench.session), "yes")
     with monkeypatch.context() as broken:
         broken.setattr(Database, "read", fail)
         broken.setattr(Database, "write", fail)
@@ -230,6 +231,7 @@ def _goes_on(bench: Bench, given: dict[str, Any]) -> None:
 FULL = """
 import json, shutil, sys
 from pathlib import Path
+from app.api.cards import card_of
 from app.api.submit import take
 from app.sessions.workspace import NewProject, Workspace
 from tests.projects import answer
@@ -240,7 +242,7 @@ with Workspace(projects, database=address or None) as workspace:
     project = workspace.project(workspace.create(NewProject(pool, "Is this a 7?")))
     session = project.session()
     person = project.roles.person(session.annotator)
-    card, given, acked, messages = session.card(), [], [], []
+    card, given, acked, messages = card_of(session), [], [], []
     filler = ballast.with_name("filler")
     with filler.open("wb", buffering=0) as file:
         for number in range(400):

@@ -9,6 +9,7 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
+from app.api.cards import card_of, submit
 from app.cli.main import main
 from app.engine.selection import STAND_INS
 from core.selection.margin import MarginIndex
@@ -38,13 +39,13 @@ def labeled_folder(tmp_path_factory):
         session = project.session()
         card = label(session, 12)
         given = answer(card, "skip")
-        card = session.submit([given])
+        card = submit(session, [given])
         given = answer(card, "yes")
-        after = session.submit([given])
-        session.submit([answer(card, "no", corrects=given["id"])])
+        after = submit(session, [given])
+        submit(session, [answer(card, "no", corrects=given["id"])])
         again = answer(after, "no")
-        session.submit([again])
-        session.submit([answer(after, "undo", selection=None, undoes=again["id"])])
+        submit(session, [again])
+        submit(session, [answer(after, "undo", selection=None, undoes=again["id"])])
         label(session, 3)
         for strategy in ("exhaustive", "h-hash", "subsample", "random"):
             wait_for_index(project, strategy)
@@ -78,7 +79,7 @@ def test_what_was_like_an_example_is_so_again(tmp_path, strategy, why):
         project.pool.source.image(int(project.pool.ids[0]), 64).save(shown, "PNG")
         session.add_examples([shown.getvalue()])
         for _ in range(3):
-            session.submit([answer(session.card(), "yes")])
+            submit(session, [answer(card_of(session), "yes")])
         last = project.log.last_selection(session.id)
         assert (last.why, last.strategy) == (why, STAND_INS[why])
     findings = json.loads(run(project.folder).output)

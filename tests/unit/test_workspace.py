@@ -6,6 +6,7 @@ import time
 import pytest
 from PIL import Image
 
+from app.api.cards import card_of
 from app.projects.config import LABELS_FILE, lock_project
 from app.projects.folder_classes import FolderClasses, guess_class
 from app.sessions.workspace import NewProject, Workspace
@@ -194,7 +195,7 @@ def test_examples_are_what_labeling_starts_with(tmp_path):
     with open_workspace(tmp_path) as workspace:
         key = workspace.create(NewProject(str(digits_pool()), "Is it a 7?", examples=examples))
         session = workspace.project(key).session()
-        card = session.card()
+        card = card_of(session)
         assert card["notes"]["why"] == "example"
         assert card["notes"]["n_labels"] == 3
         assert len(card["concept"]["examples"]) == 3

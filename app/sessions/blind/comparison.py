@@ -6,7 +6,7 @@ block every side has one. An item that several sides come to is shown once; the 
 
 Where the truth of held-out items isn't known, a further side, the judge, draws at random among the turns:
 what is answered there trains nobody, and is what the strategies are judged by; see
-`app.sessions.blind.verdict`.
+`app.api.verdict`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from app.sessions.card import STRIP, common, painted, thumbnail
+from app.sessions.answers import Outcome
 from app.sessions.labeling import BLIND, LabelingSession
 from core.errors import InputError
 from storage import AnswerRecord, Refusal, SelectionRecord
@@ -118,23 +118,18 @@ class BlindComparison:
             leader.set_parameters({BLIND: about})
             self.is_told = True
 
-    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Store the browser's answers, each for the side whose turn it was; see `LabelingSession.submit`."""
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
+        """Store the browser's answers, each for the side whose turn it was; see `LabelingSession.store`."""
         given = {str(answer.get("id")) for answer in answers}
         acked: list[str] = []
         refused: list[Refusal] = []
         with self.lock:
             for answer in answers:
                 for side, own in self._meant(answer):
-                    stored, unfit = side.store([own])
-                    acked += [name for name in stored if name in given]
-                    refused += [refusal for refusal in unfit if refusal.id in given]
-            return self._card(acked, refused)
-
-    def card(self) -> dict[str, Any]:
-        """What the page shows now, as JSON for the labeling card: nothing of it tells whose turn it is."""
-        with self.lock:
-            return self._card()
+                    outcome = side.store([own])
+                    acked += [name for name in outcome.acked if name in given]
+                    refused += [refusal for refusal in outcome.refused if refusal.id in given]
+        return Outcome(acked, refused)
 
     def labels(self) -> dict[int, AnswerWord]:
         """What the annotator said of each item, all sides together, without the first labels."""
@@ -195,7 +190,7 @@ class BlindComparison:
     def _side(self, session_id: str | None) -> LabelingSession:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
-    def _settle(self) -> dict[int, AnswerWord]:
+    def settle(self) -> dict[int, AnswerWord]:
         """Give each side what was answered already of the item that it came to; returns all answers."""
         while True:
             known = self.labels()
@@ -206,7 +201,7 @@ class BlindComparison:
             for side, one, word in copies:
                 side.store([_copied(side, one, word)])
 
-    def _turn(self, number: int) -> LabelingSession:
+    def turn(self, number: int) -> LabelingSession:
         """Whose turn it is: a drawn order of the sides in each block; who has nothing to ask is left out."""
         n = len(self.sides)
         block, place = divmod(number, n)
@@ -214,86 +209,15 @@ class BlindComparison:
         those = [self.sides[int(side)] for side in (*order[place:], *order[:place])]
         return next((side for side in those if side.shown is not None), those[0])
 
-    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
-        known = self._settle()
-        side, follower = self._turn(len(known)), self._turn(len(known) + 1)
-        shown, notes = side.in_view(), self._notes(known)
-        return {
-            **common(side, shown, acked=acked, refused=refused),
-            "session": self.id,
-            "concept": {
-                "id": self.question.id,
-                "question": self.question.question,
-                "guideline": self.question.guideline,
-                "examples": [],
-            },
-            "round": len(known) + 1,
-            "notes": notes,
-            "history": dict.fromkeys(("selection_ms", "margin", "scored", "retrain_ms", "accuracy"), ()),
-            "item": painted(side, shown) if shown else None,
-            **self._coming(side, shown, follower, known),
-            "strip": self._strip(),
-            "blind": True,
-        }
-
-    def _coming(
-        self,
-        side: LabelingSession,
-        shown: SelectionRecord | None,
-        follower: LabelingSession,
-        known: Mapping[int, AnswerWord],
-    ) -> dict[str, Any]:
-        """What follows each answer: the other side's item, whatever it is, or the side's own next one."""
-        items: dict[str, dict[str, Any]] = {}
-        is_coming = False
-        following = follower.in_view()
-        if shown is not None and follower is side:
-            card = side.card()
-            is_coming = card["next_is_coming"]
-            for word, view in card["next"].items():
-                item = view["item"]
-                if item["id"] not in known:
-                    items[word] = {**item, "src": card["pictures"].get(str(item["id"]), "")}
-        elif shown is not None and following is not None and following.item != shown.item:
-            items = dict.fromkeys(("no", "yes", "skip", "unsure"), painted(follower, following))
-        notes = self._notes(known)
-        return {
-            "next": {
-                word: {"round": len(known) + 2, "notes": notes, "item": _without_picture(item)}
-                for word, item in items.items()
-            },
-            "pictures": {str(item["id"]): item["src"] for item in items.values()},
-            "next_is_coming": is_coming,
-        }
-
-    def _notes(self, known: Mapping[int, AnswerWord]) -> dict[str, Any]:
-        """The numbers beside the card: counts, and nothing by which a strategy could be known."""
-        words, pool = list(known.values()), self.project.pool
-        counts = {word: words.count(word) for word in ("yes", "no", "unsure", "skip")}
-        return {
-            **dict.fromkeys(
-                ("selection_ms", "full_scan_ms", "margin", "retrain_ms", "accuracy", "always_no")
-            ),
-            **dict.fromkeys(("part", "searched", "awaited", "advice", "strategy_label")),
-            **dict.fromkeys(("scored", "total", "n_labels", "held_out"), 0),
-            "counts": counts | {"left": (len(pool) if pool else 0) - len(words)},
-            "strategy": BLIND,
-            "why": BLIND,
-        }
-
-    def _strip(self) -> list[dict[str, Any]]:
-        """The last answers; of an item that several sides have an answer about, the first is meant."""
+    def recent_answers(self, n: int) -> list[AnswerRecord]:
+        """The last n answers; of an item that several sides have an answer about, the first is meant."""
         recent: dict[int, AnswerRecord] = {}
         for side in self.sides:
-            for answer in _recent(side, 2 * STRIP):
+            for answer in _recent(side, 2 * n):
                 before = recent.get(answer.item)
                 if answer.item not in self.begun_with and (before is None or answer.seq < before.seq):
                     recent[answer.item] = answer
-        last = sorted(recent.values(), key=lambda answer: answer.seq)[-STRIP:]
-        return [
-            {"answer_id": a.id, "item": a.item, "answer": a.answer, "src": thumbnail(self.sides[0], a.item)}
-            for a in last
-        ]
+        return sorted(recent.values(), key=lambda answer: answer.seq)[-n:]
 
 
 def _answered_rounds(side: LabelingSession) -> list[SelectionRecord]:
@@ -322,10 +246,6 @@ def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> 
         "browser_time": int(time.time() * 1000),
         "time_taken_ms": None,
     }
-
-
-def _without_picture(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in item.items() if name != "src"}
 
 
 def _copy_id(side: LabelingSession, name: str) -> str:

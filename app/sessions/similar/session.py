@@ -18,14 +18,14 @@ import numpy as np
 from app.engine.selection import Chosen, Occasion, leasing, take_found
 from app.engine.training import SIMILAR, is_of_many
 from app.indexes.codes import USUAL
+from app.sessions.answers import Outcome
 from app.sessions.grid import MOST, Batch, BatchSession
-from app.sessions.similar.card import RECALLED, about
 from app.sessions.similar.query import PAGES, Like, queries_of, require_shown
 from app.sessions.similar.search import VIEWS, Search
 from core.errors import InputError
 from core.pool.pool import Pool
 from core.similar.finder import PAGE, Probe
-from storage import Labels, Refusal
+from storage import Labels
 
 if TYPE_CHECKING:
     from app.indexes.metric import Learning
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 COURSE = 60
 """Searches that the course of each number shows."""
+
+RECALLED = 10
+"""Of so many nearest it is checked how many were found."""
 
 
 class SimilarSession(BatchSession):
@@ -79,7 +82,8 @@ class SimilarSession(BatchSession):
         self.course: deque[dict[str, float | None]] = deque(maxlen=COURSE)
         self.on_label: int | None = None
         self._asked: object = None
-        self._search: Search | None = None
+        self.search: Search | None = None
+        """As what is in view was found."""
         self._acked: set[str] = set()
         super().__init__(session)
 
@@ -199,26 +203,28 @@ class SimilarSession(BatchSession):
                 setattr(self, what, word)
                 self.shown = ()
 
-    def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
         """As of any batch; where a page has nothing left to answer, the next one follows.
 
         A page that asks again, since something is being prepared, sends its last answers again: once is
         enough.
         """
         with self.session.lock:
-            card = super().submit(answers)
-            is_new = not self._acked.issuperset(card["acked"])
-            self._acked.update(card["acked"])
-            if is_new and not self.shown and self._search is not None and self._search.has_after(self.first):
-                self.first += PAGE
-                card = {**self._card(), "acked": card["acked"], "refused": card["refused"]}
-            return card
+            outcome = super().store(answers)
+            is_new = not self._acked.issuperset(outcome.acked)
+            self._acked.update(outcome.acked)
+            if is_new:
+                self.attend()
+                if not self.shown and self.search is not None and self.search.has_after(self.first):
+                    self.first += PAGE
+            return outcome
 
-    def _card(self, acked: Sequence[str] = (), refused: Sequence[Refusal] = ()) -> dict[str, Any]:
+    def attend(self) -> None:
+        """Somebody looks: take up what came, and see to it that something is in view."""
         with self.session.lock:
             self._remember_label()
             self._take_up_what_came()
-            return super()._card(acked, refused)
+            super().attend()
 
     def _remember_label(self) -> None:
         """What is in view on Label is forgotten there as soon as other items are."""
@@ -240,17 +246,17 @@ class SimilarSession(BatchSession):
             return
         similar, learned = self.session.project.similar, self.learning.newest(pool)
         labels = self.session.concept.standing().labels
-        if self._search is None:
+        if self.search is None:
             found = self._searched(pool, labels)
             in_view = {item for _, _, item in found.in_view(self.view, self.first)} if found else set()
             if not in_view.issuperset(record.item for record in self.shown):
                 self.shown = ()
             self.learning.want(pool, labels)
-        elif learned is not self._search.learned and self.view == "original":
+        elif learned is not self.search.learned and self.view == "original":
             self._searched(pool, labels)
-        elif learned is not None and self._search.learned is None:
+        elif learned is not None and self.search.learned is None:
             self.shown = ()
-        search = self._search
+        search = self.search
         if search is None:
             return
         for name, before in search.methods.items():
@@ -323,7 +329,7 @@ class SimilarSession(BatchSession):
     def _searched(self, pool: Pool, labels: Labels) -> Search | None:
         """The search as the labels stand; the one before where nothing that it depends on has changed."""
         if self.like is None:
-            self._search = None
+            self.search = None
             return None
         similar = self.session.project.similar
         learned = self.learning.newest(pool)
@@ -331,7 +337,7 @@ class SimilarSession(BatchSession):
             require_shown(self.like, pool)
             queries = queries_of(self.like, pool, labels, self.session.project.uploads)
         except InputError as error:
-            self.problem, self._search = str(error), None
+            self.problem, self.search = str(error), None
             return None
         metrics = {"original": None, "learned": learned} if learned is not None else {"original": None}
         methods = {
@@ -339,14 +345,14 @@ class SimilarSession(BatchSession):
             for name, metric in metrics.items()
         }
         asked = self.like, queries.items.tobytes()
-        before, lists = self._search, {}
+        before, lists = self.search, {}
         for name, metric in metrics.items():
             finder = methods[name].finder
             if before is not None and before.asked == asked and before.finders().get(name) is finder:
                 lists[name] = before.lists[name]
             else:
                 lists[name] = finder.find(Probe(queries.X, queries.items, metric), PAGE * PAGES)
-        self._search = search = Search(asked, queries, lists, methods, learned)
+        self.search = search = Search(asked, queries, lists, methods, learned)
         name = search.metric_in_view(self.view)
         if self.checked is None or self.checked.found is not lists[name]:
             probe, found = Probe(queries.X, queries.items, metrics[name]), lists[name]
@@ -355,55 +361,3 @@ class SimilarSession(BatchSession):
             self.course.append({"ms": 1000 * found.seconds, "share": share, "recall": None})
         self.first = min(self.first, max(0, len(lists["original"].ids) - 1) // PAGE * PAGE)
         return search
-
-    def _painted(self, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
-        card, search, pool = super()._painted(acked, refused), self._search, self.session.project.pool
-        shown: dict[str, Any] = {"cells": [], "waiting": None, "last": [], "last_round": 0}
-        if search is None or pool is None:
-            return card | shown | {"similar": about(self, None, len(pool) if pool else 0)}
-        if self.course and self.checked and self.checked.is_done:
-            self.course[-1]["recall"] = self.checked.said()["recall"]
-        free = {cell["id"]: cell for cell in card["cells"]}
-        in_view = search.in_view(self.view, self.first)
-        taken = self._taken(pool, {item for _, _, item in in_view} - free.keys())
-        cells = [
-            {
-                **(free.get(item) or taken[item]),
-                "list": name,
-                "place": place,
-                "angle": float(search.lists[name].angles[place]),
-            }
-            for name, place, item in in_view
-            if item in free or item in taken
-        ]
-        return card | shown | {"cells": cells, "similar": about(self, search, len(pool))}
-
-    def looks(self, item: int) -> dict[str, Any]:
-        """A picture; of a text how it opens, and all that is read of it."""
-        pictures = self.session.project.pictures
-        try:
-            opens = pictures.opening(item)
-            text = pictures.text(item) if opens is not None else None
-        except InputError:
-            return {"src": ""}
-        return {"src": self.picture(item)} if opens is None else {"src": "", "opening": opens, "text": text}
-
-    def _taken(self, pool: Pool, items: set[int]) -> dict[int, dict[str, Any]]:
-        """How those stand that can't be answered here; those that are free by now wait for the next round."""
-        leased = set(self.session.project.leases.held(but_for={self.session.id}))
-        concept = self.session.concept
-        with concept.lock:
-            state = concept.catch_up()
-            stands = {item: state.status(item) or ("held" if item in leased else "") for item in items}
-        return {
-            item: {
-                "id": item,
-                "selection": None,
-                "alt": pool.source.name(item),
-                **self.looks(item),
-                "answer": None,
-                "answer_id": None,
-                "stands": stands[item],
-            }
-            for item in items
-        }

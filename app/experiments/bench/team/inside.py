@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from app.api.cards import card_of, submit
 from app.engine import training
 from app.experiments.bench.annotator import Truth
 from app.experiments.bench.memory import anonymous_mb
@@ -127,12 +128,12 @@ class Sitter:
         self._truth = truth
         self._manner = manner
         self._random = random.Random(seed)
-        self._card = session.card()
+        self._card = card_of(session)
 
     def answer(self) -> bool:
         """Answer what is in view as a browser would, or say that there is nothing."""
         if self._card["next_is_coming"]:
-            self._card = self.session.card()
+            self._card = card_of(self.session)
         item = self._card["item"]
         if item is None:
             return False
@@ -157,11 +158,11 @@ class Sitter:
         """Submit an answer until it is stored, as a browser's queue does while the database is busy."""
         for _ in range(TRIES - 1):
             try:
-                return self.session.submit([given])
+                return submit(self.session, [given])
             except StorageError as error:
                 if error.kind != "locked":
                     raise
-        return self.session.submit([given])
+        return submit(self.session, [given])
 
     def sit(self, until: float, stop: threading.Event) -> None:
         """Answer at the pace until then, a time of `time.monotonic`, or until told to stop."""

@@ -1,59 +1,71 @@
-"""What the page is told of a search, as JSON."""
+"""The card of what is similar: a page of items, and what the page is told of the search."""
 
 from __future__ import annotations
 
 import io
-from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
+from app.api.cards.grid import batch_card, picture, taken_cells
 from app.display.phrases import of_class
 from app.display.thumbnails import data_url
 from app.projects.uploaded_images import why_none
 from app.sessions.similar.query import require_shown
+from app.sessions.similar.session import RECALLED
 from core.errors import InputError
 from core.similar.finder import PAGE
 
 if TYPE_CHECKING:
-    from app.indexes.metric import Learning
-    from app.indexes.similar import Checked
+    from app.sessions.answers import Outcome
     from app.sessions.labeling import LabelingSession
-    from app.sessions.similar.query import Like
     from app.sessions.similar.search import Search
-
-RECALLED = 10
-"""Of so many nearest it is told how many were found."""
+    from app.sessions.similar.session import SimilarSession
 
 SHOWN_QUERIES = 9
 """Of all yes answers so many are shown as what is looked for."""
 
 
-class Searching(Protocol):
-    """Somebody's search, as `app.sessions.similar.session.SimilarSession` keeps it."""
+def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
+    """A page of what is most similar, with those that can't be answered here, and all about the search."""
+    similar.attend()
+    with similar.session.lock:
+        card, pool = batch_card(similar, outcome, _looks), similar.session.project.pool
+        search = similar.search
+        shown: dict[str, Any] = {"cells": [], "waiting": None, "last": [], "last_round": 0}
+        if search is None or pool is None:
+            return card | shown | {"similar": _about(similar, None, len(pool) if pool else 0)}
+        if similar.course and similar.checked and similar.checked.is_done:
+            similar.course[-1]["recall"] = similar.checked.said()["recall"]
+        free = {cell["id"]: cell for cell in card["cells"]}
+        in_view = search.in_view(similar.view, similar.first)
+        others = {item for _, _, item in in_view} - free.keys()
+        taken = taken_cells(similar, pool, others, _looks)
+        cells = [
+            {
+                **(free.get(item) or taken[item]),
+                "list": name,
+                "place": place,
+                "angle": float(search.lists[name].angles[place]),
+            }
+            for name, place, item in in_view
+        ]
+        return card | shown | {"cells": cells, "similar": _about(similar, search, len(pool))}
 
-    session: LabelingSession
-    like: Like | None
-    first: int
-    view: str
-    problem: str | None
-    checked: Checked | None
-    course: deque[dict[str, Any]]
 
-    @property
-    def learning(self) -> Learning:
-        """What learns a metric from the answers."""
-
-    @property
-    def on_label(self) -> int | None:
-        """The item in view on the labeling page."""
-
-    def looks(self, item: int, /) -> dict[str, Any]:
-        """Return an item's picture."""
+def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
+    """A picture; of a text how it opens, and all that is read of it."""
+    pictures = session.project.pictures
+    try:
+        opens = pictures.opening(item)
+        text = pictures.text(item) if opens is not None else None
+    except InputError:
+        return {"src": ""}
+    return picture(session, item) if opens is None else {"src": "", "opening": opens, "text": text}
 
 
-def about(similar: Searching, search: Search | None, total: int) -> dict[str, Any]:
+def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[str, Any]:
     """All that is told of the search."""
     learning, pool = similar.learning, similar.session.project.pool
     told: dict[str, Any] = {
@@ -107,7 +119,7 @@ def about(similar: Searching, search: Search | None, total: int) -> dict[str, An
     }
 
 
-def _like(similar: Searching, search: Search | None) -> dict[str, Any] | None:
+def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | None:
     """What is looked for, to be shown."""
     if similar.like is None:
         return None
@@ -128,14 +140,14 @@ def _like(similar: Searching, search: Search | None) -> dict[str, Any] | None:
     except InputError:
         return said | {"name": like.word}
     items = search.queries.items if search else np.empty(0, dtype=np.int64)
-    looks = [similar.looks(int(item)) for item in items[:SHOWN_QUERIES]]
+    looks = [_looks(similar.session, int(item)) for item in items[:SHOWN_QUERIES]]
     openings = [look["opening"] for look in looks if "opening" in look]
     pictures = [] if openings else [look["src"] for look in looks]
     n = search.queries.X.shape[0] if search else 0
     return said | {"pictures": pictures, "openings": openings, "n": n, "of": len(items)}
 
 
-def _among(similar: Searching, search: Search) -> dict[str, Any] | None:
+def _among(similar: SimilarSession, search: Search) -> dict[str, Any] | None:
     """How many positives are among the nearest, by metric: as truth tells, else as the answers do."""
     session, pool = similar.session, similar.session.project.pool
     assert pool is not None
@@ -164,7 +176,7 @@ def _among(similar: Searching, search: Search) -> dict[str, Any] | None:
     return {"named": named, "by_truth": index is not None, "nearest": PAGE, "rows": rows}
 
 
-def _undoable(similar: Searching) -> list[dict[str, Any]]:
+def _undoable(similar: SimilarSession) -> list[dict[str, Any]]:
     """The answers of the last submission here that is in force."""
     log, concept = similar.session.project.log, similar.session.concept.record
     recent = log.recent_answers(concept.id, 2 * PAGE, session_id=similar.session.id)

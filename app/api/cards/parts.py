@@ -1,49 +1,26 @@
-"""The card: everything that the browser shows of a labeling session, as JSON."""
+"""What several cards show: an item, what follows it, the numbers beside it, the last answers."""
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from app.display.strategy_labels import label_of
 from app.engine.training import PART, SEARCH, accuracy_of_always_no
-from app.runtime.event_log import tell
 from core.errors import InputError
-from storage import Counts, Refusal, SelectionRecord
+from storage import AnswerRecord, Counts, SelectionRecord
 
 if TYPE_CHECKING:
     from app.engine.lookahead import Lookahead
+    from app.sessions.answers import Outcome
     from app.sessions.labeling import LabelingSession
 
 STRIP = 12
 """Last answers that can be corrected with a click."""
 
 
-def card(session: LabelingSession, *, acked: Sequence[str], refused: Sequence[Refusal]) -> dict[str, Any]:
-    """The card of a session as it stands."""
-    shown = session.shown
-    return {
-        **common(session, shown, acked=acked, refused=refused),
-        "item": painted(session, shown) if shown else None,
-        **coming(session, shown, session.ahead),
-        "strip": _strip(session),
-    }
-
-
-def common(
-    session: LabelingSession,
-    shown: SelectionRecord | None,
-    *,
-    acked: Sequence[str],
-    refused: Sequence[Refusal],
-) -> dict[str, Any]:
-    """What card and grid both say, with the numbers of what is `shown`."""
+def common(session: LabelingSession, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
+    """What all cards say, with the numbers of what is `shown`."""
     concept = session.concept.record
-    if refused:
-        kinds = Counter(refusal.kind for refusal in refused)
-        tell("answers refused", logging.WARNING, session=session.id, kinds=dict(kinds))
     return {
         "project": session.project.key,
         "session": session.id,
@@ -56,8 +33,7 @@ def common(
         "round": shown.round if shown else 0,
         "notes": _notes(session, shown, session.concept.counts()),
         "history": course(session),
-        "acked": list(acked),
-        "refused": [{"id": refusal.id, "reason": refusal.reason} for refusal in refused],
+        **outcome.as_json(),
         "message": session.trouble or session.project.problem(),
         "waiting": None if shown else _waiting(session),
     }
@@ -113,6 +89,20 @@ def _text(session: LabelingSession, item: int) -> dict[str, Any]:
         return {"text": text} if (text := session.project.pictures.text(item)) else {}
     except InputError:
         return {}
+
+
+def tile(session: LabelingSession, item: int) -> str:
+    """An item's picture in a grid; empty where it can't be shown."""
+    try:
+        return session.project.pictures.tile(item)
+    except InputError:
+        return ""
+
+
+def strip_entry(session: LabelingSession, answer: AnswerRecord) -> dict[str, Any]:
+    """One of the last answers, with what a click on it must name."""
+    src = thumbnail(session, answer.item)
+    return {"answer_id": answer.id, "item": answer.item, "answer": answer.answer, "src": src}
 
 
 def thumbnail(session: LabelingSession, item: int) -> str:
@@ -171,14 +161,6 @@ def course(session: LabelingSession) -> dict[str, list[float | None]]:
         "retrain_ms": [r.retrain_ms for r in rounds],
         "accuracy": [r.accuracy for r in rounds],
     }
-
-
-def _strip(session: LabelingSession) -> list[dict[str, Any]]:
-    recent = session.project.log.recent_answers(session.concept.record.id, STRIP, session_id=session.id)
-    return [
-        {"answer_id": a.id, "item": a.item, "answer": a.answer, "src": thumbnail(session, a.item)}
-        for a in reversed(recent)
-    ]
 
 
 def _waiting(session: LabelingSession) -> dict[str, Any]:

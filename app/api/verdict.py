@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.api.cards.parts import thumbnail
 from app.display.strategy_labels import label_of, name_of
-from app.sessions.card import thumbnail
 from core.evaluation.auroc import auroc, compare_auroc
 from core.learning.round import Labels, is_positive, learn
 from core.linear.hyperplane import Hyperplane

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from app.api.cards import card_of, submit
 from core.errors import InputError
 from storage import StorageError, new_id
 
@@ -91,7 +92,7 @@ class PlainCard:
         """
         if self._unheard is not None:
             self._send(self._unheard)
-        card = self._session.card()
+        card = card_of(self._session)
         if self._drawn is None or self._drawn.is_done or not self._drawn.shows_the_same_as(card):
             self._drawn = Drawn(card)
         return self._drawn
@@ -113,7 +114,7 @@ class PlainCard:
     def _send(self, answer: dict[str, Any]) -> bool:
         """Whether the answer is settled: stored, or refused for good."""
         try:
-            settled = self._session.submit([answer])
+            settled = submit(self._session, [answer])
         except (InputError, StorageError) as error:
             self._unheard = answer if answer["answer"] == "undo" else None
             self.told = str(error)

@@ -1,0 +1,69 @@
+"""Cards: all that the browser shows of what an annotator has open, as JSON; a module each.
+
+What becomes of the browser's answers is up to `app.sessions`, whose views store them; here it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.api.cards.adjudication import adjudication_card
+from app.api.cards.blind import blind_card
+from app.api.cards.classes import classes_card
+from app.api.cards.grid import found_card, grid_card
+from app.api.cards.label import label_card
+from app.api.cards.similar import similar_card
+from app.projects.roles import OPERATOR, Person
+from app.sessions.adjudication import Decisions
+from app.sessions.answers import Outcome
+from app.sessions.blind.comparison import BlindComparison
+from app.sessions.classes import ClassSession
+from app.sessions.grid import GridSession
+from app.sessions.labeling import LabelingSession
+from app.sessions.name_search import FoundSession
+from app.sessions.similar.session import SimilarSession
+
+View = (
+    LabelingSession | GridSession | FoundSession | SimilarSession | ClassSession | BlindComparison | Decisions
+)
+"""One item at a time, many, one for several concepts, one to decide: each takes answers, and has a card."""
+
+_NOTHING_SENT = Outcome()
+
+
+def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
+    """The card of a view as it stands.
+
+    `acked` names the answers that are on the disk, `refused` those that never will be.
+    """
+    match view:
+        case LabelingSession():
+            return label_card(view, outcome)
+        case GridSession():
+            return grid_card(view, outcome)
+        case FoundSession():
+            return found_card(view, outcome)
+        case SimilarSession():
+            return similar_card(view, outcome)
+        case ClassSession():
+            return classes_card(view, outcome)
+        case BlindComparison():
+            return blind_card(view, outcome)
+        case Decisions():
+            return adjudication_card(view, outcome)
+
+
+def submit(view: View, answers: Sequence[Mapping[str, Any]], by: Person = OPERATOR) -> dict[str, Any]:
+    """Store the browser's answers, and return the card with what became of them.
+
+    Raises
+    ------
+    InputError
+        If decisions come from somebody who is no owner.
+    StorageError
+        If they can't be stored: nothing of them is.
+    """
+    if isinstance(view, Decisions):
+        return card_of(view, view.store(answers, by))
+    return card_of(view, view.store(answers))

@@ -1,0 +1,85 @@
+"""The card of what an owner decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from app.api.cards.parts import STRIP, common, painted, strip_entry
+from app.sessions.adjudication import WORDS
+from storage.review import CODES
+
+if TYPE_CHECKING:
+    from app.sessions.adjudication import Decisions, Line
+    from app.sessions.answers import Outcome
+    from storage.review import Answers
+
+NOTHING = "There is nothing to decide: nobody says yes where another one says no."
+ELSEWHERE = "What is left to decide is in view of other owners."
+
+
+def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
+    """The first item to decide, and who said what of it; with it, what follows each answer."""
+    line = view.line()
+    shown = view.stand_in(line.items[0]) if line.items else None
+    card = common(view.session, shown, outcome)
+    guideline = voices(line.answers, shown.item) if shown else ""
+    card["concept"] |= {"examples": [], "guideline": guideline}
+    card["notes"] |= {"strategy": "decision", "why": "decision", "waiting": len(line.items)}
+    nothing = ELSEWHERE if line.is_any_contested else NOTHING
+    return {
+        **card,
+        "item": painted(view.session, shown) if shown else None,
+        **_coming(view, line, card["notes"]),
+        "strip": _strip(view, line.answers),
+        "waiting": None if shown else {"done": 0, "total": 0, "exhausted": True, "said": nothing},
+        "blind": True,
+    }
+
+
+def _coming(view: Decisions, line: Line, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """What follows each answer to the first in line, so that the next frame shows it."""
+    views: dict[str, Any] = {}
+    pictures: dict[str, str] = {}
+    waiting = line.items
+    for word in (*WORDS, "skip") if waiting else ():
+        left = [*waiting[1:], *(waiting[:1] if word == "skip" else ())]
+        if left:
+            item = painted(view.session, view.stand_in(left[0], again=left[0] == waiting[0]))
+            pictures[str(item["id"])] = item.pop("src")
+            views[word] = {
+                "round": 0,
+                "item": item,
+                "notes": {**notes, "waiting": len(left)},
+                "concept": {"guideline": voices(line.answers, left[0])},
+            }
+    return {"next": views, "pictures": pictures, "next_is_coming": False}
+
+
+def _strip(view: Decisions, answers: Answers) -> list[dict[str, Any]]:
+    """The last decisions of this session that hold."""
+    last = np.flatnonzero(answers.is_decision & answers.in_force)[-STRIP:]
+    stored = [view.project.log.answer(answers.ids[row]) for row in last]
+    own = [answer for answer in stored if answer is not None and answer.session_id == view.id]
+    return [strip_entry(view.session, answer) for answer in own]
+
+
+def voices(answers: Answers, item: int) -> str:
+    """Who says what of an item now, in a line."""
+    return " · ".join(f"{word}: {', '.join(names)}" for word, names in said_by(answers, item).items())
+
+
+def said_by(answers: Answers, item: int) -> dict[str, list[str]]:
+    """Who says what of an item now, by answer: no first, then yes, then what is neither."""
+    said: dict[str, list[str]] = {}
+    for word in ("no", "yes", "unsure", "skip"):
+        rows = [
+            row
+            for row in answers.of(item)
+            if answers.in_force[row] and not answers.is_decision[row] and answers.word[row] == CODES[word]
+        ]
+        if rows:
+            said[word] = sorted(answers.annotators[answers.annotator[row]] for row in rows)
+    return said

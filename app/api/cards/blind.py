@@ -1,0 +1,90 @@
+"""The card of a blind comparison: nothing of it tells whose turn it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from app.api.cards.label import label_card
+from app.api.cards.parts import STRIP, common, painted, strip_entry
+from app.sessions.answers import Outcome
+from app.sessions.labeling import BLIND
+
+if TYPE_CHECKING:
+    from app.sessions.blind.comparison import BlindComparison
+    from app.sessions.labeling import LabelingSession
+    from storage import SelectionRecord
+    from storage.records import AnswerWord
+
+
+def blind_card(view: BlindComparison, outcome: Outcome) -> dict[str, Any]:
+    """The item of the side whose turn it is."""
+    with view.lock:
+        known = view.settle()
+        side, follower = view.turn(len(known)), view.turn(len(known) + 1)
+        shown, notes, question = side.in_view(), _notes(view, known), view.question
+        return {
+            **common(side, shown, outcome),
+            "session": view.id,
+            "concept": {
+                "id": question.id,
+                "question": question.question,
+                "guideline": question.guideline,
+                "examples": [],
+            },
+            "round": len(known) + 1,
+            "notes": notes,
+            "history": dict.fromkeys(("selection_ms", "margin", "scored", "retrain_ms", "accuracy"), ()),
+            "item": painted(side, shown) if shown else None,
+            **_coming(side, shown, follower, known, notes),
+            "strip": [strip_entry(view.sides[0], answer) for answer in view.recent_answers(STRIP)],
+            "blind": True,
+        }
+
+
+def _coming(
+    side: LabelingSession,
+    shown: SelectionRecord | None,
+    follower: LabelingSession,
+    known: Mapping[int, AnswerWord],
+    notes: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What follows each answer: the other side's item, whatever it is, or the side's own next one."""
+    items: dict[str, dict[str, Any]] = {}
+    is_coming = False
+    following = follower.in_view()
+    if shown is not None and follower is side:
+        card = label_card(side, Outcome())
+        is_coming = card["next_is_coming"]
+        for word, view in card["next"].items():
+            item = view["item"]
+            if item["id"] not in known:
+                items[word] = {**item, "src": card["pictures"].get(str(item["id"]), "")}
+    elif shown is not None and following is not None and following.item != shown.item:
+        items = dict.fromkeys(("no", "yes", "skip", "unsure"), painted(follower, following))
+    return {
+        "next": {
+            word: {"round": len(known) + 2, "notes": notes, "item": _without_picture(item)}
+            for word, item in items.items()
+        },
+        "pictures": {str(item["id"]): item["src"] for item in items.values()},
+        "next_is_coming": is_coming,
+    }
+
+
+def _notes(view: BlindComparison, known: Mapping[int, AnswerWord]) -> dict[str, Any]:
+    """The numbers beside the card: counts, and nothing by which a strategy could be known."""
+    words, pool = list(known.values()), view.project.pool
+    counts = {word: words.count(word) for word in ("yes", "no", "unsure", "skip")}
+    return {
+        **dict.fromkeys(("selection_ms", "full_scan_ms", "margin", "retrain_ms", "accuracy", "always_no")),
+        **dict.fromkeys(("part", "searched", "awaited", "advice", "strategy_label")),
+        **dict.fromkeys(("scored", "total", "n_labels", "held_out"), 0),
+        "counts": counts | {"left": (len(pool) if pool else 0) - len(words)},
+        "strategy": BLIND,
+        "why": BLIND,
+    }
+
+
+def _without_picture(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if name != "src"}

@@ -1,0 +1,64 @@
+"""The card of several concepts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from app.api.cards.parts import STRIP, coming, common, course, painted, strip_entry
+from app.sessions.classes import labels_of
+
+if TYPE_CHECKING:
+    from app.sessions.answers import Outcome
+    from app.sessions.classes import ClassSession
+    from app.sessions.labeling import LabelingSession
+    from storage.records import AnswerWord
+
+QUESTION = "Which is it?"
+
+
+def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
+    """What is in view, with the numbers of the concept that chose it, and the classes to choose from."""
+    view.attend()
+    with view.alone() as members:
+        chooser, shown, follower = view.chooser, view.shown, view.in_turn()[0]
+        card = common(chooser, shown, outcome)
+        card |= coming(follower, shown, view.ahead)
+        for its, part in ((chooser, card), *((follower, part) for part in card["next"].values())):
+            part["notes"]["asked"] = its.concept.record.question
+            if not all(member.concept.milestones.advice.stop for member in members):
+                part["notes"]["advice"] = None
+        return card | {
+            "session": view.id,
+            "concept": {
+                "id": view.session.concept.record.id,
+                "question": QUESTION,
+                "guideline": "",
+                "examples": [],
+            },
+            "item": painted(chooser, shown) if shown else None,
+            "classes": labels_of([member.concept.record for member in members]),
+            "turn": {"concept": follower.concept.record.id, "history": course(follower)},
+            "strip": _strip(view.session, members),
+        }
+
+
+def _strip(main: LabelingSession, members: Sequence[LabelingSession]) -> list[dict[str, Any]]:
+    """The last items that were given a class, or none, with what stands of them."""
+    recent = main.project.log.recent_answers(main.concept.record.id, STRIP, session_id=main.id)
+    words: dict[int, dict[int, AnswerWord]] = {answer.item: {} for answer in recent}
+    for member in members:
+        with member.concept.lock:
+            state = member.concept.catch_up()
+            for item, said in words.items():
+                if word := state.votes(item).get(main.annotator):
+                    said[member.concept.record.id] = word
+    strip = []
+    for answer in reversed(recent):
+        said = words[answer.item]
+        if len(said) < 2:
+            continue  # it was answered for this concept alone
+        chosen = next((concept for concept, word in said.items() if word == "yes"), None)
+        word = "yes" if chosen is not None else answer.answer
+        strip.append(strip_entry(main, answer) | {"answer": word, "concept": chosen})
+    return strip

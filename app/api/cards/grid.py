@@ -1,0 +1,105 @@
+"""The cards of many items at once: the grid, and what was found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from app.api.cards.parts import common, item_of, tile
+from app.display import phrases as words
+from app.sessions.grid import MOST
+from app.sessions.name_search import PAGE
+
+if TYPE_CHECKING:
+    from app.sessions.answers import Outcome
+    from app.sessions.grid import Batch, BatchSession, GridSession
+    from app.sessions.labeling import LabelingSession
+    from app.sessions.name_search import FoundSession
+    from core.pool.pool import Pool
+    from storage import AnswerRecord
+
+    Looks = Callable[[LabelingSession, int], dict[str, Any]]
+    """What a cell shows of an item."""
+
+
+def grid_card(grid: GridSession, outcome: Outcome) -> dict[str, Any]:
+    """What is in view, and the grid before, to be corrected."""
+    grid.attend()
+    with grid.session.lock:
+        return batch_card(grid, outcome)
+
+
+def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
+    """A page of what is called so, with those that can't be answered here."""
+    found.attend()
+    with found.session.lock:
+        card, pool = batch_card(found, outcome), found.session.project.pool
+        if pool is None:
+            return card | {"search": {"text": found.text, "found": 0, "total": 0, "first": 0, "page": PAGE}}
+        page, items = found.page(pool), found.found(pool)
+        free = {cell["id"]: cell for cell in card["cells"]}
+        taken = taken_cells(found, pool, [item for item in page if item not in free])
+        cells = [free.get(item) or taken.get(item) for item in page]
+        return card | {
+            "cells": [cell for cell in cells if cell and cell.get("stands") != ""],
+            "search": {
+                "text": found.text,
+                "found": len(items),
+                "total": len(pool),
+                "first": found.first,
+                "page": PAGE,
+                "like": pool.source.name(int(pool.ids[0])),
+            },
+            "waiting": None,
+        }
+
+
+def picture(session: LabelingSession, item: int) -> dict[str, Any]:
+    """A cell that shows its image."""
+    return {"src": tile(session, item)}
+
+
+def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) -> dict[str, Any]:
+    """What all of them show."""
+    session = batch.session
+    card = common(session, batch.shown[0] if batch.shown else None, outcome)
+    card["concept"]["question"] = words.of_several(card["concept"]["question"])
+    margins = [record.margin for record in batch.shown if record.margin is not None]
+    card["notes"] |= {"items": len(batch.shown), "furthest": max(margins, default=None)}
+    log, concept = session.project.log, session.concept.record
+    given = log.recent_answers(concept.id, MOST, session_id=session.id) if batch.last else []
+    return card | {
+        "cells": _cells(session, batch.shown, {}, looks),
+        "last_round": batch.last[0].round if batch.last else 0,
+        "last": _cells(session, batch.last, {answer.item: answer for answer in given}, looks),
+    }
+
+
+def taken_cells(
+    batch: BatchSession, pool: Pool, items: Iterable[int], looks: Looks = picture
+) -> dict[int, dict[str, Any]]:
+    """Items that can't be answered here, and how they stand; "" of those that are free by now."""
+    stands = batch.standing_of(items)
+    return {
+        item: {
+            "id": item,
+            "selection": None,
+            "alt": pool.source.name(item),
+            **looks(batch.session, item),
+            "answer": None,
+            "answer_id": None,
+            "stands": status,
+        }
+        for item, status in stands.items()
+    }
+
+
+def _cells(
+    session: LabelingSession, batch: Batch, given: Mapping[int, AnswerRecord], looks: Looks
+) -> list[dict[str, Any]]:
+    cells = [item_of(session, record) | looks(session, record.item) for record in batch]
+    for cell in cells:
+        answer = given.get(cell["id"])
+        cell["answer"] = answer.answer if answer else None
+        cell["answer_id"] = answer.id if answer else None
+    return cells

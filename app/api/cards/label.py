@@ -1,0 +1,25 @@
+"""The card of one item at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from app.api.cards.parts import STRIP, coming, common, painted, strip_entry
+
+if TYPE_CHECKING:
+    from app.sessions.answers import Outcome
+    from app.sessions.labeling import LabelingSession
+
+
+def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
+    """What is in view, what follows each answer to it, and the last answers."""
+    session.attend()
+    with session.lock:
+        shown, concept = session.shown, session.concept.record
+        recent = session.project.log.recent_answers(concept.id, STRIP, session_id=session.id)
+        return {
+            **common(session, shown, outcome),
+            "item": painted(session, shown) if shown else None,
+            **coming(session, shown, session.ahead),
+            "strip": [strip_entry(session, answer) for answer in reversed(recent)],
+        }
