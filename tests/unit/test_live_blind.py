@@ -75,7 +75,7 @@ def test_each_side_learns_from_its_own_choices(session):
 def test_turns_are_drawn_in_blocks(session):
     """In each pair of turns both sides have one, and who is first is not always the same."""
     blind = begin(session, ["exhaustive", "random"])
-    turns = [blind.sides.index(blind._turn(number)) for number in range(60)]
+    turns = [blind.sides.index(blind.turn(number)) for number in range(60)]
     assert all(set(turns[n : n + 2]) == {0, 1} for n in range(0, 60, 2))
     assert {0, 1} == set(turns[::2])
 

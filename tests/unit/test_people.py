@@ -262,11 +262,11 @@ def test_an_annotator_reviews_own_answers_only(project):
     assert {e["annotator"] for row in listed["rows"] for e in row["events"]} == {"bob"}
     theirs = next(iter(project.log.answers_after(1)))
     given = answer({"item": {"id": theirs.item, "selection": None}}, "no", session=bobs.id)
-    settled = submit(own, [given])
+    settled = own.submit([given])
     assert "no answer of yours" in settled["refused"][0]["reason"]
     mine = listed["rows"][0]["events"][-1]
     correction = given | {"item": listed["rows"][0]["item"], "corrects": mine["id"], "answer": "skip"}
-    assert submit(own, [correction])["acked"] == [given["id"]]
+    assert own.submit([correction])["acked"] == [given["id"]]
 
 
 def zone():

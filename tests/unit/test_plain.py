@@ -129,7 +129,7 @@ def test_an_answer_that_could_not_be_stored_can_be_pressed_again(session, card, 
 
     drawn = seen(card, clock)
     with monkeypatch.context() as broken:
-        broken.setattr(session, "submit", fail)
+        broken.setattr(session, "store", fail)
         card.press(drawn, "yes")
     assert card.told == "The disk is full"
     assert card.draw() is drawn
