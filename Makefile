@@ -10,10 +10,11 @@ setup: $(VENV)/.ready
 
 $(VENV)/.ready: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Marginalia needs Python 3.11 or newer; $(PYTHON) is older. Name another: make PYTHON=python3.12 ..."; exit 2; }
+		{ echo "Closecall needs Python 3.11 or newer; $(PYTHON) is older. Name another: make PYTHON=python3.12 ..."; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || \
 		{ echo "$(PYTHON) cannot make a virtual environment (on Debian: apt install python3-venv)."; exit 2; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip uninstall --quiet --quiet --quiet --disable-pip-version-check --yes marginalia
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	$(BIN)/python -m core.warmup
 	@touch $@
@@ -23,7 +24,7 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
 	@touch $@
 
 run: setup
-	$(BIN)/marginalia demo $(ARGS)
+	$(BIN)/closecall demo $(ARGS)
 
 # `test` keeps every promise in a few minutes; `test-all`, which continuous integration runs, tries more cases of
 # each; `test-long` takes hours. See tests/scale.py. `test-processors` runs the tests as other processors would.
@@ -49,7 +50,7 @@ format: $(VENV)/.ready-dev
 	$(BIN)/ruff format .
 
 bench: setup
-	$(BIN)/marginalia bench $(ARGS)
+	$(BIN)/closecall bench $(ARGS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -32,7 +32,7 @@ ITEMS = 400
 
 def warm_up() -> None:
     """Play one round of everything on a pool in miniature."""
-    with TemporaryDirectory(prefix="marginalia-") as folder:
+    with TemporaryDirectory(prefix="closecall-") as folder:
         pool = build(source_from(f"digits:{ITEMS}"), Path(folder) / "pool")
         pool.source.image(0, 64)
         ids = pool.ids[:100]

@@ -133,8 +133,8 @@ def _checked_version(copy: Path, source: Path | None = None) -> str:
         version = str(connection.execute("SELECT version_num FROM alembic_version").fetchone()[0])
     if version > migrate.SCHEMA_VERSION:
         raise StorageError(
-            f"{source} was written by a newer version of marginalia (schema {version}, this one knows "
-            f"{migrate.SCHEMA_VERSION}); update marginalia to restore it",
+            f"{source} was written by a newer version of closecall (schema {version}, this one knows "
+            f"{migrate.SCHEMA_VERSION}); update closecall to restore it",
             "newer",
         )
     return version

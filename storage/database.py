@@ -19,7 +19,7 @@ from storage import copies, migrate
 from storage.errors import Kind, StorageError
 from storage.place import LabelFile, Server, Where, place_of
 
-_events = logging.getLogger("marginalia.storage")
+_events = logging.getLogger("closecall.storage")
 
 _TROUBLES: frozenset[Kind] = frozenset({"locked", "unreachable", "full", "read-only", "corrupt", "other"})
 """What is the database's fault, not that of what was asked or stored."""
@@ -229,13 +229,13 @@ class Database:
             raise StorageError(f"{self.place} is the database of another program", "not-a-database")
         if version > newest:
             raise StorageError(
-                f"{self.place} was written by a newer version of marginalia (schema {version}, this one "
-                f"knows {newest}); update marginalia to open it",
+                f"{self.place} was written by a newer version of closecall (schema {version}, this one "
+                f"knows {newest}); update closecall to open it",
                 "newer",
             )
         if version < newest and not may_migrate:
             raise StorageError(
-                f"{self.place} was written by an older version of marginalia (schema {version}, this one "
+                f"{self.place} was written by an older version of closecall (schema {version}, this one "
                 f"needs {newest}); open it once for labeling to bring it up to date",
                 "older",
             )

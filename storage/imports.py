@@ -2,7 +2,7 @@
 
 A file's labels become answers of purpose "import" in sessions of their own, one for each concept and
 annotator. Session and answer ids are made from the file's digest and from what is said, so that a file
-that is imported twice is stored once, and `marginalia verify` can tell whether the log still says what the
+that is imported twice is stored once, and `closecall verify` can tell whether the log still says what the
 file said.
 """
 
@@ -205,7 +205,7 @@ def _of_table(path: Path, form: TableFormat) -> Iterator[Claim]:
         if {*VOTE_COLUMNS, "status"} <= cells.keys():
             yield from _votes(path, line)
             continue
-        if {"predicted", "score"} <= cells.keys():  # as `marginalia predict` writes them
+        if {"predicted", "score"} <= cells.keys():  # as `closecall predict` writes them
             raise StorageError(
                 f"{path} holds predictions (its columns score and predicted say so), not labels: import them "
                 f"with --predictions MODEL",

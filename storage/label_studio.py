@@ -21,7 +21,7 @@ from storage.errors import StorageError
 from storage.records import AnswerWord, Purpose
 from storage.tabular import BATCH_ROWS, batched, open_text, shown
 
-ITEM = "marginalia:item"
+ITEM = "closecall:item"
 """What the labeling interface calls the image or text: the `to_name` of every result."""
 
 _CONTROL = "concept:"  # Label Studio takes a name that is a number, or true, for no name

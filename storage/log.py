@@ -39,7 +39,7 @@ A browser may show one long after it was sent: the answer before it waits for th
 AHEAD = 32
 """Of a session's foreseen selections, those that may follow what is in view are among its last."""
 
-_events = logging.getLogger("marginalia.answers")
+_events = logging.getLogger("closecall.answers")
 
 _LAST = 2**63 - 1  # no seq is larger
 _PAGE = 2_000  # rows a query: a log is read in short transactions, however long it is

@@ -22,17 +22,19 @@ from sqlalchemy.schema import CreateSchema
 from storage import address, rows
 from storage.errors import Kind, StorageError
 
+_DEFAULT = "marginalia"  # what the program was called when the first labels were stored there
+
 # Advisory locks are told apart by two numbers: one of these, and one made from the schema's name.
-_WRITERS = 0x4D617267  # "Marg"
+_WRITERS = 0x4D617267  # "Marg": two versions at one schema must know of each other
 _IN_USE = _WRITERS + 1
 _LINGERS = 2.0  # seconds until a killed program's connections are surely gone
 _HUNG = "60s"  # what a transaction that writes may take, or wait for its program: others wait for it
 
-_PATIENT = "marginalia_patient"  # the execution option of one that copies or changes every row
+_PATIENT = "closecall_patient"  # the execution option of one that copies or changes every row
 
 _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
-_US = f"marginalia {uuid4().hex}"  # which program a connection belongs to
+_US = f"closecall {uuid4().hex}"  # which program a connection belongs to
 
 # The server, too, notices a program that is gone, however it went.
 _SET_UP = """
@@ -43,7 +45,7 @@ SELECT set_config('search_path', quote_ident(%s), false), set_config('lock_timeo
 """
 # A table's file grows on the disk as soon as a row needs it to, whatever is committed later.
 _ROOM = """
-CREATE TEMPORARY TABLE marginalia_room ON COMMIT DROP AS
+CREATE TEMPORARY TABLE closecall_room ON COMMIT DROP AS
 SELECT repeat(md5(number::text), 30) AS filling FROM generate_series(1, 128) AS number
 """
 _OTHERS = """
@@ -100,7 +102,7 @@ class Schema:
             `invalid`.
         """
         url, schema = address.parse(where)
-        return cls(url, schema or "marginalia")
+        return cls(url, schema or _DEFAULT)
 
     def __str__(self) -> str:
         return address.shown(self._url, self.schema)
@@ -259,7 +261,7 @@ class Schema:
         """
         if folder is None:
             raise StorageError(
-                f"{self} was written by an older version of marginalia; to bring it up to date, name a "
+                f"{self} was written by an older version of closecall; to bring it up to date, name a "
                 "folder for the copy that is made before",
                 "older",
             )

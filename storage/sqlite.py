@@ -23,7 +23,7 @@ Error = sqlite3.Error
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
 """What reading a file may raise: what SQLite says of a damaged one need not be text."""
 APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: whose database this is
-WRITE = "marginalia_write"  # the execution option of a connection that is going to write
+WRITE = "closecall_write"  # the execution option of a connection that is going to write
 _ROOM = 1 << 17  # bytes that the disk must have left for answers to come
 
 

@@ -8,7 +8,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-PREFIX = "marginalia-tests-"
+PREFIX = "closecall-tests-"
 
 
 def fresh_folder() -> Path:

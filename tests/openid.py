@@ -80,7 +80,7 @@ class Provider:
     def __init__(self, accounts: Sequence[Account], redirect_uris: Sequence[str]) -> None:
         self.accounts = {account.email: account for account in accounts}
         self.redirect_uris = tuple(redirect_uris)
-        self.client_id, self.client_secret = "marginalia", secrets.token_urlsafe(24)
+        self.client_id, self.client_secret = "closecall", secrets.token_urlsafe(24)
         self.issuer = ""
         self._key = RSAKey.generate_key(2048, {"use": "sig", "alg": ALGORITHM}, auto_kid=True)
         self._codes: dict[str, Grant] = {}

@@ -55,7 +55,7 @@ class Server:
     @property
     def address(self) -> str:
         """Of its database, which is empty at first."""
-        return f"postgresql://marginalia@/postgres?host={self.folder}"
+        return f"postgresql://closecall@/postgres?host={self.folder}"
 
     def schema(self) -> str:
         """The address of a schema that is not there yet."""
@@ -63,7 +63,7 @@ class Server:
 
     def create(self) -> None:
         """Make its files."""
-        words = ["--auth=trust", "--username=marginalia", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        words = ["--auth=trust", "--username=closecall", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
         subprocess.run(
             [self.programs / "initdb", "--pgdata", self.folder / "data", *words],
             check=True,

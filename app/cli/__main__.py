@@ -2,4 +2,4 @@
 
 from app.cli.main import main
 
-main(prog_name="marginalia")
+main(prog_name="closecall")

@@ -1,4 +1,4 @@
-"""Runs ``marginalia`` in a child process; `app.runtime.child` makes its command line.
+"""Runs ``closecall`` in a child process; `app.runtime.child` makes its command line.
 
 It runs as a file, and imports nothing but the standard library until the module path is that of the parent.
 """
@@ -17,7 +17,7 @@ def _run(path: str, nice: str, *words: str) -> None:
 
     from app.cli.main import main
 
-    main(words, prog_name="marginalia")
+    main(words, prog_name="closecall")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command ``marginalia``. Every error is one plain sentence and exit code 2."""
+"""The command ``closecall``. Every error is one plain sentence and exit code 2."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import platformdirs
 
 from app.cli.errors import PlainErrors
 from app.cli.exchange import COMMANDS
 from app.experiments.bench import bench
 from app.experiments.compare import compare
+from app.projects.data_folder import data_folder
 from app.runtime.malloc import use_one_arena
 from core.errors import InputError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="marginalia")
+@click.version_option(package_name="closecall")
 def main() -> None:
     """Label a million images at the margin: every answer retrains an SVM and picks the next image."""
     use_one_arena()
@@ -92,7 +92,7 @@ def _database_option(words: str) -> Callable[[Callable[..., Any]], Callable[...,
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    default=lambda: Path(platformdirs.user_data_dir("marginalia")),
+    default=data_folder,
     show_default="the user's data folder",
     help="Folder of the projects.",
 )
@@ -176,7 +176,7 @@ def serve_project(
     else:
         if (project / MANIFEST).is_file():
             raise InputError(
-                f"{project} is a pool, not a project: make one with marginalia new PROJECT --images {project}"
+                f"{project} is a pool, not a project: make one with closecall new PROJECT --images {project}"
             )
         if not project.is_dir():
             raise InputError(
@@ -246,7 +246,7 @@ def new_project(
             f"Subfolders do not count as classes: {some(found.names)}. All images can be labeled; "
             "--classes makes them classes."
         )
-    click.echo(f"Made. Label with: marginalia serve {project}")
+    click.echo(f"Made. Label with: closecall serve {project}")
 
 
 def _somebody_answers() -> bool:

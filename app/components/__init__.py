@@ -65,7 +65,7 @@ class Component:
         import streamlit as st
 
         html, css = "\n".join(map(_read, self.markup)), "\n".join(map(_read, self.styles))
-        return st.components.v2.component(f"marginalia_{self.name}", html=html, css=css, js=self.script)
+        return st.components.v2.component(f"closecall_{self.name}", html=html, css=css, js=self.script)
 
 
 LABEL = Component(

@@ -49,7 +49,7 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
     problems = pool.problems()
     click.echo(f"{len(pool):,} items to label, {len(pool.held_out.ids):,} held out.")
     if problems:
-        click.echo(f"{len(problems):,} could not be read; marginalia pool info {out} lists them.")
+        click.echo(f"{len(problems):,} could not be read; closecall pool info {out} lists them.")
 
 
 def show_pool(path: Path, *, check: bool) -> None:

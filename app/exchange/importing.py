@@ -271,7 +271,7 @@ def tell_predictions(project: Path) -> None:
     with open_labels(project) as database:
         records = Predictions(database).all()
     if not records:
-        click.echo("There are no predictions: marginalia import PROJECT FILE --predictions MODEL adds some.")
+        click.echo("There are no predictions: closecall import PROJECT FILE --predictions MODEL adds some.")
     for its in records:
         agreement = f", {its.agree:,} of {its.labeled:,} labels agree" if its.labeled else ""
         click.echo(f"{its.model}: {its.items:,} items for {its.concept!r}, from {its.file}{agreement}")

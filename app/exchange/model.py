@@ -137,7 +137,7 @@ def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
         },
         "accuracy_on_held_out": accuracy(pool, plane, concept.positive_class),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {name: version(name) for name in ("marginalia", "numpy", "scikit-learn")},
+        "versions": {name: version(name) for name in ("closecall", "numpy", "scikit-learn")},
         "files": {WEIGHTS: "numpy arrays coef and intercept, float64", ESTIMATOR: PICKLE},
     }
 

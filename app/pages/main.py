@@ -9,12 +9,12 @@ from app.pages.person import comes_back, door, must_sign_in, remember, sign_in_p
 
 STATIC = Path(__file__).parent.parent / "static"
 
-st.set_page_config(page_title="Marginalia", page_icon=str(STATIC / "icon.svg"), layout="wide")
+st.set_page_config(page_title="Closecall", page_icon=str(STATIC / "icon.svg"), layout="wide")
 st.logo(str(STATIC / "logo.svg"), size="large")
 st.html(f"<style>{page_style()}</style>")
 pages = [st.Page(door, title="Sign in")]
 if not must_sign_in() and comes_back():
-    pages = [st.Page(to_wanted, title="Marginalia")]
+    pages = [st.Page(to_wanted, title="Closecall")]
 elif not must_sign_in():
     remember()
     pages = [

@@ -15,8 +15,11 @@ from app.projects.roles import SOMEBODY, called, known_names, name_given, name_v
 from app.sessions.workspace import current
 from core.errors import InputError
 
-COOKIE = "marginalia_name"
+COOKIE = "closecall_name"
 """Remembers, in the browser, who signed in; nothing is secret about it."""
+
+FORMER_COOKIE = "marginalia_name"
+"""The same, as earlier versions left it."""
 
 KEPT_DAYS = 365
 
@@ -24,8 +27,11 @@ REMEMBER = """<script>
   document.cookie = {cookie} + "; path=/; max-age={seconds}; samesite=lax";
 </script>"""
 
-WANTED = "marginalia_wanted"
+WANTED = "closecall_wanted"
 """Remembers, in the browser, which page somebody wanted who has to sign in first."""
+
+FORMER_WANTED = "marginalia_wanted"
+"""The same, as earlier versions left it."""
 
 KEEP_WANTED = f"""<script>
   const wanted = location.pathname + location.search;
@@ -34,8 +40,11 @@ KEEP_WANTED = f"""<script>
 </script>"""
 
 GO_TO_WANTED = f"""<script>
-  const kept = document.cookie.split("; ").find((part) => part.startsWith("{WANTED}="));
-  document.cookie = "{WANTED}=; path=/; max-age=0; samesite=lax";
+  const cookies = document.cookie.split("; ");
+  const [kept] = ["{WANTED}", "{FORMER_WANTED}"].flatMap((name) => {{
+    document.cookie = `${{name}}=; path=/; max-age=0; samesite=lax`;
+    return cookies.filter((part) => part.startsWith(`${{name}}=`));
+  }});
   location.replace(location.origin + decodeURIComponent(kept?.split("=")[1] ?? "/"));
 </script>"""
 
@@ -47,7 +56,8 @@ def must_sign_in() -> bool:
 
 def comes_back() -> bool:
     """Whether somebody comes from the provider, who wanted another page: Streamlit brings everybody to /."""
-    return current().roles.must_sign_in and WANTED in st.context.cookies
+    cookies = st.context.cookies
+    return current().roles.must_sign_in and (WANTED in cookies or FORMER_WANTED in cookies)
 
 
 def to_wanted() -> None:
@@ -80,7 +90,9 @@ def _vouched_for() -> str:
 def remember() -> None:
     """Let the browser know the name from now on."""
     name = st.session_state.get("name")
-    if name is not None and name != _remembered():
+    cookies = st.context.cookies
+    is_former = FORMER_COOKIE in cookies and COOKIE not in cookies
+    if name is not None and (is_former or name != _remembered()):
         cookie = json.dumps(f"{COOKIE}={quote(name, safe='')}")
         st.html(REMEMBER.format(cookie=cookie, seconds=KEPT_DAYS * 24 * 3600), unsafe_allow_javascript=True)
 
@@ -108,7 +120,7 @@ def door() -> None:
     here = urlsplit(st.context.url or "")
     st.html(KEEP_WANTED, unsafe_allow_javascript=True)
     with st.container(key="door", width=480):
-        st.title("Marginalia", anchor=False)
+        st.title("Closecall", anchor=False)
         if here.netloc and f"{here.scheme}://{here.netloc}" != way_in.origin:
             st.markdown("Signing in works at this address alone:")
             st.link_button(way_in.origin, way_in.origin, type="primary")
@@ -174,7 +186,8 @@ def become(name: str) -> None:
 
 
 def _remembered() -> str:
+    cookies = st.context.cookies
     try:
-        return name_given(unquote(st.context.cookies.get(COOKIE, SOMEBODY)))
+        return name_given(unquote(cookies.get(COOKIE) or cookies.get(FORMER_COOKIE) or SOMEBODY))
     except InputError:
         return SOMEBODY

@@ -27,7 +27,7 @@ BEFORE_MORE = "Every item so far has an answer. More are being prepared: load th
 
 NO_REPEATS = """
 <script>
-  window.marginaliaRepeats ??= window.addEventListener("keydown", (event) => {
+  window.closecallRepeats ??= window.addEventListener("keydown", (event) => {
     if (!event.repeat || event.target.closest("input,textarea")) return;
     event.preventDefault();
     event.stopImmediatePropagation();

@@ -44,7 +44,7 @@ class ImageChoice:
     can_be_enlarged: bool = False
 
 
-_HERE = "On the machine that runs Marginalia."
+_HERE = "On the machine that runs Closecall."
 
 CHOICES = {
     "folder": ImageChoice(
@@ -112,7 +112,7 @@ CHOICES = {
     "pool": ImageChoice(
         "A pool that is there",
         "{pool}",
-        (Field("pool", "Pool", "/data/pools/herbarium", f"{_HERE} As made by marginalia pool build."),),
+        (Field("pool", "Pool", "/data/pools/herbarium", f"{_HERE} As made by closecall pool build."),),
     ),
 }
 

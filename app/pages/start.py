@@ -11,6 +11,7 @@ from app.pages.markdown import literal
 from app.pages.person import name_at_page
 from app.pages.pool_sources import CHOICES, source_word
 from app.pages.problems import show_problem
+from app.projects.data_folder import former_folder_beside
 from app.projects.folder_classes import FolderClasses
 from app.projects.roles import Person
 from app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
@@ -36,6 +37,9 @@ def main() -> None:
         with st.container(key="projects"):
             st.title("Projects", anchor=False)
             list_projects(workspace)
+            if former := former_folder_beside(workspace.folder):
+                here = literal(str(workspace.folder))
+                st.caption(f"These are in {here}. Older ones are served by `closecall serve {former}`.")
         person = workspace_person(workspace)
         if workspace.can_create and person is not None and person.is_owner:
             with st.container(key="new"):

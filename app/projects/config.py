@@ -97,7 +97,7 @@ class ProjectFile:
         checked_database(read.database or None)
         if read.format > FORMAT:
             raise InputError(
-                f"The project {folder} has format {read.format}, this version of Marginalia reads {FORMAT}"
+                f"The project {folder} has format {read.format}, this version of Closecall reads {FORMAT}"
             )
         return read
 
@@ -170,8 +170,8 @@ def require_database(folder: Path, asked: str | None) -> None:
     known = file.database and with_schema(file.database, folder.name)
     if asked is not None and with_schema(asked, folder.name) != known:
         raise InputError(
-            f"The labels of {folder} are in {file.labels(folder)}: move them by marginalia backup, "
-            "then marginalia restore --database"
+            f"The labels of {folder} are in {file.labels(folder)}: move them by closecall backup, "
+            "then closecall restore --database"
         )
 
 

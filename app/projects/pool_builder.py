@@ -25,7 +25,7 @@ class Builder:
     pool : Path
         The pool's folder; created by the builder.
     source : str
-        The SOURCE word of ``marginalia pool build``.
+        The SOURCE word of ``closecall pool build``.
     relative_to : Path
         The folder that relative paths in `source` mean.
     use_classes : bool

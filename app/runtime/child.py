@@ -25,12 +25,12 @@ _PATH = [entry for entry in sys.path if Path(entry).is_absolute()]
 
 
 def command(*words: str, nice: int = 0) -> list[str]:
-    """Return what runs ``marginalia`` with these words in a process of its own; see `environment`.
+    """Return what runs ``closecall`` with these words in a process of its own; see `environment`.
 
     Parameters
     ----------
     *words : str
-        Arguments of ``marginalia``.
+        Arguments of ``closecall``.
     nice : int
         How far the child lowers its own priority, from its first moment on.
     """

@@ -1,6 +1,6 @@
 """What happens on the server, one JSON object a line on stderr, for ``--log-format json``.
 
-Whoever tells something does it by `logging.getLogger("marginalia")`, with what belongs to it as
+Whoever tells something does it by `logging.getLogger("closecall")`, with what belongs to it as
 ``extra={"told": {...}}``; without ``--log-format json`` nobody hears it. What other libraries say on stderr
 becomes events too, so that each line is one.
 
@@ -63,7 +63,7 @@ FOLDERS = (
 )
 """Of addresses below these the rest is left out: it may be a key."""
 
-_logger = logging.getLogger("marginalia")
+_logger = logging.getLogger("closecall")
 
 
 def tell(event: str, level: int = logging.INFO, **told: Any) -> None:

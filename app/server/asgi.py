@@ -117,9 +117,9 @@ def serve(
     @contextlib.asynccontextmanager
     async def announce(_: st.App) -> AsyncIterator[None]:
         if events.is_on():
-            events.tell("serving", version=version("marginalia"), address=url)
+            events.tell("serving", version=version("closecall"), address=url)
         else:
-            click.echo(f"Marginalia serves {workspace.folder} at {url}")
+            click.echo(f"Closecall serves {workspace.folder} at {url}")
             if sign_in:
                 click.echo(f"People sign in there; it listens at {address(host, port)}")
             click.echo("Stop with Ctrl+C.")

@@ -60,7 +60,7 @@ class Health:
         databases = Counter(self._databases(projects))
         return {
             "status": "ok" if set(databases) <= {"ok"} else "trouble",
-            "version": version("marginalia"),
+            "version": version("closecall"),
             "projects": len(projects),
             "databases": dict(databases),
             "pools": dict(Counter(map(_pool, projects))),

@@ -51,7 +51,7 @@ BLIND = "blind"
 SLOW_MS = 500.0
 """A round whose retraining and selection took longer is told to whoever follows the server's events."""
 
-_events = logging.getLogger("marginalia.selection")
+_events = logging.getLogger("closecall.selection")
 
 
 def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:

@@ -17,7 +17,7 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
     """A concept that asks the same and has no labels; `concept` is put away with all that was said of it.
 
     Nothing is moved or deleted: sessions that still have the old concept in view go on storing their answers,
-    and `marginalia verify` replays them all. Where it was put away already, by a second click or in another
+    and `closecall verify` replays them all. Where it was put away already, by a second click or in another
     window, the concept that took its place is returned.
 
     Raises

@@ -51,11 +51,11 @@ def current() -> Workspace:
     Raises
     ------
     InputError
-        If it serves none: the pages run only inside ``marginalia demo`` or ``marginalia serve``.
+        If it serves none: the pages run only inside ``closecall demo`` or ``closecall serve``.
     """
     if _current is None:
         raise InputError(
-            "No projects are being served: start the page with marginalia demo or marginalia serve"
+            "No projects are being served: start the page with closecall demo or closecall serve"
         )
     return _current
 
@@ -67,7 +67,7 @@ class NewProject:
     Parameters
     ----------
     source_word : str
-        Where the images come from, as for ``marginalia pool build``; or the folder of a pool that is there.
+        Where the images come from, as for ``closecall pool build``; or the folder of a pool that is there.
     question : str
         The concept's yes/no question.
     positive_class : str or None
@@ -238,7 +238,7 @@ class Workspace:
         by.require_owner("make projects")
         if not self.can_create:
             raise InputError(
-                "This server serves one project only: start marginalia serve with a folder of projects"
+                "This server serves one project only: start closecall serve with a folder of projects"
             )
         question = " ".join(new.question.split())
         if not question:

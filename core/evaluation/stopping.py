@@ -10,7 +10,7 @@ less, whether or not there is anything left to learn; ours follow a quarter more
 what is compared is not who lies above the hyperplane but who is in the first tenth by score. Of a rare class
 an SVM may predict a dozen items, most of them its own labels, or none; these agree from the beginning. The
 first tenth goes on changing for as long as the classifier finds new kinds of yes. `ENOUGH` was set so that
-stopping costs less than one point of AUROC: ``marginalia bench stopping`` measures what it costs and saves.
+stopping costs less than one point of AUROC: ``closecall bench stopping`` measures what it costs and saves.
 
 The recommendation does not see how good the classifier is, only that more labels of the same kind will not
 change it much. The audit sees that (`core.audit`); its figures belong beside the recommendation.

@@ -22,7 +22,7 @@ from core.selection import QueryStrategy
 
 FORMAT = 1
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile)
-_CURE = "make it again with marginalia bench planes"
+_CURE = "make it again with closecall bench planes"
 
 
 @dataclass(frozen=True, eq=False)

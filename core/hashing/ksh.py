@@ -34,7 +34,7 @@ over all rows and anchors, as in the authors' program.
 
 What the family's neighbours are nearest by is κ; what its codes find before others are rows of the class.
 GIST of 50,000 photographs of CIFAR-10, 1,000 labels, 300 anchors or landmarks: which share of the first 500
-items is of the query's class, in percent, the mean of three draws (`marginalia bench similar --what
+items is of the query's class, in percent, the mean of three draws (`closecall bench similar --what
 precision`); a tenth would be chance:
 
 ======================================  ====  ====  ====  ====  ====  ====

@@ -17,7 +17,7 @@ from core.files.durable import Stamp, replace_file
 
 MANIFEST = "pool.json"
 FORMAT = 2
-"""Raised whenever an older Marginalia could misread what this one writes: what is new in 2 is the layout.
+"""Raised whenever an older Closecall could misread what this one writes: what is new in 2 is the layout.
 
 A dense pool is still written as of format 1, for older ones to read.
 """
@@ -136,8 +136,8 @@ class Manifest:
             return _parse(raw)
         except _NewerFormatError as error:
             raise InputError(
-                f"{path} is of format {error}, and this version of Marginalia reads formats up to {FORMAT}: "
-                f"upgrade Marginalia"
+                f"{path} is of format {error}, and this version of Closecall reads formats up to {FORMAT}: "
+                f"upgrade Closecall"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f"{path} is damaged ({error}): {CURE}") from error

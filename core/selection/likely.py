@@ -4,7 +4,7 @@ Asking about the greatest wᵀx + b is the greedy "one-step" search for positive
 positive" selection of relevance feedback [2]. Where many items lie on the positive side, it finds positives
 that the nearest items are not, and teaches less about the boundary: it asks about those of which the
 classifier is most certain. Where hardly any does, as with a class of 0.5 % and few labels, the items on top
-are the nearest ones too, and it asks what a search for the margin would (`marginalia bench positives`).
+are the nearest ones too, and it asks what a search for the margin would (`closecall bench positives`).
 
 References
 ----------

@@ -15,8 +15,11 @@ from core.selection.mixture import Mixture
 from core.selection.random import RandomSampling
 from core.selection.subsample import Subsample
 
-ENTRY_POINTS = "marginalia.strategies"
+ENTRY_POINTS = "closecall.strategies"
 """The group in which a package names its own strategies: ``my-strategy = "my_package:MyStrategy"``."""
+
+FORMER_ENTRY_POINTS = "marginalia.strategies"
+"""The same group before this program was called Closecall."""
 
 STRATEGIES: dict[str, type[QueryStrategy]] = {
     cls.name: cls
@@ -61,6 +64,11 @@ def strategy_class(name: str) -> type[QueryStrategy]:
         if not (isinstance(found, type) and issubclass(found, QueryStrategy)):
             raise InputError(f"strategy {name} of {entry.value} is not a QueryStrategy")
         return found
+    for entry in entry_points(group=FORMER_ENTRY_POINTS, name=name):
+        raise InputError(
+            f"strategy {name} of {entry.value} is named in the group {FORMER_ENTRY_POINTS}: name it in "
+            f"{ENTRY_POINTS}, and install its package again"
+        )
     raise InputError(f"strategy must be one of {', '.join(strategy_names())}, got {name!r}")
 
 

@@ -17,5 +17,5 @@ def scratch_array(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """
     if not prod(shape):
         return np.zeros(shape, dtype=dtype)
-    with TemporaryFile(prefix="marginalia-") as file:
+    with TemporaryFile(prefix="closecall-") as file:
         return np.memmap(file, dtype=dtype, mode="w+", shape=shape)

@@ -31,7 +31,7 @@ def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> P
     what : str
         Told apart from what else is unpacked from the same file.
     """
-    cache = user_cache_path("marginalia") / "unpacked"
+    cache = user_cache_path("closecall") / "unpacked"
     state = file.stat()
     name = hashlib.blake2b(os.fsencode(file) + what.encode(), digest_size=8).hexdigest()
     folder = cache / f"{name}-{state.st_size}-{state.st_mtime_ns}"

@@ -3,7 +3,7 @@
     python -m tests.browser.kills [--kills 100] [--items 5000] [--seed 0]
 
 It serves a demo in a temporary folder, presses keys in a real browser, kills the server (−9) in the middle of
-it, goes on pressing, and starts it again. What it prints is JSON; it ends with ``marginalia verify``.
+it, goes on pressing, and starts it again. What it prints is JSON; it ends with ``closecall verify``.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def free_port() -> int:
 
 @dataclass
 class Server:
-    """``marginalia demo`` over the projects in `data`."""
+    """``closecall demo`` over the projects in `data`."""
 
     data: Path
     items: int
@@ -38,7 +38,7 @@ class Server:
     """The project's folder in `data`."""
 
     def command(self) -> list[str]:
-        """Arguments of ``marginalia``."""
+        """Arguments of ``closecall``."""
         where = ["--port", str(self.port), "--data", str(self.data)]
         return ["demo", "--items", str(self.items), "--headless", *where]
 

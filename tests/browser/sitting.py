@@ -5,7 +5,7 @@ As a command, for images that no test may carry with it::
     python -m tests.browser.sitting SOURCE QUESTION [--positive CLASS] [--answers 200]
 
 It makes a project from SOURCE in a temporary folder, labels in a real browser while the pool grows, kills and
-restarts the server, and ends with ``marginalia verify``. What it prints is JSON.
+restarts the server, and ends with ``closecall verify``. What it prints is JSON.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LIKE = 0.98
 
 
 class ServedProject(Server):
-    """``marginalia serve`` over one project that need not be complete."""
+    """``closecall serve`` over one project that need not be complete."""
 
     key = "project"
 

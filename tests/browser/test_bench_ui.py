@@ -17,7 +17,7 @@ KEYS = {
 AHEAD = {"ahead_median_ms", "ahead_p95_ms", "waited", "waited_visibly", "held_pace_seconds"}
 
 
-def marginalia(*words: object) -> subprocess.CompletedProcess[str]:
+def closecall(*words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "app.cli", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -28,7 +28,7 @@ def test_card_and_grid_are_measured_and_their_logs_hold(tmp_path: Path) -> None:
     out, file = tmp_path / "projects", tmp_path / "ui.json"
     modes = ("--mode", "paced", "--mode", "grid")
     few = ("--answers", 8, "--labels", 12, "--pace", 0.05, "--out", out, "--json", file)
-    measured = marginalia("bench", "ui", "--pool", digits_pool(), *modes, *few)
+    measured = closecall("bench", "ui", "--pool", digits_pool(), *modes, *few)
     assert measured.returncode == 0, measured.stderr
     rows = json.loads(file.read_text())
     paced, grid = rows
@@ -40,5 +40,5 @@ def test_card_and_grid_are_measured_and_their_logs_hold(tmp_path: Path) -> None:
         assert row["queries"] >= row["retrains"] > row["presses"]
         assert row["retrains"] >= row["hyperplanes"] >= 1
         assert 0 < row["median_ms"] <= row["p95_ms"] <= row["max_ms"]
-        verified = marginalia("verify", out / row["mode"])
+        verified = closecall("verify", out / row["mode"])
         assert (verified.returncode, verified.stdout.splitlines()[-1]) == (0, "The log holds.")

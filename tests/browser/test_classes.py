@@ -334,7 +334,7 @@ def _leave_in_queue(labeling: Labeling, answer: dict[str, Any]) -> None:
         "browser_time": 1_700_000_000_000,
         **answer,
     }
-    key = f"marginalia/digits/{labeling.session}/{whole['id']}"
+    key = f"closecall/digits/{labeling.session}/{whole['id']}"
     entry = json.dumps({"place": 0, "answer": whole})
     labeling.page.evaluate("([key, entry]) => localStorage.setItem(key, entry)", [key, entry])
 

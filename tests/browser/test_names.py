@@ -21,7 +21,7 @@ FILE = "<svg onload=alert(1)> ![p](x).png"
 
 
 class NamesServer(Server):
-    """``marginalia serve`` over projects that are there."""
+    """``closecall serve`` over projects that are there."""
 
     def command(self) -> list[str]:
         return ["serve", str(self.data), "--headless", "--port", str(self.port)]

@@ -17,7 +17,7 @@ MALLORY = Account("mallory@example.com", "Mallory", {"email": "ada@example.org",
 
 
 class TeamServer(Server):
-    """``marginalia serve`` for whoever the provider vouches for: Ada owns, example.org labels."""
+    """``closecall serve`` for whoever the provider vouches for: Ada owns, example.org labels."""
 
     def command(self) -> list[str]:
         people = ["--owner", ADA.email, "--annotator", "@example.org"]
@@ -100,7 +100,7 @@ def test_nobody_is_somebody_else_by_a_cookie_or_a_careless_address(
     team: Server, contexts: list[BrowserContext]
 ) -> None:
     """A name that the browser remembers means nothing here, an address that was not verified neither."""
-    cookie = {"name": "marginalia_name", "value": ADA.email, "url": team.url}
+    cookie = {"name": "closecall_name", "value": ADA.email, "url": team.url}
     contexts[0].add_cookies([cookie])
     page = sign_in(contexts[0].new_page(), team, MALLORY)
     page.goto(f"{team.url}/?project=digits")

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(postgres.find() is None, reason=postgres.NOT_RUN
 
 
 class TeamServer(Server):
-    """``marginalia serve herbarium`` for a team."""
+    """``closecall serve herbarium`` for a team."""
 
     key = "herbarium"
 
@@ -46,7 +46,7 @@ class TeamServer(Server):
         return ["serve", str(self.data / self.key), *TEAM, "--headless", "--port", str(self.port)]
 
 
-def marginalia(*words: str) -> str:
+def closecall(*words: str) -> str:
     """What a command prints; it must succeed."""
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
@@ -95,20 +95,20 @@ def test_an_owner_sets_up_a_team_and_moves_it(
     project, copied = (str(server.data / server.key) for server in (here, there))
     backup = str(home / "labels.backup")
     asked = ["--images", str(home / "pictures"), "--question", "Is it a leaf?", "--database", databases[0]]
-    marginalia("new", project, *asked)
+    closecall("new", project, *asked)
     with serving([ADA, BOB, CLEO], [callback(here), callback(there)]) as provider:
         with served(here, provider, home):
             label(here, browser)
             figures = decide(here, browser)
-            told = marginalia("export", project)
-            marginalia("backup", project, backup)
+            told = closecall("export", project)
+            closecall("backup", project, backup)
         labels = list(csv.DictReader(io.StringIO(told)))
         assert len(labels) == ANSWERS
         shutil.copytree(here.data, there.data)
-        said = marginalia("restore", backup, copied, "--database", databases[1])
+        said = closecall("restore", backup, copied, "--database", databases[1])
         assert re.search("From now on .*/there/herbarium has its labels in postgresql://.*/elsewhere", said)
-        assert marginalia("export", copied) == told
-        assert "The log holds." in marginalia("verify", copied)
+        assert closecall("export", copied) == told
+        assert "The log holds." in closecall("verify", copied)
         with served(there, provider, home):
             ada = arrive(browser, there, ADA)
             assert figures_of(ada.page, there) == figures

@@ -16,14 +16,14 @@ PROVIDER = """
 [auth]
 redirect_uri = "http://127.0.0.1:{port}/oauth2callback"
 cookie_secret = "as long and as random as it should be"
-client_id = "marginalia"
+client_id = "closecall"
 client_secret = "none"
 server_metadata_url = "http://127.0.0.1:9/.well-known/openid-configuration"
 """
 
 
 class TeamServer(Server):
-    """``marginalia serve`` with an owner, over the projects of another server that has stopped."""
+    """``closecall serve`` with an owner, over the projects of another server that has stopped."""
 
     def command(self) -> list[str]:
         project = str(self.data / self.key)
@@ -196,7 +196,7 @@ def test_where_people_must_sign_in_nothing_is_shown_before(
 ) -> None:
     """Whatever address is typed, and whatever name the browser remembers."""
     context = contexts[0]
-    context.add_cookies([{"name": "marginalia_name", "value": "Ada", "url": closed.url}])
+    context.add_cookies([{"name": "closecall_name", "value": "Ada", "url": closed.url}])
     page = context.new_page()
     for path in ("", "projects", "review", "people", "progress", "compare", "sign-in"):
         page.goto(f"{closed.url}/{path}?project=digits")

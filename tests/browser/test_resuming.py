@@ -79,6 +79,6 @@ def test_an_answer_left_over_from_another_session_is_stored(server: Server, labe
     labeling.wait()
     assert labeling.session != session
     labeling.page.wait_for_function(
-        "() => Object.keys(localStorage).every((key) => !key.startsWith('marginalia/'))"
+        "() => Object.keys(localStorage).every((key) => !key.startsWith('closecall/'))"
     )
     assert [(row["item"], row["answer"]) for row in server.answers(session)][1:] == [(item, "yes")]

@@ -24,7 +24,7 @@ LINE = "the honey of the hive is gathered in the meadow by many bees"
 
 
 class Texts(Server):
-    """``marginalia serve`` over a project of texts."""
+    """``closecall serve`` over a project of texts."""
 
     key = "texts"
 

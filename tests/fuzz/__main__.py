@@ -171,7 +171,7 @@ def run(kind: str, first: int, number: int, patience: float) -> Report:
     """Try the cases in a process that is watched: one that is silent for `patience` seconds hangs."""
     report, at, end = Report(kind), first, first + number
     while at < end:
-        with tempfile.TemporaryDirectory(prefix="marginalia-fuzz-") as folder:
+        with tempfile.TemporaryDirectory(prefix="closecall-fuzz-") as folder:
             words = [sys.executable, "-m", "tests.fuzz", "--worker", folder, "--only", kind]
             process = subprocess.Popen(
                 [

@@ -31,7 +31,7 @@ TOKENS = (
         b"9" * 400,
         b"\xef\xbb\xbf",
         b"\xed\xa0\x80",
-        b"../../../../tmp/marginalia-fuzz",
+        b"../../../../tmp/closecall-fuzz",
         b"/etc/passwd",
         b"=1+1",
     ),

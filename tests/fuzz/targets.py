@@ -188,7 +188,7 @@ def _carry(file: Path, rng: np.random.Generator) -> None:
                 feature = np.ones(384, dtype="<f4").tobytes()
             row: list[Any] = [digest_of(image), image, feature, digest_of(feature)]
             if rng.random() < 0.3:
-                row[int(rng.integers(4))] = ["../../../../tmp/marginalia-fuzz", 7, b"", 2**62][
+                row[int(rng.integers(4))] = ["../../../../tmp/closecall-fuzz", 7, b"", 2**62][
                     int(rng.integers(4))
                 ]
             connection.execute("INSERT INTO carried_uploads VALUES (?, ?, ?, ?)", row)

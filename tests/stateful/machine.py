@@ -43,7 +43,7 @@ class Labeling(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.served: Served | None = None
-        self.folder = tempfile.TemporaryDirectory(prefix="marginalia-tests-stateful-")
+        self.folder = tempfile.TemporaryDirectory(prefix="closecall-tests-stateful-")
         self.tabs: list[Tab] = []
         self.steps = 0
         self.imported: set[bytes] = set()

@@ -180,5 +180,5 @@ def test_bad_input_gets_one_sentence(pool, corpus, tmp_path):
     """As everywhere."""
     result = run(pool, corpus, "--sessions", 50)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert "make more with marginalia bench planes" in result.stderr
+    assert "make more with closecall bench planes" in result.stderr
     assert run(pool, tmp_path / "nowhere.npz").exit_code == 2

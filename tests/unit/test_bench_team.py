@@ -146,7 +146,7 @@ def test_a_store_keeps_the_answers_of_several_sessions_and_projects_apart():
     assert [answer["id"] for answer in other.own] == ["1"]
     assert elsewhere.settle(["0", "2"]) == [{"id": "2", "session": "1"}]
     assert [answer["id"] for answer in other.settle(["0"])] == ["0"]
-    assert set(store) == {"else", "marginalia/p/2/1"}
+    assert set(store) == {"else", "closecall/p/2/1"}
 
 
 def test_the_pauses_are_the_pages_own():

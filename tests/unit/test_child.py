@@ -66,7 +66,7 @@ def test_a_command_runs_the_code_that_runs_here(hostile: Path, monkeypatch: pyte
     said = subprocess.run(
         child.command("--help"), env=child.environment(), capture_output=True, text=True, check=True
     )
-    assert said.stdout.startswith("Usage: marginalia ")
+    assert said.stdout.startswith("Usage: closecall ")
     assert ran(hostile) == []
 
 

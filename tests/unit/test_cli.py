@@ -66,7 +66,7 @@ def test_the_readme_names_every_command():
     """A command that the README does not mention is not known to exist."""
     text = README.read_text("utf-8")
     for name in main.commands:
-        assert f"marginalia {name}" in text, name
+        assert f"closecall {name}" in text, name
 
 
 def test_a_missing_folder(tmp_path):
@@ -264,7 +264,7 @@ def test_a_project_can_be_made_and_a_pool_is_none(project_folder, tmp_path):
     with open_workspace(tmp_path) as workspace:
         assert workspace.project("mine").concepts()[0].positive_class == "3"
     assert "exists already" in refused("new", made, "--images", digits_pool(), "--question", "Is it?")
-    assert "marginalia new" in refused("serve", digits_pool(), "--headless", "--port", free_port())
+    assert "closecall new" in refused("serve", digits_pool(), "--headless", "--port", free_port())
 
 
 @pytest.mark.parametrize(

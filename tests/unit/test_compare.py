@@ -276,9 +276,9 @@ def test_somebodys_own_strategy_takes_part(folder, tmp_path, monkeypatch):
     facts = tmp_path / "my_package-1.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1\n")
-    named = tomllib.loads(toml)["project"]["entry-points"]["marginalia.strategies"]
+    named = tomllib.loads(toml)["project"]["entry-points"]["closecall.strategies"]
     lines = [f"{name} = {value}" for name, value in {**named, "hasty": "my_package:Hasty"}.items()]
-    (facts / "entry_points.txt").write_text("\n".join(["[marginalia.strategies]", *lines]))
+    (facts / "entry_points.txt").write_text("\n".join(["[closecall.strategies]", *lines]))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     out = tmp_path / "out"
     process = start(folder, out, "--strategy", "newest", "--strategy", "hasty")

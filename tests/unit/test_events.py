@@ -28,7 +28,7 @@ from tests.projects import answer, label, new_project, open_workspace
 @pytest.fixture
 def heard(monkeypatch):
     """What is told from now on, as a function that gives the events so far."""
-    stream, logger = io.StringIO(), logging.getLogger("marginalia")
+    stream, logger = io.StringIO(), logging.getLogger("closecall")
     before = (logger.handlers[:], logger.level, logger.propagate)
     monkeypatch.setattr(sys, "stderr", sys.stderr)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
@@ -162,7 +162,7 @@ SECRETS = """
 [auth]
 redirect_uri = "http://127.0.0.1/oauth2callback"
 cookie_secret = "c00kie-secret-of-the-test-and-long-enough"
-client_id = "marginalia"
+client_id = "closecall"
 client_secret = "cl1ent-secret-of-the-test"
 server_metadata_url = "http://127.0.0.1:9/.well-known/openid-configuration"
 """

@@ -125,7 +125,7 @@ def test_damage_is_noticed(pool, tmp_path):
         except InputError as error:
             said.append(str(error))
     assert len(said) > 100
-    assert set(said) == {f"{path} is damaged: make it again with marginalia bench planes"}
+    assert set(said) == {f"{path} is damaged: make it again with closecall bench planes"}
     for length in (0, 10, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
         with pytest.raises(InputError, match="is damaged"):

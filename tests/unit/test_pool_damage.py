@@ -119,7 +119,7 @@ def test_no_changed_byte_of_the_manifest_is_believed(whole: Path, data: st.DataO
 
 
 def test_newer_format(path: Path) -> None:
-    """A pool of a later Marginalia asks for an upgrade."""
+    """A pool of a later Closecall asks for an upgrade."""
     change(path / "pool.json", lambda raw: edit(raw, format=FORMAT + 1))
     with pytest.raises(InputError, match=rf"format {FORMAT + 1}, .* up to {FORMAT}: upgrade"):
         Pool.open(path)

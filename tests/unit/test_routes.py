@@ -34,7 +34,7 @@ SECRET = "nobody-is-to-read-this"
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """``marginalia serve`` for one of two projects, its environment set to open doors."""
+    """``closecall serve`` for one of two projects, its environment set to open doors."""
     folder = tmp_path_factory.mktemp("routes")
     with open_workspace(folder / "projects") as workspace:
         mine, other = new_project(workspace), new_project(workspace, f"Is it {SECRET}?")

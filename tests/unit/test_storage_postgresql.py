@@ -143,10 +143,10 @@ def test_an_empty_schema_is_filled(server: postgres.Server) -> None:
     with psycopg.connect(server.address) as connection:
         connection.execute("CREATE ROLE clerk LOGIN")
         connection.execute(f'CREATE SCHEMA "{name_of(where)}" AUTHORIZATION clerk')
-    clerk = where.replace("marginalia@", "clerk@")
+    clerk = where.replace("closecall@", "clerk@")
     with Database.open(clerk, create=True) as database:
         make_concept(database)
-    assert refused(server.schema().replace("marginalia@", "clerk@"), create=True).kind == "read-only"
+    assert refused(server.schema().replace("closecall@", "clerk@"), create=True).kind == "read-only"
 
 
 def test_who_may_only_read_is_told_at_opening(server: postgres.Server, schema: str) -> None:
@@ -155,7 +155,7 @@ def test_who_may_only_read_is_told_at_opening(server: postgres.Server, schema: s
         connection.execute("CREATE ROLE reader LOGIN")
         connection.execute(f'GRANT USAGE ON SCHEMA "{name_of(schema)}" TO reader')
         connection.execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA "{name_of(schema)}" TO reader')
-    reader = schema.replace("marginalia@", "reader@")
+    reader = schema.replace("closecall@", "reader@")
     error = refused(reader)
     assert (error.kind, "reader" in str(error)) == ("read-only", True)
     with Database.open(reader, read_only=True) as database:
@@ -384,7 +384,7 @@ def a_backend(server: postgres.Server) -> int:
         try:
             with psycopg.connect(server.address) as connection:
                 found = connection.execute(
-                    "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'marginalia%' LIMIT 1"
+                    "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'closecall%' LIMIT 1"
                 ).fetchone()
         except psycopg.OperationalError:
             found = None  # it recovers from the last kill

@@ -99,11 +99,11 @@ class Bench:
         else:
             with psycopg.connect(self.server.address, autocommit=True) as owner:
                 tables = f'ALL TABLES IN SCHEMA "{self._schema}"'
-                owner.execute(f"REVOKE INSERT, UPDATE, DELETE ON {tables} FROM marginalia")
+                owner.execute(f"REVOKE INSERT, UPDATE, DELETE ON {tables} FROM closecall")
                 with _no_superuser(owner):
                     self.reconnect()
                     yield
-                owner.execute(f"GRANT ALL ON {tables} TO marginalia")
+                owner.execute(f"GRANT ALL ON {tables} TO closecall")
         self.reconnect()
 
     @property
@@ -116,11 +116,11 @@ def _no_superuser(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Rights mean nothing to the user who owns the server, so another one keeps its own meanwhile."""
     connection.execute("CREATE ROLE deputy SUPERUSER LOGIN")
     with psycopg.connect(connection.info.dsn, user="deputy", autocommit=True) as deputy:
-        deputy.execute("ALTER ROLE marginalia NOSUPERUSER")
+        deputy.execute("ALTER ROLE closecall NOSUPERUSER")
         try:
             yield
         finally:
-            deputy.execute("ALTER ROLE marginalia SUPERUSER")
+            deputy.execute("ALTER ROLE closecall SUPERUSER")
     connection.execute("DROP ROLE deputy")
 
 
@@ -334,7 +334,7 @@ def _label_until_full(engine: str, folder: Path, pool: str) -> None:
             tables.chmod(0o700)
         with psycopg.connect(server.address, autocommit=True) as connection:
             connection.execute(f"CREATE TABLESPACE small LOCATION '{tables}'")
-            connection.execute("ALTER ROLE marginalia SET default_tablespace = small")
+            connection.execute("ALTER ROLE closecall SET default_tablespace = small")
         run(folder / "projects", with_schema(server.address, "full"))
 
 

@@ -161,10 +161,10 @@ function ratioOf({ strategy, ratio }) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaComparison ??= new Comparison(root);
-  root.marginaliaComparison.update(component);
+  root.closecallComparison ??= new Comparison(root);
+  root.closecallComparison.update(component);
   return () => {
-    root.marginaliaComparison?.close();
-    root.marginaliaComparison = null;
+    root.closecallComparison?.close();
+    root.closecallComparison = null;
   };
 }

@@ -273,10 +273,10 @@ function nearness(value) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaRace ??= new RacePage(root);
-  root.marginaliaRace.update(component);
+  root.closecallRace ??= new RacePage(root);
+  root.closecallRace.update(component);
   return () => {
-    root.marginaliaRace?.close();
-    root.marginaliaRace = null;
+    root.closecallRace?.close();
+    root.closecallRace = null;
   };
 }

@@ -68,10 +68,10 @@ function number(value, aside) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaVerdict ??= new Verdict(root);
-  root.marginaliaVerdict.update(component);
+  root.closecallVerdict ??= new Verdict(root);
+  root.closecallVerdict.update(component);
   return () => {
-    root.marginaliaVerdict?.close();
-    root.marginaliaVerdict = null;
+    root.closecallVerdict?.close();
+    root.closecallVerdict = null;
   };
 }

@@ -7,8 +7,10 @@ export class Draft {
 
   /** Marks are known by the cells' `selection`, or by their item's `id`: then they outlive the grid. */
   constructor(project, session, by = "selection") {
-    this.#key = ["marginalia-draft", project, session, ...(by === "id" ? ["found"] : [])].map(encodeURIComponent).join("/");
+    const of = [project, session, ...(by === "id" ? ["found"] : [])].map(encodeURIComponent).join("/");
+    this.#key = `closecall-draft/${of}`;
     this.#by = by;
+    takeOver(`marginalia-draft/${of}`, this.#key);
   }
 
   /** Keep what the cells are marked as, null where they are open. */
@@ -44,5 +46,17 @@ export class Draft {
     } catch {
       return [];
     }
+  }
+}
+
+/** A draft of an earlier version becomes this one's, unless there is one already. */
+function takeOver(former, key) {
+  try {
+    const kept = localStorage.getItem(former);
+    if (kept === null) return;
+    if (localStorage.getItem(key) === null) localStorage.setItem(key, kept);
+    localStorage.removeItem(former);
+  } catch {
+    // Without localStorage there is no draft.
   }
 }

@@ -355,10 +355,10 @@ function namesOf(cells) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaGrid ??= new Grid(root);
-  root.marginaliaGrid.update(component);
+  root.closecallGrid ??= new Grid(root);
+  root.closecallGrid.update(component);
   return () => {
-    root.marginaliaGrid?.close();
-    root.marginaliaGrid = null;
+    root.closecallGrid?.close();
+    root.closecallGrid = null;
   };
 }

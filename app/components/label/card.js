@@ -441,10 +441,10 @@ function mayStillCome(waiting) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaCard ??= new Card(root);
-  root.marginaliaCard.update(component);
+  root.closecallCard ??= new Card(root);
+  root.closecallCard.update(component);
   return () => {
-    root.marginaliaCard?.close();
-    root.marginaliaCard = null;
+    root.closecallCard?.close();
+    root.closecallCard = null;
   };
 }

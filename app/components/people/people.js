@@ -84,10 +84,10 @@ function count(n, one, several = `${one}s`) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaPeople ??= new People(root);
-  root.marginaliaPeople.update(component);
+  root.closecallPeople ??= new People(root);
+  root.closecallPeople.update(component);
   return () => {
-    root.marginaliaPeople?.close();
-    root.marginaliaPeople = null;
+    root.closecallPeople?.close();
+    root.closecallPeople = null;
   };
 }

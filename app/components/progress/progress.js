@@ -145,10 +145,10 @@ function timeOf(first, last) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaProgress ??= new Progress(root);
-  root.marginaliaProgress.update(component);
+  root.closecallProgress ??= new Progress(root);
+  root.closecallProgress.update(component);
   return () => {
-    root.marginaliaProgress?.close();
-    root.marginaliaProgress = null;
+    root.closecallProgress?.close();
+    root.closecallProgress = null;
   };
 }

@@ -322,10 +322,10 @@ function grouped(answers) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaReview ??= new Review(root);
-  root.marginaliaReview.update(component);
+  root.closecallReview ??= new Review(root);
+  root.closecallReview.update(component);
   return () => {
-    root.marginaliaReview?.close();
-    root.marginaliaReview = null;
+    root.closecallReview?.close();
+    root.closecallReview = null;
   };
 }

@@ -17,11 +17,11 @@ const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
 
 /** Let the component that came last have the keys: the one before it stays in the page for a moment. */
 export function takeKeys(owner) {
-  document.marginaliaKeys = owner;
+  document.closecallKeys = owner;
 }
 
 export function hasKeys(owner) {
-  return document.marginaliaKeys === owner;
+  return document.closecallKeys === owner;
 }
 
 /** Whether an event may pick an option of one of Streamlit's pickers. */

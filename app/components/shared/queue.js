@@ -1,7 +1,8 @@
 // Answers that the server has not acknowledged yet. Each is an entry of its own in localStorage, so that a
 // reload, a crash of the browser or a second tab loses none; without localStorage they live as long as the page.
 
-const ROOT = "marginalia";
+const ROOT = "closecall";
+const FORMER_ROOT = "marginalia"; // what earlier versions left unsent is sent, and removed, as if it were ours
 
 export class Queue {
   #project;
@@ -58,9 +59,9 @@ export class Queue {
   }
 
   #stored() {
-    const mine = `${ROOT}/${encodeURIComponent(this.#project)}/`;
+    const mine = [FORMER_ROOT, ROOT].map((root) => `${root}/${encodeURIComponent(this.#project)}/`);
     try {
-      const keys = Object.keys(localStorage).filter((key) => key.startsWith(mine));
+      const keys = Object.keys(localStorage).filter((key) => mine.some((start) => key.startsWith(start)));
       return keys.map((key) => [key, readEntry(localStorage.getItem(key))]).filter(([, entry]) => entry);
     } catch {
       this.durable = false;

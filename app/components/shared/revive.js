@@ -5,7 +5,7 @@
 const PATIENCE = 25_000; // with a server that is there
 const APART = 60_000; // never loaded again sooner
 
-const LAST = "marginalia revived";
+const LAST = "closecall revived";
 
 export class Revival {
   #thereSince = null; // since when the server was found there at each try, and did not hear

@@ -360,10 +360,10 @@ function namesOf(cells) {
 
 export default function (component) {
   const root = component.parentElement;
-  root.marginaliaSimilar ??= new Similar(root);
-  root.marginaliaSimilar.update(component);
+  root.closecallSimilar ??= new Similar(root);
+  root.closecallSimilar.update(component);
   return () => {
-    root.marginaliaSimilar?.close();
-    root.marginaliaSimilar = null;
+    root.closecallSimilar?.close();
+    root.closecallSimilar = null;
   };
 }

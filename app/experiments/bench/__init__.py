@@ -1,4 +1,4 @@
-"""Measurements: ``marginalia bench``. What is printed is for people, what ``--json`` gets is for programs."""
+"""Measurements: ``closecall bench``. What is printed is for people, what ``--json`` gets is for programs."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def measure_build(word: str, out: Path | None, *, threads: int | None = None) ->
     Parameters
     ----------
     word : str
-        As for ``marginalia pool build``.
+        As for ``closecall pool build``.
     out : Path or None
         Where the pool is to stay; None for a folder that is deleted afterwards.
     threads : int or None
@@ -51,7 +51,7 @@ def measure_build(word: str, out: Path | None, *, threads: int | None = None) ->
     if out is not None and out.exists() and any(out.iterdir()):
         raise InputError(f"--out must be a new or an empty folder, got {out}")
     source = source_from(word)
-    with TemporaryDirectory(prefix="marginalia-bench-") as scratch:
+    with TemporaryDirectory(prefix="closecall-bench-") as scratch:
         result = _build(source, out or Path(scratch) / "pool", threads)
     result["gist_images_per_second_two_threads"] = gist_speed(source)
     speed = f"{result['images_per_second']:,.0f} images/s"

@@ -132,7 +132,7 @@ def loaded(name: str) -> Any:
         faiss = import_module("faiss")
     except ImportError as error:
         raise InputError(
-            f"faiss-cpu cannot be imported ({error}): install marginalia with the extra peers"
+            f"faiss-cpu cannot be imported ({error}): install closecall with the extra peers"
         ) from error
     faiss.omp_set_num_threads(1)
     return faiss

@@ -1,4 +1,4 @@
-"""The server that is measured: ``marginalia serve`` over one project, in a process of its own."""
+"""The server that is measured: ``closecall serve`` over one project, in a process of its own."""
 
 from __future__ import annotations
 

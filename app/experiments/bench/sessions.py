@@ -197,7 +197,7 @@ def sessions_of(planes: Sequence[Plane], n_sessions: int, n_rounds: int) -> list
     if len(long_enough) < n_sessions:
         raise InputError(
             f"--sessions {n_sessions} of --rounds {n_rounds} are more than the {len(long_enough)} so long "
-            f"among the hyperplanes: make more with marginalia bench planes"
+            f"among the hyperplanes: make more with closecall bench planes"
         )
     return long_enough[:n_sessions]
 

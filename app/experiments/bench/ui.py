@@ -1,6 +1,6 @@
 """The labeling page in a real browser: from a key press to the next image on the screen, and what was stored.
 
-A project is made on a pool and served by a process of its own, as ``marginalia serve`` does. A simulated
+A project is made on a pool and served by a process of its own, as ``closecall serve`` does. A simulated
 annotator, who knows the truth, presses keys, and the page itself notes which picture was painted then.
 Afterwards the label database is read.
 """
@@ -77,7 +77,7 @@ def measure_ui(pool: Pool, plan: Plan, folder: Path | None, done: Callable[[dict
         or if the page takes no answers any more.
     """
     positive = _check(pool, plan, folder)
-    with tempfile.TemporaryDirectory(prefix="marginalia-") as temporary, chromium() as browser:
+    with tempfile.TemporaryDirectory(prefix="closecall-") as temporary, chromium() as browser:
         for mode in plan.modes:
             project = (folder or Path(temporary)) / mode
             make_project(

@@ -1,4 +1,4 @@
-"""The paper's experiment as a command: ``marginalia compare``."""
+"""The paper's experiment as a command: ``closecall compare``."""
 
 from app.experiments.compare.command import compare
 

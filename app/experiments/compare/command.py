@@ -1,4 +1,4 @@
-"""The command ``marginalia compare``."""
+"""The command ``closecall compare``."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Peer(QueryStrategy):
             import_module(self.package)
         except ImportError as error:
             raise InputError(
-                f"{self.distribution} cannot be imported ({error}): install marginalia with the extra peers"
+                f"{self.distribution} cannot be imported ({error}): install closecall with the extra peers"
             ) from error
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002

@@ -44,7 +44,7 @@ class Plan(Settled[Unit]):
 
     Parameters
     ----------
-    pool, pool_digest, marginalia
+    pool, pool_digest, closecall
         See `app.experiments.compare.settled.Settled`.
     classes : tuple of int
         Each is the positive one in its turn.

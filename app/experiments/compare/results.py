@@ -28,7 +28,7 @@ MANIFEST = "manifest.json"
 
 Floats = NDArray[np.float64]
 
-_PACKAGES = ("marginalia", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
+_PACKAGES = ("closecall", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,8 @@ class Unit(Protocol):
 
 U = TypeVar("U", bound=Unit)
 
+_FORMER_NAME = "marginalia"  # under which the first comparisons keep the version of this program
+
 
 @dataclass(frozen=True)
 class Settled(ABC, Generic[U]):
@@ -39,13 +41,13 @@ class Settled(ABC, Generic[U]):
         Its folder.
     pool_digest : str
         See `Pool.digest`.
-    marginalia : str
+    closecall : str
         The version of this program.
     """
 
     pool: str
     pool_digest: str
-    marginalia: str = field(default=version("marginalia"), kw_only=True)
+    closecall: str = field(default=version("closecall"), kw_only=True)
 
     @property
     @abstractmethod
@@ -97,6 +99,8 @@ class Settled(ABC, Generic[U]):
         path = out / PLAN
         try:
             said = json.loads(path.read_text("utf-8"))
+            if _FORMER_NAME in said:
+                said["closecall"] = said.pop(_FORMER_NAME)
             words: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
             }

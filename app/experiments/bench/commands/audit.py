@@ -1,4 +1,4 @@
-"""The command ``marginalia bench audit``."""
+"""The command ``closecall bench audit``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``marginalia bench build``."""
+"""The command ``closecall bench build``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``marginalia bench planes``."""
+"""The command ``closecall bench planes``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``marginalia bench positives``."""
+"""The command ``closecall bench positives``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``marginalia bench select``."""
+"""The command ``closecall bench select``."""
 
 from __future__ import annotations
 

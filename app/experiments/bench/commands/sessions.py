@@ -1,4 +1,4 @@
-"""The command ``marginalia bench sessions``."""
+"""The command ``closecall bench sessions``."""
 
 from __future__ import annotations
 

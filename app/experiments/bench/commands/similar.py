@@ -1,4 +1,4 @@
-"""The command ``marginalia bench similar``."""
+"""The command ``closecall bench similar``."""
 
 from __future__ import annotations
 

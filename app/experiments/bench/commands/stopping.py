@@ -1,4 +1,4 @@
-"""The command ``marginalia bench stopping``."""
+"""The command ``closecall bench stopping``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``marginalia bench team``."""
+"""The command ``closecall bench team``."""
 
 from __future__ import annotations
 

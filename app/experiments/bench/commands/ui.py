@@ -1,4 +1,4 @@
-"""The command ``marginalia bench ui``."""
+"""The command ``closecall bench ui``."""
 
 from __future__ import annotations
 

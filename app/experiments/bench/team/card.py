@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-ROOT = "marginalia"
+ROOT = "closecall"
 
 Store = MutableMapping[str, str]
 """A browser's ``localStorage``: it outlives the page."""

@@ -190,7 +190,7 @@ def measure_inside(
         raise InputError(f"--out must name a new folder, but {folder} exists already")
     with ExitStack() as opened:
         if folder is None:
-            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="marginalia-"))) / "team"
+            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="closecall-"))) / "team"
         make_project(
             pool,
             folder,

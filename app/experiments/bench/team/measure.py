@@ -128,7 +128,7 @@ def measure_team(pool: Pool, plan: Plan, folder: Path | None) -> dict[str, Any]:
         raise InputError(f"--out must name a new folder, but {folder} exists already")
     with ExitStack() as opened:
         if folder is None:
-            temporary = opened.enter_context(tempfile.TemporaryDirectory(prefix="marginalia-"))
+            temporary = opened.enter_context(tempfile.TemporaryDirectory(prefix="closecall-"))
             folder = Path(temporary) / f"team-{datetime.now():%Y%m%d-%H%M%S}"
         make_project(
             pool,

@@ -21,8 +21,8 @@ from websockets.typing import Origin, Subprotocol
 
 from app.experiments.bench.team.card import POLL_SECONDS, RETRY_SECONDS, Card, Store
 
-COMPONENT = "marginalia_label"
-COOKIE = "marginalia_name"
+COMPONENT = "closecall_label"
+COOKIE = "closecall_name"
 NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"
 """Streamlit's own word for having none."""
 

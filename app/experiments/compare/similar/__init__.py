@@ -1,1 +1,1 @@
-"""Similarity-hash families and search structures compared on one pool: ``marginalia compare similar``."""
+"""Similarity-hash families and search structures compared on one pool: ``closecall compare similar``."""

@@ -1,4 +1,4 @@
-"""The command ``marginalia compare similar``."""
+"""The command ``closecall compare similar``."""
 
 from __future__ import annotations
 

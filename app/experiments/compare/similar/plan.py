@@ -32,7 +32,7 @@ class Plan(Settled[Unit]):
 
     Parameters
     ----------
-    pool, pool_digest, marginalia
+    pool, pool_digest, closecall
         See `app.experiments.compare.settled.Settled`.
     families : tuple of str
         Names in `core.hashing.FAMILIES`.
