@@ -89,10 +89,10 @@ def _vouched_for() -> str:
 
 def remember() -> None:
     """Let the browser know the name from now on."""
-    name = st.session_state.get("name")
-    cookies = st.context.cookies
-    is_former = FORMER_COOKIE in cookies and COOKIE not in cookies
-    if name is not None and (is_former or name != _remembered()):
+    known = _remembered()
+    is_former = FORMER_COOKIE in st.context.cookies and COOKIE not in st.context.cookies
+    name = st.session_state.get("name", known)
+    if is_former or name != known:
         cookie = json.dumps(f"{COOKIE}={quote(name, safe='')}")
         st.html(REMEMBER.format(cookie=cookie, seconds=KEPT_DAYS * 24 * 3600), unsafe_allow_javascript=True)
 
