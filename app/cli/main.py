@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="closecall")
 def main() -> None:
-    """Label a million images at the margin: every answer retrains an SVM and picks the next image."""
+    """Label the close calls among a million images: each answer retrains an SVM and picks the next image."""
     use_one_arena()
 
 
