@@ -93,9 +93,9 @@ def test_sessions_that_come_and_go_store_each_answer_once(
                     given = answer(
                         {"item": {"id": shown.item, "selection": shown.id}}, truth_word(project, shown.item)
                     )
-                    acked, refused = session.store([given])
-                assert not refused
-                sent.extend(acked)
+                    outcome = session.store([given])
+                assert not outcome.refused
+                sent.extend(outcome.acked)
                 del session
                 gc.collect(0)
         except BaseException as error:
