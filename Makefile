@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: requirements.txt pyproject.toml
+$(VENV)/.ready: requirements.txt pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Closecall needs Python 3.11 or newer; $(PYTHON) is older. Name another: make PYTHON=python3.12 ..."; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || \
@@ -17,7 +17,7 @@ $(VENV)/.ready: requirements.txt pyproject.toml
 	$(BIN)/python -m pip uninstall --quiet --quiet --quiet --disable-pip-version-check --yes marginalia
 	@rm -rf marginalia.egg-info
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	$(BIN)/python -m core.warmup
+	$(BIN)/python -m closecall.core.warmup
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
@@ -44,6 +44,8 @@ test-processors: $(VENV)/.ready-dev
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@mkdir -p build/types/closecall
+	@for part in app core storage; do ln -sfn ../../../$$part build/types/closecall/$$part; done
 	$(BIN)/mypy
 
 format: $(VENV)/.ready-dev

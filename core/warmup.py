@@ -1,4 +1,4 @@
-"""Compiles what Numba compiles, so that no first click waits for it: ``python -m core.warmup``.
+"""Compiles what Numba compiles, so that no first click waits for it: ``python -m closecall.core.warmup``.
 
 It builds a very small pool and asks every query strategy for an item of it, also from an index that was
 saved and from one that has grown: the kernels meet the very types that they will meet later. Numba keeps
@@ -13,19 +13,19 @@ from typing import get_args
 
 import numpy as np
 
-from core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
-from core.learning.round import Labels, accuracy, is_positive, learn
-from core.mercer import ChiSquared, Intersection
-from core.metric import ITML, Constraints, KernelLearning
-from core.metric.itml import Form
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.search import STRUCTURES
-from core.selection import STRATEGIES, QueryStrategy, make_strategy
-from core.selection.hashed import HashedSearch
-from core.similar import ExactSearch, HashedSimilarity, nearness_of
-from core.similar.index import StructureName
-from core.sources import source_from
+from closecall.core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
+from closecall.core.learning.round import Labels, accuracy, is_positive, learn
+from closecall.core.mercer import ChiSquared, Intersection
+from closecall.core.metric import ITML, Constraints, KernelLearning
+from closecall.core.metric.itml import Form
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.search import STRUCTURES
+from closecall.core.selection import STRATEGIES, QueryStrategy, make_strategy
+from closecall.core.selection.hashed import HashedSearch
+from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.similar.index import StructureName
+from closecall.core.sources import source_from
 
 ITEMS = 400
 

@@ -1,12 +1,12 @@
-from storage.archive import Archive
-from storage.concepts import Concepts
-from storage.copies import backup, restore
-from storage.database import Database
-from storage.errors import StorageError
-from storage.exports import export
-from storage.fold import LabelState, Standing
-from storage.log import LabelLog
-from storage.records import (
+from closecall.storage.archive import Archive
+from closecall.storage.concepts import Concepts
+from closecall.storage.copies import backup, restore
+from closecall.storage.database import Database
+from closecall.storage.errors import StorageError
+from closecall.storage.exports import export
+from closecall.storage.fold import LabelState, Standing
+from closecall.storage.log import LabelLog
+from closecall.storage.records import (
     AnswerRecord,
     AppendResult,
     ConceptRecord,

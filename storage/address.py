@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from storage.errors import StorageError
+from closecall.storage.errors import StorageError
 
 DRIVER = "postgresql+psycopg"
 _DIALECTS = ("postgresql", "postgres", DRIVER)

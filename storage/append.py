@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
-from storage import rows
-from storage.models import MAX_ID, MIN_ID, Answer, Concept, Foreseen, Selection, Session
-from storage.records import ANSWERS, PURPOSES, AnswerRecord, AppendResult, Refusal, RefusalKind
+from closecall.storage import rows
+from closecall.storage.models import MAX_ID, MIN_ID, Answer, Concept, Foreseen, Selection, Session
+from closecall.storage.records import ANSWERS, PURPOSES, AnswerRecord, AppendResult, Refusal, RefusalKind
 
 _ID = re.compile(rf"[0-9A-Za-z_.:-]{{{MIN_ID},{MAX_ID}}}")
 _CHUNK = 500  # values in one IN (...), well below every engine's limit

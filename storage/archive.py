@@ -7,11 +7,11 @@ from collections.abc import Callable
 from sqlalchemy import BigInteger, Connection, ForeignKey, insert, select
 from sqlalchemy.orm import Mapped, mapped_column
 
-from storage import rows
-from storage.database import Database
-from storage.errors import StorageError
-from storage.models import Base, Concept
-from storage.records import ConceptRecord
+from closecall.storage import rows
+from closecall.storage.database import Database
+from closecall.storage.errors import StorageError
+from closecall.storage.models import Base, Concept
+from closecall.storage.records import ConceptRecord
 
 
 class Archival(Base):

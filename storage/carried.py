@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from storage import sqlite
-from storage.errors import StorageError
+from closecall.storage import sqlite
+from closecall.storage.errors import StorageError
 
 MAX_BYTES = 32 * 1024 * 1024
 """Of an image, and of its features, that are carried: more than an upload may have."""

@@ -10,12 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sqlalchemy import CursorResult, Row, func, insert, select, update
 
-from storage import rows
-from storage.archive import archive
-from storage.database import Database
-from storage.errors import StorageError
-from storage.models import MAX_EXAMPLE_BYTES, MAX_GUIDELINE, MAX_NAME, MAX_QUESTION, Concept, Example
-from storage.records import ClassWeight, ConceptRecord, ExampleRecord
+from closecall.storage import rows
+from closecall.storage.archive import archive
+from closecall.storage.database import Database
+from closecall.storage.errors import StorageError
+from closecall.storage.models import (
+    MAX_EXAMPLE_BYTES,
+    MAX_GUIDELINE,
+    MAX_NAME,
+    MAX_QUESTION,
+    Concept,
+    Example,
+)
+from closecall.storage.records import ClassWeight, ConceptRecord, ExampleRecord
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _LIMITS = {"name": MAX_NAME, "question": MAX_QUESTION, "guideline": MAX_GUIDELINE, "positive_class": MAX_NAME}

@@ -8,10 +8,10 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from storage import carried, files, migrate, sqlite, transfer
-from storage.carried import Upload
-from storage.errors import StorageError
-from storage.place import LabelFile, Server, Where, place_of
+from closecall.storage import carried, files, migrate, sqlite, transfer
+from closecall.storage.carried import Upload
+from closecall.storage.errors import StorageError
+from closecall.storage.place import LabelFile, Server, Where, place_of
 
 
 def backup(

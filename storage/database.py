@@ -15,9 +15,9 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
-from storage import copies, migrate
-from storage.errors import Kind, StorageError
-from storage.place import LabelFile, Server, Where, place_of
+from closecall.storage import copies, migrate
+from closecall.storage.errors import Kind, StorageError
+from closecall.storage.place import LabelFile, Server, Where, place_of
 
 _events = logging.getLogger("closecall.storage")
 

@@ -7,13 +7,13 @@ from typing import IO, Any, Literal, get_args
 
 from sqlalchemy import text
 
-from storage.database import Database
-from storage.errors import StorageError
-from storage.label_studio import DataOf, Vote, write_tasks
-from storage.log import LabelLog
-from storage.predictions import Predictions
-from storage.records import LogRow
-from storage.tabular import BATCH_ROWS, Column, Row, TableFormat, batched, write_table
+from closecall.storage.database import Database
+from closecall.storage.errors import StorageError
+from closecall.storage.label_studio import DataOf, Vote, write_tasks
+from closecall.storage.log import LabelLog
+from closecall.storage.predictions import Predictions
+from closecall.storage.records import LogRow
+from closecall.storage.tabular import BATCH_ROWS, Column, Row, TableFormat, batched, write_table
 
 Format = Literal["csv", "jsonl", "parquet", "label-studio"]
 NamesOf = Callable[[Sequence[int]], list[str]]

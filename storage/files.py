@@ -6,7 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
-from storage.errors import StorageError
+from closecall.storage.errors import StorageError
 
 
 def partial_name(file: Path) -> Path:

@@ -14,9 +14,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.ascending import NONE, Ascending, frozen, without
-from storage.errors import StorageError
-from storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
+from closecall.storage.ascending import NONE, Ascending, frozen, without
+from closecall.storage.errors import StorageError
+from closecall.storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
 
 IsItem = Callable[[int], bool]
 """Whether answers about an item count."""

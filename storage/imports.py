@@ -19,15 +19,15 @@ from typing import Any, Literal
 
 from sqlalchemy import insert, select
 
-from storage import rows
-from storage.append import append
-from storage.database import Database
-from storage.errors import StorageError
-from storage.fold import status_of
-from storage.label_studio import concept_of, read_tasks
-from storage.models import MAX_NAME, Session
-from storage.records import AnswerRecord, Purpose, SessionRecord
-from storage.tabular import Line, TableFormat, batched, read_table, shown
+from closecall.storage import rows
+from closecall.storage.append import append
+from closecall.storage.database import Database
+from closecall.storage.errors import StorageError
+from closecall.storage.fold import status_of
+from closecall.storage.label_studio import concept_of, read_tasks
+from closecall.storage.models import MAX_NAME, Session
+from closecall.storage.records import AnswerRecord, Purpose, SessionRecord
+from closecall.storage.tabular import Line, TableFormat, batched, read_table, shown
 
 ImportFormat = Literal["csv", "jsonl", "parquet", "label-studio"]
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from storage.errors import StorageError
-from storage.records import AnswerWord, Purpose
-from storage.tabular import BATCH_ROWS, batched, open_text, shown
+from closecall.storage.errors import StorageError
+from closecall.storage.records import AnswerWord, Purpose
+from closecall.storage.tabular import BATCH_ROWS, batched, open_text, shown
 
 ITEM = "closecall:item"
 """What the labeling interface calls the image or text: the `to_name` of every result."""

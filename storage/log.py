@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from sqlalchemy import Select, and_, bindparam, delete, func, insert, select, text, update
 from sqlalchemy.orm import aliased
 
-from storage import rows
-from storage.append import append
-from storage.database import Database
-from storage.errors import StorageError
-from storage.fold import IsItem, LabelState
-from storage.models import MAX_NAME, Answer, Concept, Foreseen, Selection, Session
-from storage.records import (
+from closecall.storage import rows
+from closecall.storage.append import append
+from closecall.storage.database import Database
+from closecall.storage.errors import StorageError
+from closecall.storage.fold import IsItem, LabelState
+from closecall.storage.models import MAX_NAME, Answer, Concept, Foreseen, Selection, Session
+from closecall.storage.records import (
     AnswerRecord,
     AppendResult,
     Counts,

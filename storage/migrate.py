@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-from storage.errors import StorageError
+from closecall.storage.errors import StorageError
 
 # The newest migration's number. Numbers only grow: a higher one was written by a newer program.
 SCHEMA_VERSION = "0005"

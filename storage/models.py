@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from storage.records import ANSWERS, PURPOSES, WHYS
+from closecall.storage.records import ANSWERS, PURPOSES, WHYS
 
 MAX_NAME = 200
 MAX_QUESTION = 1_000

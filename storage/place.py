@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine
 
-from storage import files, sqlite
-from storage.address import is_address
-from storage.errors import StorageError
+from closecall.storage import files, sqlite
+from closecall.storage.address import is_address
+from closecall.storage.errors import StorageError
 
 
 class Place(Protocol):
@@ -98,7 +98,7 @@ def place_of(where: Where) -> LabelFile | Server:
     """
     if isinstance(where, str) and is_address(where):
         try:
-            from storage.postgres import Schema
+            from closecall.storage.postgres import Schema
         except ImportError:
             raise StorageError(
                 'labels in PostgreSQL need its driver: pip install "psycopg[binary]"', "other"

@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateSchema
 
-from storage import address, rows
-from storage.errors import Kind, StorageError
+from closecall.storage import address, rows
+from closecall.storage.errors import Kind, StorageError
 
 _DEFAULT = "marginalia"  # what the program was called when the first labels were stored there
 

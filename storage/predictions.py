@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, text
 
-from storage import rows
-from storage.database import Database
-from storage.errors import StorageError
-from storage.models import MAX_NAME, Prediction, PredictionSet
-from storage.tabular import batched
+from closecall.storage import rows
+from closecall.storage.database import Database
+from closecall.storage.errors import StorageError
+from closecall.storage.models import MAX_NAME, Prediction, PredictionSet
+from closecall.storage.tabular import batched
 
 _CHUNK = 10_000
 

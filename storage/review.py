@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Select, bindparam, select
 
-from storage.database import Database
-from storage.models import Answer, Selection
-from storage.records import ANSWERS, STATUSES, AnswerRecord, Status
+from closecall.storage.database import Database
+from closecall.storage.models import Answer, Selection
+from closecall.storage.records import ANSWERS, STATUSES, AnswerRecord, Status
 
 CODES: dict[str, int] = {word: code for code, word in enumerate(ANSWERS)}
 """What stands for an answer in the column `Answers.word`."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Column, Table
 
-from storage.models import Answer, Base, Concept, Selection, Session
-from storage.records import AnswerRecord, ConceptRecord, SelectionRecord, SessionRecord
+from closecall.storage.models import Answer, Base, Concept, Selection, Session
+from closecall.storage.records import AnswerRecord, ConceptRecord, SelectionRecord, SessionRecord
 
 
 def table(model: type[Base]) -> Table:

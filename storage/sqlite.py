@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import QueuePool
 
-from storage import rows
-from storage.errors import StorageError
+from closecall.storage import rows
+from closecall.storage.errors import StorageError
 
 Error = sqlite3.Error
 BROKEN = (sqlite3.Error, UnicodeDecodeError)

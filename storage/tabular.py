@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar, get_args
 
-from storage.errors import StorageError
+from closecall.storage.errors import StorageError
 
 TableFormat = Literal["csv", "jsonl", "parquet"]
 Kind = Literal["text", "whole", "number", "time", "json"]

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, MetaData, Table, insert, select
 from sqlalchemy.exc import DBAPIError
 
-from storage import migrate, sqlite
-from storage.errors import StorageError
-from storage.place import LabelFile, Place, Server
+from closecall.storage import migrate, sqlite
+from closecall.storage.errors import StorageError
+from closecall.storage.place import LabelFile, Place, Server
 
 _PAGE = 2_000  # rows on the way at once
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.experiments.bench.browser import find_chromium
+from closecall.app.experiments.bench.browser import find_chromium
 
 SHELL = "chromium-headless-shell"
 """Debian's command, and its package."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-import app  # noqa: F401  # BLAS on one thread, as in the program: numpy reads it when it loads
+import closecall.app  # noqa: F401  # BLAS on one thread, as in the program: numpy reads it when it loads
 from tests import scale
 from tests.folders import remove_folders
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from core.errors import InputError
-from core.sources import KINDS
-from core.sources.base import Problem, Source
-from core.sources.texts import VOCABULARY_FILE, Texts, UnreadableTextError
-from core.sources.vocabulary import Vocabulary
+from closecall.core.errors import InputError
+from closecall.core.sources import KINDS
+from closecall.core.sources.base import Problem, Source
+from closecall.core.sources.texts import VOCABULARY_FILE, Texts, UnreadableTextError
+from closecall.core.sources.vocabulary import Vocabulary
 
 
 class FakeSource(Source):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from core.hashing import FAMILIES
+from closecall.core.hashing import FAMILIES
 
 LITTLE = {
     "rbm": {"layers": (64, 64), "most_passes": 2},

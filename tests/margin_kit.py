@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool
-from core.selection.margin import MarginIndex
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool
+from closecall.core.selection.margin import MarginIndex
 
 WHERE = ("bulk", "side", "beside")
 

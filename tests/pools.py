@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import core.pool.build
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.sources import Source
+import closecall.core.pool.build
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Source
 
 FLEETING = {"progress.json", "build.lock"}
 """What says how a build goes, and is no part of what it built."""
@@ -23,9 +23,9 @@ def small_parts(
     sizes = {"FIRST_SEGMENT_ROWS": first, "SEGMENT_ROWS": segment, "CHUNK_ITEMS": chunk}
     for name, size in sizes.items():
         if monkeypatch is None:
-            setattr(core.pool.build, name, size)
+            setattr(closecall.core.pool.build, name, size)
         else:
-            monkeypatch.setattr(core.pool.build, name, size)
+            monkeypatch.setattr(closecall.core.pool.build, name, size)
 
 
 def small_pool(path: Path, source: Source, **options: object) -> Pool:

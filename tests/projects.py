@@ -12,13 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from app.api.cards import card_of
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
-from app.sessions.workspace import NewProject, Workspace
-from core.pool.build import build
-from core.sources import source_from
-from storage import SelectionRecord
+from closecall.app.api.cards import card_of
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.pool.build import build
+from closecall.core.sources import source_from
+from closecall.storage import SelectionRecord
 from tests.folders import fresh_folder
 
 N_ITEMS = 600

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storage import (
+from closecall.storage import (
     AnswerRecord,
     AppendResult,
     ConceptRecord,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.engine.annotator_agreement import pairs_of, together_of
-from app.projects.roles import Person
-from app.sessions.review import ReviewedConcept
-from storage.review import CODES, UNKNOWN, Answers
+from closecall.app.engine.annotator_agreement import pairs_of, together_of
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.review import ReviewedConcept
+from closecall.storage.review import CODES, UNKNOWN, Answers
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 PAUSE_MS = 120_000
 """Between two answers further apart than that nobody labeled: it counts as no active time."""

@@ -12,12 +12,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from app.api.cards import card_of, submit
-from core.errors import InputError
-from storage import StorageError, new_id
+from closecall.app.api.cards import card_of, submit
+from closecall.core.errors import InputError
+from closecall.storage import StorageError, new_id
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 SETTLE_SECONDS = 0.3
 """Nobody has judged an image so soon after it was drawn: a press before is no answer. Nor is one that follows

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from app.engine.audit import SHARES
-from core.audit import LEVEL, Audited, Interval
-from core.evaluation.stopping import ENOUGH
+from closecall.app.engine.audit import SHARES
+from closecall.core.audit import LEVEL, Audited, Interval
+from closecall.core.evaluation.stopping import ENOUGH
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 160
 """Places at which labels over time are drawn."""

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from app.api.cards import View, card_of, submit
-from app.sessions.adjudication import Decisions, is_decision
-from app.sessions.answers import has_answered, others_only, refers_to_something
-from app.sessions.classes import ClassSession
-from app.sessions.labeling import BLIND
-from app.sessions.presses import is_press
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.api.cards import View, card_of, submit
+from closecall.app.sessions.adjudication import Decisions, is_decision
+from closecall.app.sessions.answers import has_answered, others_only, refers_to_something
+from closecall.app.sessions.classes import ClassSession
+from closecall.app.sessions.labeling import BLIND
+from closecall.app.sessions.presses import is_press
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.projects.roles import Person
-    from app.sessions.registry import OpenProject
+    from closecall.app.projects.roles import Person
+    from closecall.app.sessions.registry import OpenProject
 
 
 def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:

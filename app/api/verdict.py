@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.api.cards.parts import thumbnail
-from app.display.strategy_labels import label_of, name_of
-from core.evaluation.auroc import auroc, compare_auroc
-from core.learning.round import Labels, is_positive, learn
-from core.linear.hyperplane import Hyperplane
-from core.numerics.rows import Rows
+from closecall.app.api.cards.parts import thumbnail
+from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.core.evaluation.auroc import auroc, compare_auroc
+from closecall.core.learning.round import Labels, is_positive, learn
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.rows import Rows
 
 if TYPE_CHECKING:
-    from app.sessions.blind.comparison import BlindComparison
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.blind.comparison import BlindComparison
+    from closecall.app.sessions.labeling import LabelingSession
 
 LEAST = 5
 """Of each kind so many items are needed to judge by."""

@@ -1,5 +1,5 @@
-"""``python -m app.cli`` is the command."""
+"""``python -m closecall.app.cli`` is the command."""
 
-from app.cli.main import main
+from closecall.app.cli.main import main
 
 main(prog_name="closecall")

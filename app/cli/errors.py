@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import click
 
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 EXIT_BAD_INPUT = 2
 

@@ -41,7 +41,7 @@ def export_command(
     image_url: str,
 ) -> None:
     """Write the labels of PROJECT, or another model's predictions that were imported."""
-    from app.exchange.exporting import export_labels, export_model_predictions
+    from closecall.app.exchange.exporting import export_labels, export_model_predictions
 
     if model is None:
         export_labels(project, form=form, concept=concept, log=log, out=out, image_url=image_url)
@@ -71,7 +71,7 @@ def import_command(
     Items are found by id, or by name or path. Importing a file twice stores it once. A file that is
     malformed, or contradicts itself, changes nothing.
     """
-    from app.exchange.importing import import_labels, import_predictions
+    from closecall.app.exchange.importing import import_labels, import_predictions
 
     known = cast(Any, form)
     if model is None:
@@ -84,7 +84,7 @@ def import_command(
 @_PROJECT
 def predictions_command(project: Path) -> None:
     """List the other models' predictions that PROJECT has."""
-    from app.exchange.importing import tell_predictions
+    from closecall.app.exchange.importing import tell_predictions
 
     tell_predictions(project)
 
@@ -95,7 +95,7 @@ def predictions_command(project: Path) -> None:
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="New folder.")
 def export_model_command(project: Path, concept: str | None, out: Path) -> None:
     """Write a classifier of PROJECT: weights, a manifest, and a scikit-learn estimator (a pickle)."""
-    from app.exchange.model import export_model
+    from closecall.app.exchange.model import export_model
 
     export_model(project, concept, out)
 
@@ -112,8 +112,8 @@ def export_model_command(project: Path, concept: str | None, out: Path) -> None:
 @_OUT
 def predict_command(project: Path, concept: str | None, form: str | None, out: Path | None) -> None:
     """Write the score and the predicted label of every item of PROJECT's pool."""
-    from app.exchange.model import predict
-    from storage.imports import format_of
+    from closecall.app.exchange.model import predict
+    from closecall.storage.imports import format_of
 
     said = form or (format_of(out) if out is not None else "csv")
     predict(project, concept, out, cast(Any, said))
@@ -125,7 +125,7 @@ def predict_command(project: Path, concept: str | None, form: str | None, out: P
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def backup(project: Path, file: Path, force: bool) -> None:
     """Copy the labels of PROJECT, and its uploads, to FILE, also while it is being served."""
-    from app.exchange.backup import backup_labels
+    from closecall.app.exchange.backup import backup_labels
 
     backup_labels(project, file, overwrite=force)
 
@@ -141,7 +141,7 @@ def backup(project: Path, file: Path, force: bool) -> None:
 )
 def restore(file: Path, project: Path, force: bool, database: str | None) -> None:
     """Put the labels and uploads of a backup FILE into PROJECT."""
-    from app.exchange.backup import restore_labels
+    from closecall.app.exchange.backup import restore_labels
 
     restore_labels(file, project, overwrite=force, database=database)
 

@@ -15,7 +15,7 @@ def _run(path: str, nice: str, *words: str) -> None:
         os.nice(int(nice))
     sys.path[:] = json.loads(path)
 
-    from app.cli.main import main
+    from closecall.app.cli.main import main
 
     main(words, prog_name="closecall")
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.cli.errors import PlainErrors
-from app.cli.exchange import COMMANDS
-from app.experiments.bench import bench
-from app.experiments.compare import compare
-from app.projects.data_folder import data_folder
-from app.runtime.malloc import use_one_arena
-from core.errors import InputError
+from closecall.app.cli.errors import PlainErrors
+from closecall.app.cli.exchange import COMMANDS
+from closecall.app.experiments.bench import bench
+from closecall.app.experiments.compare import compare
+from closecall.app.projects.data_folder import data_folder
+from closecall.app.runtime.malloc import use_one_arena
+from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
-    from app.projects.roles import Roles
+    from closecall.app.projects.roles import Roles
 
 
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,8 +32,8 @@ def main() -> None:
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
     """Before anything else loads: libraries keep the stderr that they find."""
     if chosen == "json":
-        from app.projects.oidc import secret_files
-        from app.runtime import event_log as events
+        from closecall.app.projects.oidc import secret_files
+        from closecall.app.runtime import event_log as events
 
         events.begin(events.Redaction(events.known_secrets(os.environ, secret_files())))
 
@@ -108,10 +108,10 @@ def demo(
     headless: bool,
 ) -> None:
     """Label handwritten digits, up to a million of them, drawn on demand: nothing is downloaded."""
-    from app.projects.oidc import sign_in
-    from app.projects.roles import Roles
-    from app.server.asgi import project_path, require_free_port, serve
-    from app.sessions.workspace import Workspace
+    from closecall.app.projects.oidc import sign_in
+    from closecall.app.projects.roles import Roles
+    from closecall.app.server.asgi import project_path, require_free_port, serve
+    from closecall.app.sessions.workspace import Workspace
 
     require_free_port(host, port)
     way_in = sign_in(port)
@@ -149,12 +149,12 @@ def serve_project(
     headless: bool,
 ) -> None:
     """Serve PROJECT, one project's folder or a folder of projects."""
-    from app.projects.config import checked_database, require_database
-    from app.projects.oidc import sign_in
-    from app.projects.roles import Roles
-    from app.server.asgi import project_path, require_free_port, serve
-    from app.sessions.workspace import Workspace, is_project
-    from core.pool.manifest import MANIFEST
+    from closecall.app.projects.config import checked_database, require_database
+    from closecall.app.projects.oidc import sign_in
+    from closecall.app.projects.roles import Roles
+    from closecall.app.server.asgi import project_path, require_free_port, serve
+    from closecall.app.sessions.workspace import Workspace, is_project
+    from closecall.core.pool.manifest import MANIFEST
 
     require_free_port(host, port)
     way_in = sign_in(port)
@@ -223,9 +223,9 @@ def new_project(
     database: str | None,
 ) -> None:
     """Make PROJECT, a folder with a question over some images; serve it to label."""
-    from app.display.phrases import some
-    from app.projects.folder_classes import FolderClasses
-    from app.sessions.workspace import NewProject, Workspace
+    from closecall.app.display.phrases import some
+    from closecall.app.projects.folder_classes import FolderClasses
+    from closecall.app.sessions.workspace import NewProject, Workspace
 
     if project.exists():
         raise InputError(f"{project} exists already: name a new folder")
@@ -286,8 +286,8 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       edges:SOURCE            any image source, by edge histograms instead of GIST
       sets:SOURCE             any image source, each image as a set of local features
     """  # noqa: D301 (click wants the backspace itself)
-    from app.display.pool_output import show_build
-    from core.sources import source_from
+    from closecall.app.display.pool_output import show_build
+    from closecall.core.sources import source_from
 
     show_build(source_from(source, use_classes=not no_classes), out, threads=threads, quiet=quiet)
 
@@ -297,7 +297,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
 @click.option("--check", is_flag=True, help="Read every file and compare its checksum.")
 def pool_info(pool: Path, check: bool) -> None:
     """Say what POOL holds, and which files could not be read."""
-    from app.display.pool_output import show_pool
+    from closecall.app.display.pool_output import show_pool
 
     show_pool(pool, check=check)
 
@@ -307,7 +307,7 @@ def pool_info(pool: Path, check: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def verify(project: Path, as_json: bool) -> None:
     """Replay the log of PROJECT: retrain, compare every digest and selection, rank by brute force."""
-    from app.verification.verify import verify_project
+    from closecall.app.verification.verify import verify_project
 
     sys.exit(verify_project(project, as_json=as_json))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from core.pool.build_progress import Progress
+from closecall.core.pool.build_progress import Progress
 
 NAMES_SHOWN = 12
 

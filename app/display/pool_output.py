@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from app.display.phrases import some
-from core.pool.build import Progress, build, estimate
-from core.pool.pool import Pool
-from core.sources.base import Source
+from closecall.app.display.phrases import some
+from closecall.core.pool.build import Progress, build, estimate
+from closecall.core.pool.pool import Pool
+from closecall.core.sources.base import Source
 
 PROBLEMS_SHOWN = 10
 

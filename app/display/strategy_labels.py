@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from core.selection import strategy_from
-from core.selection.mixture import Mixture
+from closecall.core.selection import strategy_from
+from closecall.core.selection.mixture import Mixture
 
 FAMILY_LABELS = {
     "lsh": "LSH",

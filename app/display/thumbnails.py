@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from app.display.text_layout import Opening, Part, opening, typeset
-from core.sources.texts import Texts
+from closecall.app.display.text_layout import Opening, Part, opening, typeset
+from closecall.core.sources.texts import Texts
 
 if TYPE_CHECKING:
-    from core.sources.base import Source
+    from closecall.core.sources.base import Source
 
 CARD_SIZE = 560
 """Longest side in pixels of the image on the card (the largest square that the layout gives it)."""

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.evaluation.agreement import (
+from closecall.core.evaluation.agreement import (
     cohen_interval,
     cohen_kappa,
     fleiss_kappa,
     krippendorff_alpha,
     krippendorff_interval,
 )
-from storage.review import CODES, Answers
+from closecall.storage.review import CODES, Answers
 
 YES_OR_NO = (CODES["yes"], CODES["no"])
 

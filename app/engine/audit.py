@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.training import AUDIT, PASSED, train_concept
-from core.audit import Audited, Frame, Strata, estimate, inclusion
-from core.evaluation.stopping import is_checkpoint
-from core.linear.hyperplane import Hyperplane
-from core.numerics.randomness import seed_for
-from core.pool.pool import Pool
-from core.selection import PoolExhausted
-from storage import AnswerRecord, ConceptRecord, Concepts, LabelState, SelectionRecord
+from closecall.app.engine.training import AUDIT, PASSED, train_concept
+from closecall.core.audit import Audited, Frame, Strata, estimate, inclusion
+from closecall.core.evaluation.stopping import is_checkpoint
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.randomness import seed_for
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import PoolExhausted
+from closecall.storage import AnswerRecord, ConceptRecord, Concepts, LabelState, SelectionRecord
 
 if TYPE_CHECKING:
-    from app.engine.concept_state import ConceptState
-    from app.engine.training import Trained
+    from closecall.app.engine.concept_state import ConceptState
+    from closecall.app.engine.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
 """Shares of the rounds that the page offers to give to the audit."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
-from app.display.thumbnails import data_url_of
-from app.engine.audit import Audit
-from app.engine.concept_state import ConceptState
-from app.engine.learning_curve import Milestones
-from core.pool.pool import Pool
-from storage import ConceptRecord, Concepts, LabelLog
+from closecall.app.display.thumbnails import data_url_of
+from closecall.app.engine.audit import Audit
+from closecall.app.engine.concept_state import ConceptState
+from closecall.app.engine.learning_curve import Milestones
+from closecall.core.pool.pool import Pool
+from closecall.storage import ConceptRecord, Concepts, LabelLog
 
 
 class LiveConcept(ConceptState):

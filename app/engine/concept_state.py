@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.engine.training import Trained, train_concept
-from core.pool.pool import Pool
-from storage import ConceptRecord, Concepts, Counts, LabelLog, Labels, LabelState, Standing
+from closecall.app.engine.training import Trained, train_concept
+from closecall.core.pool.pool import Pool
+from closecall.storage import ConceptRecord, Concepts, Counts, LabelLog, Labels, LabelState, Standing
 
 if TYPE_CHECKING:
-    from storage.records import AnswerWord
+    from closecall.storage.records import AnswerWord
 
 MODELS = 8
 """Of a concept's last models, so many are kept: the one in use, and those looked ahead to."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.training import known_labels
-from core.linear.hyperplane import Hyperplane
-from core.linear.leave_one_out import leave_one_out
-from core.pool.pool import Pool
-from storage import ConceptRecord, Concepts, ExampleRecord, Labels
+from closecall.app.engine.training import known_labels
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.leave_one_out import leave_one_out
+from closecall.core.pool.pool import Pool
+from closecall.storage import ConceptRecord, Concepts, ExampleRecord, Labels
 
 CLEARLY = 1.0
 """A label is doubted where the model of the others puts its item beyond the other answer's margin.

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.training import accuracy, known_labels, train_concept
-from core.evaluation.stability import agreement, cross_validated_accuracy, stop_set, within_margin
-from core.evaluation.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
-from core.pool.pool import Pool
-from storage import AnswerRecord, Counts, LabelState
+from closecall.app.engine.training import accuracy, known_labels, train_concept
+from closecall.core.evaluation.stability import agreement, cross_validated_accuracy, stop_set, within_margin
+from closecall.core.evaluation.stopping import FIRST, Advice, Checkpoint, advise, is_checkpoint
+from closecall.core.pool.pool import Pool
+from closecall.storage import AnswerRecord, Counts, LabelState
 
 if TYPE_CHECKING:
-    from app.engine.concept_state import ConceptState
+    from closecall.app.engine.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
 """A pool of fewer items has no first tenth to compare."""

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.engine.selection import Chosen, Occasion, select_items
-from app.engine.training import AUDIT
-from core.selection import PoolExhausted
-from storage import Counts, SelectionRecord, Standing
+from closecall.app.engine.selection import Chosen, Occasion, select_items
+from closecall.app.engine.training import AUDIT
+from closecall.core.selection import PoolExhausted
+from closecall.storage import Counts, SelectionRecord, Standing
 
 if TYPE_CHECKING:
-    from app.engine.concept import LiveConcept
-    from storage.records import AnswerWord
+    from closecall.app.engine.concept import LiveConcept
+    from closecall.storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "skip", "unsure")
 """What may be answered, in the order in which it is looked ahead."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.training import (
+from closecall.app.engine.training import (
     AUDIT,
     BATCH,
     OVERLAP,
@@ -28,18 +28,18 @@ from app.engine.training import (
     excluded_items,
     why_chosen,
 )
-from core.audit import is_audit_turn, pass_over
-from core.pool.pool import Pool
-from core.selection import PoolExhausted, QueryStrategy, Selection
-from core.selection.base import sorted_ids
-from storage import ConceptRecord, SelectionRecord, Standing, new_id
-from storage.ascending import joined, without
+from closecall.core.audit import is_audit_turn, pass_over
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import PoolExhausted, QueryStrategy, Selection
+from closecall.core.selection.base import sorted_ids
+from closecall.storage import ConceptRecord, SelectionRecord, Standing, new_id
+from closecall.storage.ascending import joined, without
 
 if TYPE_CHECKING:
-    from app.engine.audit import Audit, Framed
-    from app.engine.leases import Others
-    from app.engine.strategy_memory import Remembered
-    from storage.records import Why
+    from closecall.app.engine.audit import Audit, Framed
+    from closecall.app.engine.leases import Others
+    from closecall.app.engine.strategy_memory import Remembered
+    from closecall.storage.records import Why
 
 STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
 """What chooses as long as there is no hyperplane."""

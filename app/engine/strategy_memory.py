@@ -13,9 +13,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from weakref import ReferenceType, ref
 
-from app.runtime.background import Troubles
-from core.linear.hyperplane import Hyperplane
-from core.selection import QueryStrategy
+from closecall.app.runtime.background import Troubles
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import QueryStrategy
 
 WORTHWHILE_SECONDS = 0.016
 """A selection that computes no longer than a frame of the screen lasts (1/60 s) needs no help.

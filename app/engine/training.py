@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.learning import round as learner
-from core.linear.hyperplane import Hyperplane
-from core.numerics.randomness import seed_for, uniform
-from core.numerics.rows import Rows
-from core.pool.pool import Pool
-from core.selection import QueryStrategy, Selection
-from core.selection.base import sorted_ids
-from storage import ConceptRecord, ExampleRecord, Labels, LabelState, SelectionRecord, Standing
-from storage.ascending import joined, without
-from storage.records import Why
+from closecall.core.learning import round as learner
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.randomness import seed_for, uniform
+from closecall.core.numerics.rows import Rows
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy, Selection
+from closecall.core.selection.base import sorted_ids
+from closecall.storage import ConceptRecord, ExampleRecord, Labels, LabelState, SelectionRecord, Standing
+from closecall.storage.ascending import joined, without
+from closecall.storage.records import Why
 
 SKIPPED_TOO = "skipped_too"
 """Says, among a selection's parameters, that skipped items could be chosen again."""

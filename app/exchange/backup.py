@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from app.projects.config import ProjectFile, checked_database, lock_project
-from app.projects.uploads import Uploads
-from core.errors import InputError
-from core.pool.pool import Pool
-from storage import Concepts, Database, LabelLog, StorageError, backup, carried, restore
-from storage.address import with_schema
-from storage.carried import Upload
+from closecall.app.projects.config import ProjectFile, checked_database, lock_project
+from closecall.app.projects.uploads import Uploads
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.storage import Concepts, Database, LabelLog, StorageError, backup, carried, restore
+from closecall.storage.address import with_schema
+from closecall.storage.carried import Upload
 
 IN_FOLDER = "sqlite"
 """Stands in the place of an address for a file in the project's folder."""

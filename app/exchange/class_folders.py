@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
-from app.sessions.classes import labels_of
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.sources import Source
-from core.sources.texts import Texts
-from storage import ConceptRecord, Concepts, Database
-from storage.exports import label_rows
+from closecall.app.sessions.classes import labels_of
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Source
+from closecall.core.sources.texts import Texts
+from closecall.storage import ConceptRecord, Concepts, Database
+from closecall.storage.exports import label_rows
 
 NONE = "none"
 """The folder of items that are of no concept's class."""

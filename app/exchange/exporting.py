@@ -10,17 +10,17 @@ from urllib.parse import quote
 
 import click
 
-from app.exchange.class_folders import export_folder
-from app.exchange.offline_project import concept_named, names_of, open_labels, written_whole
-from app.projects.config import ProjectFile
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.sources.texts import Texts
-from storage import Concepts, Database, export
-from storage.exports import NamesOf, export_predictions
-from storage.label_studio import labeling_config
-from storage.predictions import ModelRecord, Predictions
-from storage.tabular import TableFormat, shown
+from closecall.app.exchange.class_folders import export_folder
+from closecall.app.exchange.offline_project import concept_named, names_of, open_labels, written_whole
+from closecall.app.projects.config import ProjectFile
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.sources.texts import Texts
+from closecall.storage import Concepts, Database, export
+from closecall.storage.exports import NamesOf, export_predictions
+from closecall.storage.label_studio import labeling_config
+from closecall.storage.predictions import ModelRecord, Predictions
+from closecall.storage.tabular import TableFormat, shown
 
 FOLDER = "folder"
 

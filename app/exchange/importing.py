@@ -10,15 +10,15 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from app.exchange.item_matching import Items, require_matches
-from app.exchange.label_words import Meaning
-from app.exchange.offline_project import concept_named, one_concept, open_labels, open_pool
-from app.exchange.statements import Said, Saying
-from app.projects.config import lock_project
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.sources.listing import as_text
-from storage import (
+from closecall.app.exchange.item_matching import Items, require_matches
+from closecall.app.exchange.label_words import Meaning
+from closecall.app.exchange.offline_project import concept_named, one_concept, open_labels, open_pool
+from closecall.app.exchange.statements import Said, Saying
+from closecall.app.projects.config import lock_project
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.sources.listing import as_text
+from closecall.storage import (
     AnswerRecord,
     Archive,
     ConceptRecord,
@@ -28,7 +28,7 @@ from storage import (
     SessionRecord,
     StorageError,
 )
-from storage.imports import (
+from closecall.storage.imports import (
     IMPORT,
     Claim,
     ImportFormat,
@@ -41,10 +41,10 @@ from storage.imports import (
     session_id,
     store,
 )
-from storage.predictions import Predicted, Predictions
-from storage.records import AnswerWord
-from storage.rows import now_ms
-from storage.tabular import shown
+from closecall.storage.predictions import Predicted, Predictions
+from closecall.storage.records import AnswerWord
+from closecall.storage.rows import now_ms
+from closecall.storage.tabular import shown
 
 
 @dataclass

@@ -17,11 +17,11 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.sources import Source
-from storage.imports import Claim
-from storage.tabular import shown
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Source
+from closecall.storage.imports import Claim
+from closecall.storage.tabular import shown
 
 TOLD = 5
 """Lines that are told of those that match nothing."""

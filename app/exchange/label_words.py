@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unicodedata import normalize
 
-from app.sessions.classes import labels_of
-from core.errors import InputError
-from storage import ConceptRecord
-from storage.imports import Claim
-from storage.records import AnswerWord
-from storage.tabular import shown
+from closecall.app.sessions.classes import labels_of
+from closecall.core.errors import InputError
+from closecall.storage import ConceptRecord
+from closecall.storage.imports import Claim
+from closecall.storage.records import AnswerWord
+from closecall.storage.tabular import shown
 
 NONE_OF_THEM = "none"
 """A word that is a no for every concept."""

@@ -15,14 +15,20 @@ from typing import Any
 import click
 import numpy as np
 
-from app.engine.training import accuracy, known_labels, train_concept
-from app.exchange.offline_project import names_of, one_concept, open_labels, open_pool, written_whole
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
-from core.sources.texts import Texts
-from storage import ConceptRecord, Concepts, Database, LabelLog
-from storage.tabular import Column, Row, TableFormat, write_table
+from closecall.app.engine.training import accuracy, known_labels, train_concept
+from closecall.app.exchange.offline_project import (
+    names_of,
+    one_concept,
+    open_labels,
+    open_pool,
+    written_whole,
+)
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
+from closecall.core.sources.texts import Texts
+from closecall.storage import ConceptRecord, Concepts, Database, LabelLog
+from closecall.storage.tabular import Column, Row, TableFormat, write_table
 
 WEIGHTS, ESTIMATOR, MANIFEST = "weights.npz", "svm.joblib", "model.json"
 FORMAT = 1

@@ -9,10 +9,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from app.projects.config import ProjectFile
-from core.errors import InputError
-from core.pool.pool import Pool
-from storage import Archive, ConceptRecord, Concepts, Database
+from closecall.app.projects.config import ProjectFile
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.storage import Archive, ConceptRecord, Concepts, Database
 
 
 @contextmanager

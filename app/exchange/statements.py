@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
+from closecall.storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
 
 _BLOCK = 10_000
 _DECIDED = -1  # in place of an annotator, for a decision is everybody's

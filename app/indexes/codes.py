@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing import FAMILIES, Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
-from core.hashing.pool import fit_rows, hash_on
-from core.metric import Metric
-from core.numerics.rows import Rows, joined
-from core.pool.pool import Pool
-from core.search import HashTable, built_for_points
-from core.search.base import SearchStructure
-from core.similar.answers import LEAST
-from core.similar.finder import Finder, Floats64, Ids, Probe
+from closecall.core.errors import InputError
+from closecall.core.hashing import FAMILIES, Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
+from closecall.core.hashing.pool import fit_rows, hash_on
+from closecall.core.metric import Metric
+from closecall.core.numerics.rows import Rows, joined
+from closecall.core.pool.pool import Pool
+from closecall.core.search import HashTable, built_for_points
+from closecall.core.search.base import SearchStructure
+from closecall.core.similar.answers import LEAST
+from closecall.core.similar.finder import Finder, Floats64, Ids, Probe
 
 if TYPE_CHECKING:
-    from app.indexes.metric import LearnedMetric
-    from storage import Labels
+    from closecall.app.indexes.metric import LearnedMetric
+    from closecall.storage import Labels
 
 USUAL = RandomHyperplaneLSH.name
 """The family whose codes are compared unless another is picked, and the only one that knows of metrics."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from core.errors import InputError
-from core.similar.answers import (
+from closecall.core.errors import InputError
+from closecall.core.similar.answers import (
     GAMMA,
     LEAST,
     MAX_PASSES,
@@ -27,11 +27,11 @@ from core.similar.answers import (
     GoOn,
     learn_from_answers,
 )
-from core.similar.finder import ExactScan
+from closecall.core.similar.finder import ExactScan
 
 if TYPE_CHECKING:
-    from core.pool.pool import Pool
-    from storage import Labels
+    from closecall.core.pool.pool import Pool
+    from closecall.storage import Labels
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.indexes.codes import (
+from closecall.app.indexes.codes import (
     HashedSearch,
     building,
     coded,
@@ -34,11 +34,11 @@ from app.indexes.codes import (
     rehearsed,
     unfitted,
 )
-from app.indexes.strategies import GROWTH, is_worth_saving
-from core.errors import InputError
-from core.search import SIMILARITY_STRUCTURES, SearchStructure, built_for_points
-from core.selection.files import remove_leftovers
-from core.similar.files import (
+from closecall.app.indexes.strategies import GROWTH, is_worth_saving
+from closecall.core.errors import InputError
+from closecall.core.search import SIMILARITY_STRUCTURES, SearchStructure, built_for_points
+from closecall.core.selection.files import remove_leftovers
+from closecall.core.similar.files import (
     SavedCodes,
     digest_of,
     load_codes,
@@ -46,13 +46,13 @@ from core.similar.files import (
     save_codes,
     save_structure,
 )
-from storage import Labels
+from closecall.storage import Labels
 
 if TYPE_CHECKING:
-    from app.indexes.metric import LearnedMetric
-    from core.hashing.base import Codes
-    from core.hashing.similarity import SimilarityHasher
-    from core.pool.pool import Pool
+    from closecall.app.indexes.metric import LearnedMetric
+    from closecall.core.hashing.base import Codes
+    from closecall.core.hashing.similarity import SimilarityHasher
+    from closecall.core.pool.pool import Pool
 
 log = logging.getLogger(__name__)
 

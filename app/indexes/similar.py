@@ -18,23 +18,23 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from app.display.strategy_labels import FAMILY_LABELS
-from app.indexes.codes import OFFERED, USUAL
-from app.indexes.metric import LearnedMetric, Learning
-from app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
-from app.indexes.strategies import is_due
-from app.runtime.background import ClosedError, Troubles, Workers
-from core.errors import InputError
-from core.hashing import FAMILIES
-from core.similar.answers import GoOn
-from core.similar.finder import ExactScan, Finder, Found, Probe
+from closecall.app.display.strategy_labels import FAMILY_LABELS
+from closecall.app.indexes.codes import OFFERED, USUAL
+from closecall.app.indexes.metric import LearnedMetric, Learning
+from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
+from closecall.app.indexes.strategies import is_due
+from closecall.app.runtime.background import ClosedError, Troubles, Workers
+from closecall.core.errors import InputError
+from closecall.core.hashing import FAMILIES
+from closecall.core.similar.answers import GoOn
+from closecall.core.similar.finder import ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from app.engine.concept import LiveConcept
-    from core.pool.pool import Pool
-    from storage import Labels
+    from closecall.app.engine.concept import LiveConcept
+    from closecall.core.pool.pool import Pool
+    from closecall.storage import Labels
 
 log = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from app.display.strategy_labels import label_of
-from app.runtime.background import ClosedError, Troubles
-from core.errors import InputError
-from core.learning.round import Labels, learn
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
-from core.selection import QueryStrategy, make_strategy, strategy_from
-from core.selection.files import remove_leftovers
+from closecall.app.display.strategy_labels import label_of
+from closecall.app.runtime.background import ClosedError, Troubles
+from closecall.core.errors import InputError
+from closecall.core.learning.round import Labels, learn
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy, make_strategy, strategy_from
+from closecall.core.selection.files import remove_leftovers
 
 log = logging.getLogger(__name__)
 

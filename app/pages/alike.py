@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.sessions.labeling import LabelingSession
-from app.sessions.similar.query import Like
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.similar.query import Like
 
 if TYPE_CHECKING:
-    from app.api.cards import View
-    from app.sessions.registry import OpenProject
+    from closecall.app.api.cards import View
+    from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "like"
 """The address's parameter that says what is looked for."""

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.api.submit import take
-from app.api.verdict import verdict
-from app.components import LABEL, VERDICT, answers_of
-from app.display.strategy_labels import name_of
-from app.pages.chosen import person_at
-from app.pages.markdown import literal
-from app.pages.problems import show_problem, shown_or_kept
-from app.pages.state import state
-from app.sessions.blind.begin import begin, current, offer
-from app.sessions.blind.comparison import LEAST_TURNS, BlindComparison
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.api.submit import take
+from closecall.app.api.verdict import verdict
+from closecall.app.components import LABEL, VERDICT, answers_of
+from closecall.app.display.strategy_labels import name_of
+from closecall.app.pages.chosen import person_at
+from closecall.app.pages.markdown import literal
+from closecall.app.pages.problems import show_problem, shown_or_kept
+from closecall.app.pages.state import state
+from closecall.app.sessions.blind.begin import begin, current, offer
+from closecall.app.sessions.blind.comparison import LEAST_TURNS, BlindComparison
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
-    from app.sessions.registry import OpenProject
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 RIVAL = "random"
 """What is offered beside the strategy in use; where that is random itself, the full scan."""

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.pages.person import name_at_page, sign_in_page
-from app.pages.problems import show_problem
-from app.pages.state import state
-from app.projects.roles import SOMEBODY
-from app.sessions.workspace import current
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.pages.person import name_at_page, sign_in_page
+from closecall.app.pages.problems import show_problem
+from closecall.app.pages.state import state
+from closecall.app.projects.roles import SOMEBODY
+from closecall.app.sessions.workspace import current
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.projects.project import Project
-    from app.projects.roles import Person
-    from app.sessions.labeling import LabelingSession
-    from app.sessions.registry import OpenProject
+    from closecall.app.projects.project import Project
+    from closecall.app.projects.roles import Person
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 
 def opened() -> tuple[OpenProject, LabelingSession] | None:

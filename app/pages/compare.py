@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.api.compare.hyperplane import HyperplaneComparison
-from app.api.compare.lanes import Compared
-from app.api.compare.race import USUAL_SPEED, LiveRace
-from app.components import COMPARE, RACE
-from app.display import phrases as words
-from app.pages.blind import blind
-from app.pages.chosen import opened, pick_concept, put_into_address
-from app.pages.problems import show_problem
-from app.pages.state import state
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.api.compare.hyperplane import HyperplaneComparison
+from closecall.app.api.compare.lanes import Compared
+from closecall.app.api.compare.race import USUAL_SPEED, LiveRace
+from closecall.app.components import COMPARE, RACE
+from closecall.app.display import phrases as words
+from closecall.app.pages.blind import blind
+from closecall.app.pages.chosen import opened, pick_concept, put_into_address
+from closecall.app.pages.problems import show_problem
+from closecall.app.pages.state import state
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 VIEWS = {"hyperplane": "This hyperplane", "race": "The race", "blind": "Blind"}
 """What the address may ask for, and what the page calls it."""

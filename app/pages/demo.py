@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.display import phrases as words
-from app.pages.chosen import open_session, person_at
-from app.pages.problems import show_problem
-from app.pages.state import state
-from app.projects.roles import AUTOPILOT
-from app.sessions import autopilot
-from app.sessions.full_scan_check import Check
-from app.sessions.reset import start_afresh
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.display import phrases as words
+from closecall.app.pages.chosen import open_session, person_at
+from closecall.app.pages.problems import show_problem
+from closecall.app.pages.state import state
+from closecall.app.projects.roles import AUTOPILOT
+from closecall.app.sessions import autopilot
+from closecall.app.sessions.full_scan_check import Check
+from closecall.app.sessions.reset import start_afresh
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
-    from app.sessions.registry import OpenProject
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.pages.chosen import put_into_address
-from core.errors import InputError
+from closecall.app.pages.chosen import put_into_address
+from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
-    from app.sessions.name_search import FoundSession
-    from app.sessions.registry import OpenProject
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.name_search import FoundSession
+    from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "find"
 """The address's parameter that says what is searched for; empty as long as nothing is."""

@@ -6,35 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.api.submit import take
-from app.components import GRID, LABEL, answers_of
-from app.display import phrases as words
-from app.display.strategy_labels import label_of, name_of
-from app.pages.alike import offer_similar
-from app.pages.chosen import chosen_project, chosen_session, person_at, pick_concept, put_into_address
-from app.pages.demo import demo, on_show
-from app.pages.find import chosen_search, close_find, is_finding, keep_search, offer_find
-from app.pages.plain import is_wanted as plain_is_wanted
-from app.pages.plain import offer_plain, show_plain
-from app.pages.problems import show_or_keep, show_problem
-from app.pages.shares import adjust_shares
-from app.pages.state import state
-from app.projects.config import MOST_PERSONS
-from app.projects.uploaded_images import why_none
-from app.sessions.autopilot import is_autopilot
-from app.sessions.classes import ClassSession, can_choose
-from app.sessions.grid import SIZES, USUAL, BatchSession, GridSession
-from app.sessions.labeling import LabelingSession
-from app.sessions.name_search import FoundSession
-from app.sessions.workspace import current
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.api.submit import take
+from closecall.app.components import GRID, LABEL, answers_of
+from closecall.app.display import phrases as words
+from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.app.pages.alike import offer_similar
+from closecall.app.pages.chosen import (
+    chosen_project,
+    chosen_session,
+    person_at,
+    pick_concept,
+    put_into_address,
+)
+from closecall.app.pages.demo import demo, on_show
+from closecall.app.pages.find import chosen_search, close_find, is_finding, keep_search, offer_find
+from closecall.app.pages.plain import is_wanted as plain_is_wanted
+from closecall.app.pages.plain import offer_plain, show_plain
+from closecall.app.pages.problems import show_or_keep, show_problem
+from closecall.app.pages.shares import adjust_shares
+from closecall.app.pages.state import state
+from closecall.app.projects.config import MOST_PERSONS
+from closecall.app.projects.uploaded_images import why_none
+from closecall.app.sessions.autopilot import is_autopilot
+from closecall.app.sessions.classes import ClassSession, can_choose
+from closecall.app.sessions.grid import SIZES, USUAL, BatchSession, GridSession
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.name_search import FoundSession
+from closecall.app.sessions.workspace import current
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.api.cards import View
-    from app.indexes.strategies import IndexState
-    from app.projects.roles import Person
-    from app.sessions.registry import OpenProject
+    from closecall.app.api.cards import View
+    from closecall.app.indexes.strategies import IndexState
+    from closecall.app.projects.roles import Person
+    from closecall.app.sessions.registry import OpenProject
 
 WATCH_SECONDS = 2
 

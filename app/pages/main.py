@@ -4,8 +4,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.display.theme import page_style
-from app.pages.person import comes_back, door, must_sign_in, remember, sign_in_page, to_wanted
+from closecall.app.display.theme import page_style
+from closecall.app.pages.person import comes_back, door, must_sign_in, remember, sign_in_page, to_wanted
 
 STATIC = Path(__file__).parent.parent / "static"
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.api.people import team
-from app.api.submit import take
-from app.components import LABEL, PEOPLE, answers_of
-from app.pages.chosen import opened, person_at, pick_concept, put_into_address
-from app.pages.problems import show_or_keep, show_problem
-from app.sessions.review_query import zone_named
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.api.people import team
+from closecall.app.api.submit import take
+from closecall.app.components import LABEL, PEOPLE, answers_of
+from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into_address
+from closecall.app.pages.problems import show_or_keep, show_problem
+from closecall.app.sessions.review_query import zone_named
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
-    from app.sessions.registry import OpenProject
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 VIEWS = {"people": "People", "decide": "Decide"}
 """What the address may ask for, and what the page calls it."""

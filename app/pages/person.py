@@ -8,12 +8,12 @@ from urllib.parse import quote, unquote, urlsplit
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from app.pages.markdown import literal
-from app.pages.problems import show_problem
-from app.projects.oidc import UNNAMED
-from app.projects.roles import SOMEBODY, called, known_names, name_given, name_vouched_for
-from app.sessions.workspace import current
-from core.errors import InputError
+from closecall.app.pages.markdown import literal
+from closecall.app.pages.problems import show_problem
+from closecall.app.projects.oidc import UNNAMED
+from closecall.app.projects.roles import SOMEBODY, called, known_names, name_given, name_vouched_for
+from closecall.app.sessions.workspace import current
+from closecall.core.errors import InputError
 
 COOKIE = "closecall_name"
 """Remembers, in the browser, who signed in; nothing is secret about it."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.api.plain import Drawn, PlainCard
-from app.pages.markdown import literal
-from app.pages.problems import show_problem
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.api.plain import Drawn, PlainCard
+from closecall.app.pages.markdown import literal
+from closecall.app.pages.problems import show_problem
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 IN_ADDRESS = "plain"
 """The address's parameter that asks for it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import InputError
-from core.pool.manifest import MANIFEST
+from closecall.core.errors import InputError
+from closecall.core.pool.manifest import MANIFEST
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.pages.markdown import literal
-from app.pages.state import state
-from app.runtime.event_log import tell
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.pages.markdown import literal
+from closecall.app.pages.state import state
+from closecall.app.runtime.event_log import tell
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.components import Component
+    from closecall.app.components import Component
 
 RETRY_SECONDS = 3
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.api.progress import progress
-from app.components import PROGRESS
-from app.pages.chosen import opened, person_at, pick_concept
-from app.pages.problems import show_problem
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.api.progress import progress
+from closecall.app.components import PROGRESS
+from closecall.app.pages.chosen import opened, person_at, pick_concept
+from closecall.app.pages.problems import show_problem
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 
 def main() -> None:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.components import REVIEW, answers_of
-from app.pages.chosen import opened, person_at, pick_concept
-from app.pages.problems import show_or_keep
-from app.pages.state import state
-from app.sessions.review import Asked, Review
-from app.sessions.review_query import zone_named
+from closecall.app.components import REVIEW, answers_of
+from closecall.app.pages.chosen import opened, person_at, pick_concept
+from closecall.app.pages.problems import show_or_keep
+from closecall.app.pages.state import state
+from closecall.app.sessions.review import Asked, Review
+from closecall.app.sessions.review_query import zone_named
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.display.strategy_labels import Shares
+from closecall.app.display.strategy_labels import Shares
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 
 def adjust_shares(session: LabelingSession) -> None:

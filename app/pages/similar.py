@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from app.api.submit import take
-from app.components import SIMILAR, answers_of
-from app.pages.alike import IN_ADDRESS, TAKEN_UP
-from app.pages.chosen import opened, person_at, pick_concept, put_into_address
-from app.pages.problems import show_or_keep, show_problem
-from core.errors import InputError
+from closecall.app.api.submit import take
+from closecall.app.components import SIMILAR, answers_of
+from closecall.app.pages.alike import IN_ADDRESS, TAKEN_UP
+from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into_address
+from closecall.app.pages.problems import show_or_keep, show_problem
+from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
-    from app.sessions.registry import OpenProject
-    from app.sessions.similar.session import SimilarSession
+    from closecall.app.sessions.registry import OpenProject
+    from closecall.app.sessions.similar.session import SimilarSession
 
 VIEWS = {"original": "Original", "learned": "Learned", "both": "Side by side"}
 

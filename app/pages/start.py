@@ -6,17 +6,17 @@ import html
 
 import streamlit as st
 
-from app.display import phrases as words
-from app.pages.markdown import literal
-from app.pages.person import name_at_page
-from app.pages.pool_sources import CHOICES, source_word
-from app.pages.problems import show_problem
-from app.projects.data_folder import former_folder_beside
-from app.projects.folder_classes import FolderClasses
-from app.projects.roles import Person
-from app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.display import phrases as words
+from closecall.app.pages.markdown import literal
+from closecall.app.pages.person import name_at_page
+from closecall.app.pages.pool_sources import CHOICES, source_word
+from closecall.app.pages.problems import show_problem
+from closecall.app.projects.data_folder import former_folder_beside
+from closecall.app.projects.folder_classes import FolderClasses
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.workspace import THUMBNAILS, NewProject, ProjectSummary, Workspace, current
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 WATCH_SECONDS = 2
 DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)

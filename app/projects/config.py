@@ -11,11 +11,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from app.engine.leases import LEASE_SECONDS
-from app.runtime.background import one_line
-from core.errors import InputError
-from core.files.durable import replace_file
-from storage.address import has_password, is_address, with_schema
+from closecall.app.engine.leases import LEASE_SECONDS
+from closecall.app.runtime.background import one_line
+from closecall.core.errors import InputError
+from closecall.core.files.durable import replace_file
+from closecall.storage.address import has_password, is_address, with_schema
 
 PROJECT_FILE = "project.json"
 LABELS_FILE = "labels.db"

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.pool.manifest import MANIFEST
-from core.sources import Source, source_from
+from closecall.core.pool.manifest import MANIFEST
+from closecall.core.sources import Source, source_from
 
 OWN = ("digits", "cifar10", "tiny", "newsgroups")
 """Kinds of source whose classes are known, whatever folders are called."""

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from core.errors import InputError
-from core.pool.pool import Pool
-from storage import AnswerRecord, AppendResult, LabelLog, Refusal, StorageError
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.storage import AnswerRecord, AppendResult, LabelLog, Refusal, StorageError
 
 
 class Intake:

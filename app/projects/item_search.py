@@ -7,8 +7,8 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from core.pool.name_index import Names
-from core.pool.pool import Pool
+from closecall.core.pool.name_index import Names
+from closecall.core.pool.pool import Pool
 
 
 class NameSearch:

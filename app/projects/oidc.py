@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from core.errors import InputError
+from closecall.core.errors import InputError
 
 CALLBACK = "/oauth2callback"
 """Where Streamlit waits for what the provider says."""

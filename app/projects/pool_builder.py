@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from app.runtime import child
-from core.pool.build import Progress, read_progress
+from closecall.app.runtime import child
+from closecall.core.pool.build import Progress, read_progress
 
 LOG_FILE = "build.log"
 

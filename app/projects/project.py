@@ -12,30 +12,30 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from app.display.strategy_labels import label_of
-from app.display.thumbnails import Pictures
-from app.engine.concept import LiveConcept
-from app.engine.leases import Leases
-from app.engine.strategy_memory import Memories
-from app.indexes.similar import Similar
-from app.indexes.strategies import Indexes
-from app.projects.config import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
-from app.projects.folder_classes import guess_class
-from app.projects.intake import Intake
-from app.projects.item_search import NameSearch
-from app.projects.pool_builder import Builder
-from app.projects.roles import OPERATOR, Person, Roles
-from app.projects.uploads import Uploads
-from app.runtime.background import Troubles, Workers
-from core.audit import is_overlap_turn
-from core.errors import InputError
-from core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
-from core.pool.build import Progress
-from core.pool.pool import Pool
-from core.selection import strategy_names
-from core.warmup import load_training
-from storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
-from storage.imports import IMPORT
+from closecall.app.display.strategy_labels import label_of
+from closecall.app.display.thumbnails import Pictures
+from closecall.app.engine.concept import LiveConcept
+from closecall.app.engine.leases import Leases
+from closecall.app.engine.strategy_memory import Memories
+from closecall.app.indexes.similar import Similar
+from closecall.app.indexes.strategies import Indexes
+from closecall.app.projects.config import INDEX_FOLDER, ProjectFile, check_overlap, lock_project
+from closecall.app.projects.folder_classes import guess_class
+from closecall.app.projects.intake import Intake
+from closecall.app.projects.item_search import NameSearch
+from closecall.app.projects.pool_builder import Builder
+from closecall.app.projects.roles import OPERATOR, Person, Roles
+from closecall.app.projects.uploads import Uploads
+from closecall.app.runtime.background import Troubles, Workers
+from closecall.core.audit import is_overlap_turn
+from closecall.core.errors import InputError
+from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
+from closecall.core.pool.build import Progress
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import strategy_names
+from closecall.core.warmup import load_training
+from closecall.storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
+from closecall.storage.imports import IMPORT
 
 V = TypeVar("V")
 

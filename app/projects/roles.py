@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from core.errors import InputError
-from storage.models import MAX_NAME
+from closecall.core.errors import InputError
+from closecall.storage.models import MAX_NAME
 
 SOMEBODY = "annotator"
 """The name of whoever did not give one."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
+from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.pool.pool import Pool
+    from closecall.core.pool.pool import Pool
 
 LARGEST_UPLOAD = 20_000_000
 """Bytes of one uploaded image."""
@@ -56,8 +56,8 @@ def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArra
     InputError
         If it is empty, too large, or no image that can be read; the sentence is about `what`.
     """
-    from core.features import of_image
-    from core.sources.images import read_image
+    from closecall.core.features import of_image
+    from closecall.core.sources.images import read_image
 
     if not raw:
         raise InputError(f"{what} can't be used: the file is empty")

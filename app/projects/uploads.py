@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from app.projects.uploaded_images import KEPT_SIZE, read_upload, why_none
-from core.errors import InputError
-from core.files.durable import TEMPORARY, replace_file
-from core.pool.pool import Pool
-from core.sources.images import read_image
-from storage.carried import DIGEST, MAX_BYTES, Upload, digest_of
+from closecall.app.projects.uploaded_images import KEPT_SIZE, read_upload, why_none
+from closecall.core.errors import InputError
+from closecall.core.files.durable import TEMPORARY, replace_file
+from closecall.core.pool.pool import Pool
+from closecall.core.sources.images import read_image
+from closecall.storage.carried import DIGEST, MAX_BYTES, Upload, digest_of
 
 FOLDER = "uploads"
 """Beside the project's labels; what the log says was looked for is there."""

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from core.errors import InputError
-from storage import StorageError
+from closecall.core.errors import InputError
+from closecall.storage import StorageError
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,6 @@ _RUNNER = Path(__file__).resolve().parents[1] / "cli" / "in_child.py"
 SAFE_PATH = "PYTHONSAFEPATH"
 """Keeps the working folder out of the module path of every Python that inherits it."""
 
-_ROOT = str(Path(__file__).resolve().parents[2])
-
 _PATH = [entry for entry in sys.path if Path(entry).is_absolute()]
 """As this process began: what serves pages puts their folder first later on."""
 
@@ -34,8 +32,7 @@ def command(*words: str, nice: int = 0) -> list[str]:
     nice : int
         How far the child lowers its own priority, from its first moment on.
     """
-    path = _PATH if _ROOT in _PATH else [_ROOT, *_PATH]
-    return [sys.executable, "-P", str(_RUNNER), json.dumps(path), str(nice), *words]
+    return [sys.executable, "-P", str(_RUNNER), json.dumps(_PATH), str(nice), *words]
 
 
 def environment() -> dict[str, str]:

@@ -17,21 +17,21 @@ from urllib.parse import parse_qs, quote
 
 import click
 
-from app.api.compare.race import find_race
-from app.display.theme import CONFIG
-from app.projects.oidc import SignIn, secret_files
-from app.runtime import event_log as events
-from app.server.health import Health
-from app.server.origin_guard import OWN_NAMES, Guard
-from app.server.startup_warnings import cautions, is_own_machine
-from core.errors import InputError
+from closecall.app.api.compare.race import find_race
+from closecall.app.display.theme import CONFIG
+from closecall.app.projects.oidc import SignIn, secret_files
+from closecall.app.runtime import event_log as events
+from closecall.app.server.health import Health
+from closecall.app.server.origin_guard import OWN_NAMES, Guard
+from closecall.app.server.startup_warnings import cautions, is_own_machine
+from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     import streamlit as st
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from app.sessions.workspace import Workspace
+    from closecall.app.sessions.workspace import Workspace
 
 MAIN = Path(__file__).parents[1] / "pages" / "main.py"
 """Lies among the pages: beside a folder of that name Streamlit would take them for pages of its own kind."""
@@ -141,7 +141,7 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
     from starlette.middleware import Middleware
     from starlette.routing import Route
 
-    from app.pages.problems import on_script_error
+    from closecall.app.pages.problems import on_script_error
 
     routes = [Route("/healthz", _healthz), Route("/race", _race)]
     middleware = [Middleware(Guard, names=names, sites=sites)]

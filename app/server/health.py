@@ -14,12 +14,12 @@ from concurrent.futures import TimeoutError as TooLate
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.registry import OpenProject
-    from app.sessions.workspace import Workspace
+    from closecall.app.sessions.registry import OpenProject
+    from closecall.app.sessions.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

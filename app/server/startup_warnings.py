@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.projects.config import ProjectFile
-from core.errors import InputError
-from storage.errors import StorageError
-from storage.filesystem import network_file_system
+from closecall.app.projects.config import ProjectFile
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
+from closecall.storage.filesystem import network_file_system
 
 if TYPE_CHECKING:
-    from app.sessions.workspace import Workspace
+    from closecall.app.sessions.workspace import Workspace
 
 
 def cautions(workspace: Workspace, host: str) -> list[str]:

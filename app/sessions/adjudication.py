@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.projects.roles import Person
-from app.sessions.answers import (
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.answers import (
     MOST_AT_ONCE,
     UNREADABLE,
     Outcome,
@@ -25,14 +25,14 @@ from app.sessions.answers import (
     malformed,
     require_answered,
 )
-from app.sessions.review import ReviewedConcept
-from storage import AnswerRecord, Refusal, SelectionRecord
-from storage.review import Answers
+from closecall.app.sessions.review import ReviewedConcept
+from closecall.storage import AnswerRecord, Refusal, SelectionRecord
+from closecall.storage.review import Answers
 
 if TYPE_CHECKING:
-    from app.engine.leases import Leases, Others
-    from app.sessions.labeling import LabelingSession
-    from storage.records import AnswerWord
+    from closecall.app.engine.leases import Leases, Others
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
 """What may be decided; what is skipped waits at the end of the line."""

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from app.runtime.event_log import tell
-from storage import AnswerRecord, Refusal
-from storage.models import MAX_ID
-from storage.records import ANSWERS
+from closecall.app.runtime.event_log import tell
+from closecall.storage import AnswerRecord, Refusal
+from closecall.storage.models import MAX_ID
+from closecall.storage.records import ANSWERS
 
 if TYPE_CHECKING:
-    from app.engine.concept import LiveConcept
-    from app.projects.project import Project
-    from storage.records import RefusalKind
+    from closecall.app.engine.concept import LiveConcept
+    from closecall.app.projects.project import Project
+    from closecall.storage.records import RefusalKind
 
 MOST_AT_ONCE = 1000
 """Answers taken from one message; a longer queue is sent again by the browser."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.projects.roles import AUTOPILOT
-from core.simulation.oracle import Oracle
-from storage import ConceptRecord
+from closecall.app.projects.roles import AUTOPILOT
+from closecall.core.simulation.oracle import Oracle
+from closecall.storage import ConceptRecord
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
-    from app.sessions.registry import OpenProject
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 _OWN = f" ({AUTOPILOT})"
 

@@ -20,19 +20,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from app.display.phrases import of_class
-from app.engine.lookahead import Lookahead
-from app.engine.selection import Chosen, Occasion, select_items
-from app.engine.training import is_of_many
-from app.sessions.answers import Outcome
-from app.sessions.presses import Press, read_presses, settled
-from core.pool.pool import Pool
-from core.selection import PoolExhausted
-from storage import SelectionRecord, StorageError
+from closecall.app.display.phrases import of_class
+from closecall.app.engine.lookahead import Lookahead
+from closecall.app.engine.selection import Chosen, Occasion, select_items
+from closecall.app.engine.training import is_of_many
+from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.presses import Press, read_presses, settled
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import PoolExhausted
+from closecall.storage import SelectionRecord, StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
-    from storage import ConceptRecord
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.storage import ConceptRecord
 
 MOST = 9
 """Concepts that have a key."""

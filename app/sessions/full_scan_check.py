@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.engine.training import excluded_then, standing_then, train_concept
-from core.errors import InputError
-from core.evaluation.rank import BruteForce
-from core.linear.hyperplane import Hyperplane
-from core.selection import make_strategy
-from storage import SelectionRecord, Standing, StorageError
+from closecall.app.engine.training import excluded_then, standing_then, train_concept
+from closecall.core.errors import InputError
+from closecall.core.evaluation.rank import BruteForce
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import make_strategy
+from closecall.storage import SelectionRecord, Standing, StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 log = logging.getLogger(__name__)
 

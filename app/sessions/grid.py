@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from app.engine.selection import Chosen, select_items
-from app.engine.training import BATCH, is_of_many
-from app.sessions.answers import Outcome, parse_answers
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.selection import PoolExhausted
-from storage import AnswerRecord, SelectionRecord, StorageError
+from closecall.app.engine.selection import Chosen, select_items
+from closecall.app.engine.training import BATCH, is_of_many
+from closecall.app.sessions.answers import Outcome, parse_answers
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import PoolExhausted
+from closecall.storage import AnswerRecord, SelectionRecord, StorageError
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 SIZES = (12, 20, 28, 40, 60)
 """How many items the page offers to show at once."""

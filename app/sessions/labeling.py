@@ -15,15 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from app.engine.lookahead import Lookahead
-from app.engine.selection import Chosen, Occasion, select_items
-from app.engine.training import AUDIT, OVERLAP, PASSED, is_of_many
-from app.projects.roles import OPERATOR, Person
-from app.sessions.answers import Outcome, parse_answers
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.selection import PoolExhausted, QueryStrategy, make_strategy
-from storage import (
+from closecall.app.engine.lookahead import Lookahead
+from closecall.app.engine.selection import Chosen, Occasion, select_items
+from closecall.app.engine.training import AUDIT, OVERLAP, PASSED, is_of_many
+from closecall.app.projects.roles import OPERATOR, Person
+from closecall.app.sessions.answers import Outcome, parse_answers
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import PoolExhausted, QueryStrategy, make_strategy
+from closecall.storage import (
     AnswerRecord,
     SelectionRecord,
     SessionRecord,
@@ -31,7 +31,7 @@ from storage import (
 )
 
 if TYPE_CHECKING:
-    from app.projects.project import Project
+    from closecall.app.projects.project import Project
 
 HISTORY = 60
 """Rounds that the course of each number shows."""
@@ -255,7 +255,7 @@ class LabelingSession:
             If one of them is no image, if the pool has embeddings of the user's own, or if whoever adds them
             is no owner.
         """
-        from app.projects.uploaded_images import read_example
+        from closecall.app.projects.uploaded_images import read_example
 
         by.require_owner("add examples")
 

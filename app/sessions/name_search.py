@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.selection import Chosen, Occasion, leasing, take_found
-from app.engine.training import SEARCH
-from app.sessions.answers import Outcome
-from app.sessions.grid import Batch, BatchSession
-from core.errors import InputError
-from core.pool.pool import Pool
+from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
+from closecall.app.engine.training import SEARCH
+from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.grid import Batch, BatchSession
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 PAGE = 60
 """Items shown at once."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 KEPT_SECONDS = 3600.0
 """A session that was not asked for within this time is let go."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.sessions.answers import (
+from closecall.app.sessions.answers import (
     MOST_AT_ONCE,
     UNREADABLE,
     Refused,
@@ -19,12 +19,12 @@ from app.sessions.answers import (
     require_answered,
     require_first,
 )
-from storage import AnswerRecord, AppendResult, Refusal
+from closecall.storage import AnswerRecord, AppendResult, Refusal
 
 if TYPE_CHECKING:
-    from app.projects.project import Project
-    from app.sessions.labeling import LabelingSession
-    from storage.records import AnswerWord
+    from closecall.app.projects.project import Project
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.storage.records import AnswerWord
 
 
 class Members(Protocol):

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.display.thumbnails import Pictures
-from app.projects.config import ProjectFile
-from app.projects.project import Project, what_is_gone
-from core.errors import InputError
-from core.pool.build import Progress
-from core.pool.pool import Pool
-from storage import Archive, ConceptRecord, Counts, Database, LabelLog
+from closecall.app.display.thumbnails import Pictures
+from closecall.app.projects.config import ProjectFile
+from closecall.app.projects.project import Project, what_is_gone
+from closecall.core.errors import InputError
+from closecall.core.pool.build import Progress
+from closecall.core.pool.pool import Pool
+from closecall.storage import Archive, ConceptRecord, Counts, Database, LabelLog
 
 THUMBNAILS = 5
 

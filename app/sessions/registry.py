@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.engine.leases import Leases
-from app.projects.project import Project
-from app.projects.roles import SOMEBODY, Person, Roles
-from app.sessions.adjudication import Decisions
-from app.sessions.blind.comparison import BlindComparison
-from app.sessions.classes import ClassSession
-from app.sessions.grid import GridSession
-from app.sessions.labeling import BLIND, LabelingSession
-from app.sessions.name_search import FoundSession
-from app.sessions.open_sessions import OpenSessions
-from app.sessions.similar.session import SimilarSession
-from storage import SessionRecord
+from closecall.app.engine.leases import Leases
+from closecall.app.projects.project import Project
+from closecall.app.projects.roles import SOMEBODY, Person, Roles
+from closecall.app.sessions.adjudication import Decisions
+from closecall.app.sessions.blind.comparison import BlindComparison
+from closecall.app.sessions.classes import ClassSession
+from closecall.app.sessions.grid import GridSession
+from closecall.app.sessions.labeling import BLIND, LabelingSession
+from closecall.app.sessions.name_search import FoundSession
+from closecall.app.sessions.open_sessions import OpenSessions
+from closecall.app.sessions.similar.session import SimilarSession
+from closecall.storage import SessionRecord
 
 V = TypeVar("V")
 

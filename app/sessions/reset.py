@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from app.projects.roles import OPERATOR, Person
-from app.sessions.autopilot import peoples_concept
-from storage import ConceptRecord
+from closecall.app.projects.roles import OPERATOR, Person
+from closecall.app.sessions.autopilot import peoples_concept
+from closecall.storage import ConceptRecord
 
 if TYPE_CHECKING:
-    from app.sessions.registry import OpenProject
+    from closecall.app.sessions.registry import OpenProject
 
 
 def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = OPERATOR) -> ConceptRecord:

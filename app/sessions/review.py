@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.display.strategy_labels import label_of
-from app.engine.annotator_agreement import pairs_of
-from app.engine.label_errors import Judge, Judgement
-from app.projects.roles import Person
-from app.sessions.answers import others_only
-from app.sessions.review_query import find
-from core.errors import InputError
-from core.pool.pool import Pool
-from storage import Standing, StorageError
-from storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
+from closecall.app.display.strategy_labels import label_of
+from closecall.app.engine.annotator_agreement import pairs_of
+from closecall.app.engine.label_errors import Judge, Judgement
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.answers import others_only
+from closecall.app.sessions.review_query import find
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.storage import Standing, StorageError
+from closecall.storage.review import CODES, STATUS_CODES, UNKNOWN, Answers, AnswerTable, Detail, details_of
 
 if TYPE_CHECKING:
-    from app.engine.concept import LiveConcept
-    from app.projects.project import Project
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.engine.concept import LiveConcept
+    from closecall.app.projects.project import Project
+    from closecall.app.sessions.labeling import LabelingSession
 
 PAGE = 20
 """Items on a page."""

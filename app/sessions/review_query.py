@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.records import ANSWERS
-from storage.review import CODES, Answers
+from closecall.storage.records import ANSWERS
+from closecall.storage.review import CODES, Answers
 
 _DAY = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?")
 

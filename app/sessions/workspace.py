@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from app.display.phrases import some
-from app.projects.config import (
+from closecall.app.display.phrases import some
+from closecall.app.projects.config import (
     LABELS_FILE,
     POOL_FOLDER,
     ProjectFile,
@@ -23,18 +23,18 @@ from app.projects.config import (
     lock_project,
     require_database,
 )
-from app.projects.folder_classes import chosen_source, guess_class
-from app.projects.oidc import SignIn
-from app.projects.project import create_concept, sittings
-from app.projects.roles import OPERATOR, Person, Roles
-from app.runtime.malloc import Trimmer
-from app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
-from app.sessions.registry import OpenProject
-from core.errors import InputError
-from core.pool.pool import Pool
-from storage import Concepts, Database, LabelLog, restore
-from storage.address import with_schema
-from storage.errors import StorageError
+from closecall.app.projects.folder_classes import chosen_source, guess_class
+from closecall.app.projects.oidc import SignIn
+from closecall.app.projects.project import create_concept, sittings
+from closecall.app.projects.roles import OPERATOR, Person, Roles
+from closecall.app.runtime.malloc import Trimmer
+from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
+from closecall.app.sessions.registry import OpenProject
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.storage import Concepts, Database, LabelLog, restore
+from closecall.storage.address import with_schema
+from closecall.storage.errors import StorageError
 
 DEMO = "digits"
 """Key of the demo's project."""
@@ -364,7 +364,7 @@ def _move_labels(folder: Path, address: str) -> None:
 def _check_examples(examples: Sequence[bytes]) -> None:
     import io
 
-    from core.sources.images import read_image
+    from closecall.core.sources.images import read_image
 
     for raw in examples:
         read_image(io.BytesIO(raw), 64)

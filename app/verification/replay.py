@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from app.engine.training import (
+from closecall.app.engine.training import (
     BATCH,
     REMEMBERED,
     SEARCH,
@@ -19,10 +19,10 @@ from app.engine.training import (
     standing_then,
     train_concept,
 )
-from app.verification.report import Findings
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
-from storage import (
+from closecall.app.verification.report import Findings
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
+from closecall.storage import (
     AnswerRecord,
     ConceptRecord,
     Concepts,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from app.display.strategy_labels import label_of
+from closecall.app.display.strategy_labels import label_of
 
 SAID_AT_MOST = 20
 """Problems that are printed in full."""

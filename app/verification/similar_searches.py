@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.engine.training import SIMILAR
-from app.indexes import codes as hashed
-from app.indexes.metric import LearnedMetric, learn
-from app.projects.uploads import Uploads
-from app.sessions.similar.query import PAGES, Like, queries_of
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.similar.finder import PAGE, ExactScan, Finder, Found, Probe
+from closecall.app.engine.training import SIMILAR
+from closecall.app.indexes import codes as hashed
+from closecall.app.indexes.metric import LearnedMetric, learn
+from closecall.app.projects.uploads import Uploads
+from closecall.app.sessions.similar.query import PAGES, Like, queries_of
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.similar.finder import PAGE, ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
-    from app.verification.replay import Replay
-    from storage import ConceptRecord, LabelLog, Labels
+    from closecall.app.verification.replay import Replay
+    from closecall.storage import ConceptRecord, LabelLog, Labels
 
 
 class _How(NamedTuple):

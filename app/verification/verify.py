@@ -11,8 +11,8 @@ from typing import Any
 import click
 import numpy as np
 
-from app.engine.audit import FrameThen, Place, frames_then, has_frame, place_of_frame
-from app.engine.training import (
+from closecall.app.engine.audit import FrameThen, Place, frames_then, has_frame, place_of_frame
+from closecall.app.engine.training import (
     AUDIT,
     BATCH,
     OF_THE_QUERY,
@@ -23,18 +23,18 @@ from app.engine.training import (
     choose,
     draw_wanted,
 )
-from app.projects.config import ProjectFile
-from app.projects.intake import why_no_row
-from app.verification.replay import Replay, replays_of
-from app.verification.report import Findings, named
-from app.verification.similar_searches import search_again
-from core.audit import Frame
-from core.errors import InputError
-from core.evaluation.rank import BruteForce, margins_of
-from core.pool.name_index import Names
-from core.pool.pool import Pool
-from core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
-from storage import (
+from closecall.app.projects.config import ProjectFile
+from closecall.app.projects.intake import why_no_row
+from closecall.app.verification.replay import Replay, replays_of
+from closecall.app.verification.report import Findings, named
+from closecall.app.verification.similar_searches import search_again
+from closecall.core.audit import Frame
+from closecall.core.errors import InputError
+from closecall.core.evaluation.rank import BruteForce, margins_of
+from closecall.core.pool.name_index import Names
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
+from closecall.storage import (
     AnswerRecord,
     ConceptRecord,
     Concepts,
@@ -42,7 +42,7 @@ from storage import (
     LabelLog,
     SessionRecord,
 )
-from storage.imports import IMPORT, answer_id
+from closecall.storage.imports import IMPORT, answer_id
 
 REMEMBERED_AT_ONCE = 16
 """Hyperplanes for which one pass over the pool makes the memories again, of 4 MB a million items each."""

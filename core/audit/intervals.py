@@ -34,8 +34,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.audit.strata import bands
-from core.errors import InputError
+from closecall.core.audit.strata import bands
+from closecall.core.errors import InputError
 
 LEVEL = 0.95
 """How often an interval holds the truth."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from core.selection import Selection
+from closecall.core.selection import Selection
 
 
 def pass_over(

@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.numerics.randomness import hashed, seed_for
-from core.numerics.rows import Rows
-from core.selection import PoolExhausted, PoolRows, Selection
-from core.selection.exclusion import rows_among
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.randomness import hashed, seed_for
+from closecall.core.numerics.rows import Rows
+from closecall.core.selection import PoolExhausted, PoolRows, Selection
+from closecall.core.selection.exclusion import rows_among
 
 LEAST_BAND = 50
 """Items of the smallest band, where the pool has so many."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.errors import InputError
-from core.numerics.randomness import seed_for, uniform
+from closecall.core.errors import InputError
+from closecall.core.numerics.randomness import seed_for, uniform
 
 
 def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:

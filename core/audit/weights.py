@@ -25,9 +25,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.audit.strata import Strata
-from core.errors import InputError
-from core.numerics.rows import Rows
+from closecall.core.audit.strata import Strata
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows
 
 
 def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Rows) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
-from core.errors import InputError
+from closecall.core.errors import InputError
 
 DRAWS = 4000
 """From the posterior, for an interval."""

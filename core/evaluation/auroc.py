@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from core.errors import InputError
-from core.learning.round import is_positive
-from core.linear.hyperplane import Hyperplane
-from core.numerics.rows import cut, is_sparse
-from core.pool.pool import HeldOut
+from closecall.core.errors import InputError
+from closecall.core.learning.round import is_positive
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.rows import cut, is_sparse
+from closecall.core.pool.pool import HeldOut
 
 _CACHED_ROWS = 512
 """Dense rows scored by all classifiers before the next are read: few enough for one core's cache."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from core.linear.hyperplane import Hyperplane
-from core.selection import PoolRows
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import PoolRows
 
 
 def margins_of(X: NDArray[np.float32], hyperplane: Hyperplane) -> NDArray[np.float64]:

@@ -12,14 +12,14 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.learning.round import Labels, learn
-from core.linear.hyperplane import Hyperplane
-from core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight
-from core.numerics.randomness import hashed, seed_for
-from core.numerics.rows import Rows
-from core.selection import PoolRows
-from core.selection.exclusion import rows_among
+from closecall.core.errors import InputError
+from closecall.core.learning.round import Labels, learn
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight
+from closecall.core.numerics.randomness import hashed, seed_for
+from closecall.core.numerics.rows import Rows
+from closecall.core.selection import PoolRows
+from closecall.core.selection.exclusion import rows_among
 
 FOLDS = 5
 

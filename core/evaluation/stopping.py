@@ -30,8 +30,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.evaluation.stability import agreement
+from closecall.core.errors import InputError
+from closecall.core.evaluation.stability import agreement
 
 GROWTH = 1.25
 """From one checkpoint to the next the labels grow by a quarter."""

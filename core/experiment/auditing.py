@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from core.audit import LEVEL, Audited, Frame, Interval, estimate, inclusion
-from core.errors import InputError
-from core.evaluation.stopping import is_checkpoint
-from core.experiment.sampled import Annotator, SampledConcept
-from core.pool.pool import Pool
-from core.simulation.drawing import ItemsByClass
+from closecall.core.audit import LEVEL, Audited, Frame, Interval, estimate, inclusion
+from closecall.core.errors import InputError
+from closecall.core.evaluation.stopping import is_checkpoint
+from closecall.core.experiment.sampled import Annotator, SampledConcept
+from closecall.core.pool.pool import Pool
+from closecall.core.simulation.drawing import ItemsByClass
 
 MEASURES = ("precision", "recall", "found", "prevalence")
 """What an audit is about, see `core.audit.Audited`."""

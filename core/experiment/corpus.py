@@ -12,13 +12,13 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiment.planes import SINGLE_SETTINGS, Plane, Progress, single_planes
-from core.experiment.simulation import sessions
-from core.files.durable import disk_trouble, replace_file
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
-from core.selection import QueryStrategy
+from closecall.core.errors import InputError
+from closecall.core.experiment.planes import SINGLE_SETTINGS, Plane, Progress, single_planes
+from closecall.core.experiment.simulation import sessions
+from closecall.core.files.durable import disk_trouble, replace_file
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy
 
 FORMAT = 1
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, RuntimeError, BadZipFile)

@@ -24,9 +24,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
-from core.hashing import (
+from closecall.core.errors import InputError
+from closecall.core.experiment.kernelized import RANKS, SCALES, Choice, Form, choose, codes_of
+from closecall.core.hashing import (
     FAMILIES,
     BoostedPSH,
     Codes,
@@ -40,13 +40,13 @@ from core.hashing import (
     SpectralHash,
     SupervisedKernelHash,
 )
-from core.hashing.by_kernel import ByKernel
-from core.hashing.klsh import KernelHasher
-from core.hashing.pool import hash_rows
-from core.mercer.kernel import KERNELS
-from core.metric import ITML, Constraints, Metric
-from core.numerics.rows import Rows, is_sparse
-from core.pool.pool import Pool
+from closecall.core.hashing.by_kernel import ByKernel
+from closecall.core.hashing.klsh import KernelHasher
+from closecall.core.hashing.pool import hash_rows
+from closecall.core.mercer.kernel import KERNELS
+from closecall.core.metric import ITML, Constraints, Metric
+from closecall.core.numerics.rows import Rows, is_sparse
+from closecall.core.pool.pool import Pool
 
 FITTED_TO = 20_000
 """Rows of the pool, at most, that families are fitted to and ranks and scales chosen on."""

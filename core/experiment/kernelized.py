@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.hashing.base import BLOCK_ROWS, Codes
-from core.hashing.klsh import KernelHasher, KernelizedLSH, KernelPCALSH, NystromLSH, hash_together
-from core.mercer.kernel import Kernel, Transformed, kernel_from
-from core.numerics.blocks import even_blocks
-from core.numerics.jit import kernel, ones
-from core.numerics.rows import Rows
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import BLOCK_ROWS, Codes
+from closecall.core.hashing.klsh import KernelHasher, KernelizedLSH, KernelPCALSH, NystromLSH, hash_together
+from closecall.core.mercer.kernel import Kernel, Transformed, kernel_from
+from closecall.core.numerics.blocks import even_blocks
+from closecall.core.numerics.jit import kernel, ones
+from closecall.core.numerics.rows import Rows
+from closecall.core.pool.pool import Pool
 
 RANKS = (16, 32, 64, 128, 256, 512)
 SCALES = (1.0, 3.0, 5.0, 7.0, 9.0)

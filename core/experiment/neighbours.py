@@ -28,15 +28,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiment.similarity import timed
-from core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
-from core.metric import ITML, Constraints, ExplicitMetric, Metric
-from core.metric.metrics import gram
-from core.numerics.rows import Rows, cut, is_sparse
-from core.pool.pool import Pool
-from core.similar import ExactSearch, HashedSimilarity, Neighbours
-from core.similar.index import StructureName
+from closecall.core.errors import InputError
+from closecall.core.experiment.similarity import timed
+from closecall.core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
+from closecall.core.metric import ITML, Constraints, ExplicitMetric, Metric
+from closecall.core.metric.metrics import gram
+from closecall.core.numerics.rows import Rows, cut, is_sparse
+from closecall.core.pool.pool import Pool
+from closecall.core.similar import ExactSearch, HashedSimilarity, Neighbours
+from closecall.core.similar.index import StructureName
 
 Classes = NDArray[np.int64]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.learning.round import Labels, is_positive, learn
-from core.linear.hyperplane import Hyperplane
-from core.linear.svm import ClassWeight
-from core.pool.pool import Pool
-from core.simulation.drawing import ItemsByClass, least_of
+from closecall.core.errors import InputError
+from closecall.core.learning.round import Labels, is_positive, learn
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.svm import ClassWeight
+from closecall.core.pool.pool import Pool
+from closecall.core.simulation.drawing import ItemsByClass, least_of
 
 Progress = Callable[[int, int], None]
 """Called now and then with (hyperplanes done, hyperplanes in all); what it raises passes through."""

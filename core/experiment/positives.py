@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiment.simulation import FIRST_NO, FIRST_YES
-from core.learning.round import Labels, learn
-from core.pool.pool import Pool
-from core.selection import QueryStrategy, Request
-from core.simulation.drawing import ItemsByClass
-from core.simulation.oracle import Oracle
+from closecall.core.errors import InputError
+from closecall.core.experiment.simulation import FIRST_NO, FIRST_YES
+from closecall.core.learning.round import Labels, learn
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy, Request
+from closecall.core.simulation.drawing import ItemsByClass
+from closecall.core.simulation.oracle import Oracle
 
 Progress = Callable[[int, int], None]
 """Called now and then with (searches ended, searches in all); what it raises passes through."""

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from core.errors import InputError
-from core.experiment.families import Draw, codes_of_pool, forms_of
-from core.experiment.neighbours import Labeled
-from core.experiment.retrieval import retrieve
-from core.numerics.rows import Rows
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import Draw, codes_of_pool, forms_of
+from closecall.core.experiment.neighbours import Labeled
+from closecall.core.experiment.retrieval import retrieve
+from closecall.core.numerics.rows import Rows
+from closecall.core.pool.pool import Pool
 
 Row = dict[str, Any]
 

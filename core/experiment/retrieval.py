@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma
 
-from core.errors import InputError
-from core.hashing.base import Codes
-from core.numerics.jit import kernel, ones
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Codes
+from closecall.core.numerics.jit import kernel, ones
 
 Counts = NDArray[np.int64]
 Floats64 = NDArray[np.float64]

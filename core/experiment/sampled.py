@@ -8,13 +8,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.audit import pass_over
-from core.experiment.simulation import FIRST_NO, FIRST_YES
-from core.learning.round import Labels, is_positive, learn
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
-from core.selection import ArrayPool, QueryStrategy, Selection, make_strategy
-from core.simulation.drawing import ItemsByClass
+from closecall.core.audit import pass_over
+from closecall.core.experiment.simulation import FIRST_NO, FIRST_YES
+from closecall.core.learning.round import Labels, is_positive, learn
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import ArrayPool, QueryStrategy, Selection, make_strategy
+from closecall.core.simulation.drawing import ItemsByClass
 
 Rows = NDArray[np.int64]
 

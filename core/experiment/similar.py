@@ -10,12 +10,12 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiment.positives import Turn, Way
-from core.learning.round import Labels
-from core.pool.pool import Pool
-from core.similar.answers import GAMMA, LEAST, AnswersMetric, learn_from_answers
-from core.similar.finder import PAGE, ExactScan, Probe, looked_for
+from closecall.core.errors import InputError
+from closecall.core.experiment.positives import Turn, Way
+from closecall.core.learning.round import Labels
+from closecall.core.pool.pool import Pool
+from closecall.core.similar.answers import GAMMA, LEAST, AnswersMetric, learn_from_answers
+from closecall.core.similar.finder import PAGE, ExactScan, Probe, looked_for
 
 Metric = Literal["original", "learned"]
 

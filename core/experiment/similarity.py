@@ -27,15 +27,15 @@ from typing import NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiment.families import SHARED, Draw, Make, codes_of_pool, forms_of, yardstick
-from core.experiment.retrieval import retrieve
-from core.hashing import Codes, SimilarityHasher
-from core.mercer.kernel import Transformed
-from core.numerics.rows import Rows, cut
-from core.pool.pool import Pool
-from core.search import SIMILARITY_STRUCTURES, built_for_points
-from core.similar import ByDistance, ExactSearch, HashedSimilarity, Nearness, nearness_of
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import SHARED, Draw, Make, codes_of_pool, forms_of, yardstick
+from closecall.core.experiment.retrieval import retrieve
+from closecall.core.hashing import Codes, SimilarityHasher
+from closecall.core.mercer.kernel import Transformed
+from closecall.core.numerics.rows import Rows, cut
+from closecall.core.pool.pool import Pool
+from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
+from closecall.core.similar import ByDistance, ExactSearch, HashedSimilarity, Nearness, nearness_of
 
 STRUCTURES = ("scan", "table", "tables", "orders")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.experiment.planes import Plane, Progress, svm_in_words
-from core.learning.round import Labels, is_positive, learn
-from core.linear.svm import ClassWeight
-from core.pool.pool import Pool
-from core.selection import QueryStrategy, Request, make_strategy
-from core.simulation.drawing import ItemsByClass
-from core.simulation.oracle import Oracle
+from closecall.core.errors import InputError
+from closecall.core.experiment.planes import Plane, Progress, svm_in_words
+from closecall.core.learning.round import Labels, is_positive, learn
+from closecall.core.linear.svm import ClassWeight
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy, Request, make_strategy
+from closecall.core.simulation.drawing import ItemsByClass
+from closecall.core.simulation.oracle import Oracle
 
 FIRST_YES, FIRST_NO = 1, 5
 """Labels that a session begins with."""

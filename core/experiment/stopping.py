@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from core.errors import InputError
-from core.evaluation.stability import stop_set
-from core.evaluation.stopping import ENOUGH, Checkpoint, advise, is_checkpoint
-from core.experiment.sampled import Annotator, SampledConcept
-from core.learning.round import is_positive
-from core.pool.pool import Pool
-from core.simulation.drawing import ItemsByClass
+from closecall.core.errors import InputError
+from closecall.core.evaluation.stability import stop_set
+from closecall.core.evaluation.stopping import ENOUGH, Checkpoint, advise, is_checkpoint
+from closecall.core.experiment.sampled import Annotator, SampledConcept
+from closecall.core.learning.round import is_positive
+from closecall.core.pool.pool import Pool
+from closecall.core.simulation.drawing import ItemsByClass
 
 TEST_ITEMS = 10_000
 """Items that AUROC is measured on, at most."""

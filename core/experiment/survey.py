@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from core.experiment.families import Draw
-from core.experiment.similarity import Truths, measure_family
+from closecall.core.experiment.families import Draw
+from closecall.core.experiment.similarity import Truths, measure_family
 
 LEAST_BITS = 8
 

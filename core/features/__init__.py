@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from core.features.edges import EdgeHistogram
-from core.features.gist import Gist
-from core.features.sets import EdgeSets
-from core.linear.hyperplane import unit_rows
-from core.numerics.rows import Rows, is_sparse
-from core.sources.base import Extractor, Items, Problem, Source
-from core.sources.images import grey_of
+from closecall.core.features.edges import EdgeHistogram
+from closecall.core.features.gist import Gist
+from closecall.core.features.sets import EdgeSets
+from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.numerics.rows import Rows, is_sparse
+from closecall.core.sources.base import Extractor, Items, Problem, Source
+from closecall.core.sources.images import grey_of
 
 __all__ = [
     "EXTRACTORS",

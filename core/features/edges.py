@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.features.grey import checked_grey
+from closecall.core.features.grey import checked_grey
 
 KINDS = 5
 PARTS = 4

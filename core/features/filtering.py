@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.jit import kernel
+from closecall.core.numerics.jit import kernel
 
 SIDE = 32
 RIM = 5

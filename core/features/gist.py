@@ -21,8 +21,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.features.filtering import BIT_REVERSED, GRID, PADDED, RIM, SIDE, filter_energies
-from core.features.grey import checked_grey
+from closecall.core.features.filtering import BIT_REVERSED, GRID, PADDED, RIM, SIDE, filter_energies
+from closecall.core.features.grey import checked_grey
 
 SCALES = 3
 ORIENTATIONS = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.sources.base import GREY_SIZE
+from closecall.core.errors import InputError
+from closecall.core.sources.base import GREY_SIZE
 
 
 def checked_grey(grey: ArrayLike) -> NDArray[np.float32]:

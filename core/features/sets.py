@@ -44,9 +44,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from core.features.grey import checked_grey
-from core.mercer.box import PyramidBox
-from core.sources.base import GREY_SIZE
+from closecall.core.features.grey import checked_grey
+from closecall.core.mercer.box import PyramidBox
+from closecall.core.sources.base import GREY_SIZE
 
 GRID = 12
 N_POINTS = GRID**2

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
+from closecall.core.errors import InputError
 
 TEMPORARY = ".tmp"
 _READ_BYTES = 1 << 20

@@ -4,20 +4,20 @@ Hyperplane families (`HyperplaneHasher`) look for points near a hyperplane, simi
 (`SimilarityHasher`, by name in `FAMILIES`) for points like a point.
 """
 
-from core.hashing.base import Codes, QueryCode
-from core.hashing.boosted import BoostedPSH
-from core.hashing.deep import DeepCodes
-from core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
-from core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
-from core.hashing.ksh import SupervisedKernelHash
-from core.hashing.ksh_learned import LearnedKernelHash
-from core.hashing.learned import LBHHash
-from core.hashing.lsh import RandomHyperplaneLSH
-from core.hashing.metric_lsh import MetricLSH
-from core.hashing.minhash import MinHash
-from core.hashing.shift_invariant import ShiftInvariantHash
-from core.hashing.similarity import SimilarityHasher
-from core.hashing.spectral import SpectralHash
+from closecall.core.hashing.base import Codes, QueryCode
+from closecall.core.hashing.boosted import BoostedPSH
+from closecall.core.hashing.deep import DeepCodes
+from closecall.core.hashing.hyperplane import BHHash, EHHash, HHash, HyperplaneHasher
+from closecall.core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
+from closecall.core.hashing.ksh import SupervisedKernelHash
+from closecall.core.hashing.ksh_learned import LearnedKernelHash
+from closecall.core.hashing.learned import LBHHash
+from closecall.core.hashing.lsh import RandomHyperplaneLSH
+from closecall.core.hashing.metric_lsh import MetricLSH
+from closecall.core.hashing.minhash import MinHash
+from closecall.core.hashing.shift_invariant import ShiftInvariantHash
+from closecall.core.hashing.similarity import SimilarityHasher
+from closecall.core.hashing.spectral import SpectralHash
 
 FAMILIES: dict[str, type[SimilarityHasher]] = {
     cls.name: cls

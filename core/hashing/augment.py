@@ -34,13 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.hashing.base import Arrays
-from core.hashing.directions import principal_directions
-from core.hashing.projection import Vectors, combined
-from core.linear.hyperplane import Hyperplane, settled_signs
-from core.numerics.gram_rotation import combination
-from core.numerics.jit import kernel
-from core.numerics.rows import Rows, is_sparse, products, squared_norms
+from closecall.core.hashing.base import Arrays
+from closecall.core.hashing.directions import principal_directions
+from closecall.core.hashing.projection import Vectors, combined
+from closecall.core.linear.hyperplane import Hyperplane, settled_signs
+from closecall.core.numerics.gram_rotation import combination
+from closecall.core.numerics.jit import kernel
+from closecall.core.numerics.rows import Rows, is_sparse, products, squared_norms
 
 Floats32 = NDArray[np.float32]
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.numerics.rows import Rows, cut
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows, cut
 
 Arrays = dict[str, NDArray[Any]]
 

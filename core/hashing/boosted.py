@@ -48,11 +48,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.by_neighbours import ByNeighbours
-from core.hashing.pairs import Neighbours, Pairs
-from core.hashing.similarity import Floats32, Floats64
-from core.numerics.rows import Rows
+from closecall.core.errors import InputError
+from closecall.core.hashing.by_neighbours import ByNeighbours
+from closecall.core.hashing.pairs import Neighbours, Pairs
+from closecall.core.hashing.similarity import Floats32, Floats64
+from closecall.core.numerics.rows import Rows
 
 _MOST_THRESHOLDS = 10_000
 """Twice as many are counted in 16 bits."""

@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from core.hashing.base import Arrays
-from core.hashing.similarity import Floats64, SimilarityHasher
-from core.mercer.kernel import Kernel, kernel_from
-from core.numerics.rows import Rows
+from closecall.core.hashing.base import Arrays
+from closecall.core.hashing.similarity import Floats64, SimilarityHasher
+from closecall.core.mercer.kernel import Kernel, kernel_from
+from closecall.core.numerics.rows import Rows
 
 _KERNEL = "kernel-"
 

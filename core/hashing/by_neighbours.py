@@ -8,11 +8,11 @@ from typing import ClassVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.pairs import Neighbours
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from core.linear.hyperplane import euclidean
-from core.numerics.rows import Rows, is_sparse
+from closecall.core.errors import InputError
+from closecall.core.hashing.pairs import Neighbours
+from closecall.core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from closecall.core.linear.hyperplane import euclidean
+from closecall.core.numerics.rows import Rows, is_sparse
 
 
 class ByNeighbours(SimilarityHasher):

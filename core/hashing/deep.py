@@ -46,16 +46,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from core.errors import InputError
-from core.hashing import nca, rbm
-from core.hashing.base import Arrays
-from core.hashing.by_neighbours import ByNeighbours
-from core.hashing.lsh import projected
-from core.hashing.nca import Layer, Neighbourhood, activations, tuned
-from core.hashing.pairs import Neighbours, check_enough, labelled, nearest_others
-from core.hashing.rbm import n_batches, pretrained
-from core.hashing.similarity import Floats32, Floats64
-from core.numerics.rows import Rows
+from closecall.core.errors import InputError
+from closecall.core.hashing import nca, rbm
+from closecall.core.hashing.base import Arrays
+from closecall.core.hashing.by_neighbours import ByNeighbours
+from closecall.core.hashing.lsh import projected
+from closecall.core.hashing.nca import Layer, Neighbourhood, activations, tuned
+from closecall.core.hashing.pairs import Neighbours, check_enough, labelled, nearest_others
+from closecall.core.hashing.rbm import n_batches, pretrained
+from closecall.core.hashing.similarity import Floats32, Floats64
+from closecall.core.numerics.rows import Rows
 
 _LEAST_SPREAD = 1.0
 """Of a unit's input, its standard deviation."""

@@ -26,12 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.hashing.base import row_blocks
-from core.hashing.lsh import projected
-from core.hashing.projection import UNIT, Vectors, drawn
-from core.linear.hyperplane import euclidean
-from core.numerics.rows import Rows
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import row_blocks
+from closecall.core.hashing.lsh import projected
+from closecall.core.hashing.projection import UNIT, Vectors, drawn
+from closecall.core.linear.hyperplane import euclidean
+from closecall.core.numerics.rows import Rows
 
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]

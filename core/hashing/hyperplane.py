@@ -26,14 +26,14 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.hashing.augment import Augmentation, Floats32, SparsePoints
-from core.hashing.base import Arrays, Codes, QueryCode, padded, row_blocks
-from core.hashing.collision import Probabilities, dense_agrees, pair_agrees, rank_agrees
-from core.hashing.projection import Vectors, combined, drawn
-from core.hashing.reconstruction import Moments, Reconstruction
-from core.linear.hyperplane import Hyperplane
-from core.numerics.rows import Rows
+from closecall.core.errors import InputError
+from closecall.core.hashing.augment import Augmentation, Floats32, SparsePoints
+from closecall.core.hashing.base import Arrays, Codes, QueryCode, padded, row_blocks
+from closecall.core.hashing.collision import Probabilities, dense_agrees, pair_agrees, rank_agrees
+from closecall.core.hashing.projection import Vectors, combined, drawn
+from closecall.core.hashing.reconstruction import Moments, Reconstruction
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.rows import Rows
 
 _AUTO_RANK = 4
 _MOST_DENSE_ENTRIES = 300 * 386 * 385 // 2

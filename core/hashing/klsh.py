@@ -57,14 +57,14 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.base import Arrays, Codes, padded, row_blocks
-from core.hashing.by_kernel import ByKernel
-from core.hashing.lsh import angles_of
-from core.hashing.similarity import Floats32, Floats64
-from core.linear.hyperplane import settled_signs
-from core.mercer.kernel import Kernel, kernel_from, require_positive
-from core.numerics.rows import Rows
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Arrays, Codes, padded, row_blocks
+from closecall.core.hashing.by_kernel import ByKernel
+from closecall.core.hashing.lsh import angles_of
+from closecall.core.hashing.similarity import Floats32, Floats64
+from closecall.core.linear.hyperplane import settled_signs
+from closecall.core.mercer.kernel import Kernel, kernel_from, require_positive
+from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-6
 """Of the largest eigenvalue: smaller ones are what float32 leaves of zero."""

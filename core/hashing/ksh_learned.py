@@ -31,13 +31,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.ksh import SupervisedKernelHash
-from core.hashing.similarity import Floats32, Floats64
-from core.mercer.kernel import Kernel
-from core.metric import Constraints
-from core.metric.kernel_learning import KernelLearning, root_of
-from core.numerics.rows import Rows
+from closecall.core.errors import InputError
+from closecall.core.hashing.ksh import SupervisedKernelHash
+from closecall.core.hashing.similarity import Floats32, Floats64
+from closecall.core.mercer.kernel import Kernel
+from closecall.core.metric import Constraints
+from closecall.core.metric.kernel_learning import KernelLearning, root_of
+from closecall.core.numerics.rows import Rows
 
 _MAX_PASSES = 200
 

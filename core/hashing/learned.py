@@ -30,10 +30,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.augment import Floats32, SparsePoints
-from core.hashing.descent import descended as descend
-from core.hashing.hyperplane import BHHash, Points
+from closecall.core.errors import InputError
+from closecall.core.hashing.augment import Floats32, SparsePoints
+from closecall.core.hashing.descent import descended as descend
+from closecall.core.hashing.hyperplane import BHHash, Points
 
 Floats64 = NDArray[np.float64]
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.hashing.collision import Probabilities
-from core.hashing.projection import Vectors, combined, drawn
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from core.numerics.rows import Rows, is_sparse, products
+from closecall.core.hashing.collision import Probabilities
+from closecall.core.hashing.projection import Vectors, combined, drawn
+from closecall.core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from closecall.core.numerics.rows import Rows, is_sparse, products
 
 
 class RandomHyperplaneLSH(SimilarityHasher):

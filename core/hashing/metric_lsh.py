@@ -26,14 +26,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.hashing.base import Arrays
-from core.hashing.collision import Probabilities
-from core.hashing.lsh import angles_of, projected, same_side
-from core.hashing.projection import combined, drawn
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from core.metric import Metric, metric_from_arrays
-from core.numerics.rows import Rows, is_sparse
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Arrays
+from closecall.core.hashing.collision import Probabilities
+from closecall.core.hashing.lsh import angles_of, projected, same_side
+from closecall.core.hashing.projection import combined, drawn
+from closecall.core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from closecall.core.metric import Metric, metric_from_arrays
+from closecall.core.numerics.rows import Rows, is_sparse
 
 
 class MetricLSH(SimilarityHasher):

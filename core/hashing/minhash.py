@@ -47,12 +47,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.hashing.base import Codes, QueryCode, row_blocks
-from core.hashing.collision import Probabilities
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher, checked_rows
-from core.numerics.jit import kernel, strict_kernel
-from core.numerics.rows import Rows, is_sparse, parts
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Codes, QueryCode, row_blocks
+from closecall.core.hashing.collision import Probabilities
+from closecall.core.hashing.similarity import Floats32, Floats64, SimilarityHasher, checked_rows
+from closecall.core.numerics.jit import kernel, strict_kernel
+from closecall.core.numerics.rows import Rows, is_sparse, parts
 
 Hashes = NDArray[np.uint64]
 

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from core.hashing.rbm import batches
+from closecall.core.hashing.rbm import batches
 
 Floats = NDArray[np.floating]
 Floats32 = NDArray[np.float32]

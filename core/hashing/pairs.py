@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
+from closecall.core.errors import InputError
 
 Floats32 = NDArray[np.float32]
 Neighbours = Literal["distance", "class"]

@@ -16,10 +16,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from core.hashing.base import BLOCK_ROWS, Codes, Hasher, bytes_a_row
-from core.numerics.blas import one_thread
-from core.numerics.blocks import even_blocks
-from core.numerics.rows import Rows
+from closecall.core.hashing.base import BLOCK_ROWS, Codes, Hasher, bytes_a_row
+from closecall.core.numerics.blas import one_thread
+from closecall.core.numerics.blocks import even_blocks
+from closecall.core.numerics.rows import Rows
 
 FIT_ROWS = 20_000
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.jit import kernel
+from closecall.core.numerics.jit import kernel
 
 Vectors = NDArray[np.float32] | NDArray[np.int8]
 F = TypeVar("F", np.float32, np.float64)

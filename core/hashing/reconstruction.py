@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.hashing.base import Arrays
-from core.hashing.projection import combined
+from closecall.core.hashing.base import Arrays
+from closecall.core.hashing.projection import combined
 
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]

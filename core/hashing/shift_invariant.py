@@ -36,11 +36,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import dawsn
 
-from core.hashing.collision import Probabilities
-from core.hashing.fourier import Waves, bandwidth, gaussian, require_bandwidth
-from core.hashing.projection import Vectors
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from core.numerics.rows import Rows, is_sparse
+from closecall.core.hashing.collision import Probabilities
+from closecall.core.hashing.fourier import Waves, bandwidth, gaussian, require_bandwidth
+from closecall.core.hashing.projection import Vectors
+from closecall.core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from closecall.core.numerics.rows import Rows, is_sparse
 
 _TERMS = np.arange(1, 13)
 _LARGE = np.exp(-0.25)

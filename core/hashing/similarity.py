@@ -36,10 +36,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.hashing.base import Arrays, Codes, QueryCode, padded, row_blocks
-from core.hashing.collision import Probabilities
-from core.numerics.rows import Rows, as_sparse, is_sparse
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Arrays, Codes, QueryCode, padded, row_blocks
+from closecall.core.hashing.collision import Probabilities
+from closecall.core.numerics.rows import Rows, as_sparse, is_sparse
 
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]

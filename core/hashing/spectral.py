@@ -41,13 +41,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.base import row_blocks
-from core.hashing.directions import principal_directions
-from core.hashing.lsh import projected
-from core.hashing.similarity import Floats32, Floats64, SimilarityHasher
-from core.linear.hyperplane import euclidean, settled_signs
-from core.numerics.rows import Rows, is_sparse
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import row_blocks
+from closecall.core.hashing.directions import principal_directions
+from closecall.core.hashing.lsh import projected
+from closecall.core.hashing.similarity import Floats32, Floats64, SimilarityHasher
+from closecall.core.linear.hyperplane import euclidean, settled_signs
+from closecall.core.numerics.rows import Rows, is_sparse
 
 _SAME = 1e-6
 """Edges so much shorter than rows are long are what float32 leaves of none."""

@@ -15,12 +15,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.linear.hyperplane import Hyperplane
-from core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, train
-from core.numerics.rows import Rows, as_sparse, is_sparse, joined, product
-from core.pool.pool import Pool
-from core.selection import QueryStrategy, Selection, make_strategy
-from core.selection.examples import most_similar
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, train
+from closecall.core.numerics.rows import Rows, as_sparse, is_sparse, joined, product
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy, Selection, make_strategy
+from closecall.core.selection.examples import most_similar
 
 
 @dataclass(frozen=True, eq=False)

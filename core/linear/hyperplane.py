@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.numerics.rows import Rows, as_sparse, is_sparse, product, sparse_rows, squared_norms
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows, as_sparse, is_sparse, product, sparse_rows, squared_norms
 
 Floats = NDArray[np.floating]
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.linear.hyperplane import Hyperplane
-from core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, Solution, box, solve
-from core.numerics.gram_rotation import rotated
-from core.numerics.rows import Rows, is_sparse
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, Solution, box, solve
+from closecall.core.numerics.gram_rotation import rotated
+from closecall.core.numerics.rows import Rows, is_sparse
 
 _RIDGE = 1e-10
 """Relative, on the diagonal of the free labels' Gram matrix, as in `core.linear.svm`."""

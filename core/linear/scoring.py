@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.linear.hyperplane import Hyperplane
-from core.numerics.jit import kernel
-from core.numerics.rows import cut, is_sparse, product, products
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.jit import kernel
+from closecall.core.numerics.rows import cut, is_sparse, product, products
 
 Floats32 = NDArray[np.float32]
 

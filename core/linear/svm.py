@@ -34,11 +34,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.numerics.gram_rotation import combination, rotated
-from core.numerics.jit import fast_kernel, strict_kernel
-from core.numerics.rows import Rows, as_sparse, is_sparse
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.gram_rotation import combination, rotated
+from closecall.core.numerics.jit import fast_kernel, strict_kernel
+from closecall.core.numerics.rows import Rows, as_sparse, is_sparse
 
 ClassWeight = Literal["balanced"] | None
 Float32s = NDArray[np.float32]

@@ -1,7 +1,7 @@
 """Kernels in the sense of Mercer: how alike two items are, as an inner product in some space."""
 
-from core.mercer.box import PyramidBox
-from core.mercer.kernel import (
+from closecall.core.mercer.box import PyramidBox
+from closecall.core.mercer.kernel import (
     ChiSquared,
     Cosine,
     Intersection,
@@ -11,7 +11,7 @@ from core.mercer.kernel import (
     kernel_from,
     rbf,
 )
-from core.mercer.pyramid import PyramidMatch
+from closecall.core.mercer.pyramid import PyramidMatch
 
 __all__ = [
     "ChiSquared",

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.mercer.pyramid import weights_of_levels
-from core.numerics.rows import sparse_rows
+from closecall.core.errors import InputError
+from closecall.core.mercer.pyramid import weights_of_levels
+from closecall.core.numerics.rows import sparse_rows
 
 
 class PyramidBox:

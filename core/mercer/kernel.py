@@ -37,9 +37,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.mercer import sums
-from core.numerics.rows import Rows, is_sparse
+from closecall.core.errors import InputError
+from closecall.core.mercer import sums
+from closecall.core.numerics.rows import Rows, is_sparse
 
 Matrix = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]

@@ -41,8 +41,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.numerics.rows import as_sparse, joined, no_rows
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import as_sparse, joined, no_rows
 
 Floats64 = NDArray[np.float64]
 Places = NDArray[np.int64]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.jit import fast_kernel
+from closecall.core.numerics.jit import fast_kernel
 
 Matrix = NDArray[np.float32]
 

@@ -1,9 +1,9 @@
 """Metrics learned from what is similar and what is not."""
 
-from core.metric.constraints import Constraints
-from core.metric.itml import ITML
-from core.metric.kernel_learning import KernelLearning
-from core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, metric_from_arrays
+from closecall.core.metric.constraints import Constraints
+from closecall.core.metric.itml import ITML
+from closecall.core.metric.kernel_learning import KernelLearning
+from closecall.core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, metric_from_arrays
 
 __all__ = [
     "ITML",

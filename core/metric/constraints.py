@@ -13,8 +13,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.numerics.rows import Rows, is_sparse
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows, is_sparse
 
 Pairs = NDArray[np.int64]
 

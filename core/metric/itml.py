@@ -49,11 +49,11 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.metric.constraints import Constraints
-from core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, gram
-from core.metric.projections import Projecting, explicit_pass, implicit_pass
-from core.numerics.rows import Rows, as_sparse, is_sparse
+from closecall.core.errors import InputError
+from closecall.core.metric.constraints import Constraints
+from closecall.core.metric.metrics import ExplicitMetric, ImplicitMetric, Metric, gram
+from closecall.core.metric.projections import Projecting, explicit_pass, implicit_pass
+from closecall.core.numerics.rows import Rows, as_sparse, is_sparse
 
 Floats64 = NDArray[np.float64]
 Form = Literal["auto", "explicit", "implicit"]

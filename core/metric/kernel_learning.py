@@ -45,10 +45,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.metric.constraints import Constraints
-from core.metric.itml import positive_kernel
-from core.metric.projections import Projecting, kernel_pass
+from closecall.core.errors import InputError
+from closecall.core.metric.constraints import Constraints
+from closecall.core.metric.itml import positive_kernel
+from closecall.core.metric.projections import Projecting, kernel_pass
 
 Floats64 = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.numerics.rows import Rows, is_sparse, sparse_rows
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows, is_sparse, sparse_rows
 
 Arrays = dict[str, NDArray[Any]]
 Floats64 = NDArray[np.float64]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.metric.constraints import Constraints
-from core.numerics.jit import kernel
+from closecall.core.errors import InputError
+from closecall.core.metric.constraints import Constraints
+from closecall.core.numerics.jit import kernel
 
 Floats64 = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from core.numerics.rows import Rows, cut, joined
+from closecall.core.numerics.rows import Rows, cut, joined
 
 
 def even_blocks(blocks: Iterable[Rows], n_rows: int) -> Iterator[Rows]:

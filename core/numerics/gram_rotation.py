@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.numerics.jit import strict_kernel
-from core.numerics.rows import parts
+from closecall.core.numerics.jit import strict_kernel
+from closecall.core.numerics.rows import parts
 
 RIDGE = 1e-12
 """Relative, on the diagonal of G: rows that depend on each other leave its factor something to divide by."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from core.numerics.jit import fast_kernel, kernel
+from closecall.core.numerics.jit import fast_kernel, kernel
 
 Rows: TypeAlias = Any
 """An array of shape (n, n_features), float32, or a `csr_array`: of the latter, type checkers know nothing."""

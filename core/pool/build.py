@@ -26,16 +26,16 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.features import bytes_an_item, compute, has_sparse_rows, n_features
-from core.files.durable import disk_trouble
-from core.numerics.rows import Rows, joined, no_rows
-from core.pool.build_progress import Progress, Reporter, lock_for_building, read_progress
-from core.pool.manifest import DENSE, MANIFEST, SPARSE, Manifest
-from core.pool.pool import Pool
-from core.pool.publish import Content, Publisher, require_own_folder
-from core.pool.source_continuation import plain_spec, require_continuation
-from core.sources import Problem, Source
+from closecall.core.errors import InputError
+from closecall.core.features import bytes_an_item, compute, has_sparse_rows, n_features
+from closecall.core.files.durable import disk_trouble
+from closecall.core.numerics.rows import Rows, joined, no_rows
+from closecall.core.pool.build_progress import Progress, Reporter, lock_for_building, read_progress
+from closecall.core.pool.manifest import DENSE, MANIFEST, SPARSE, Manifest
+from closecall.core.pool.pool import Pool
+from closecall.core.pool.publish import Content, Publisher, require_own_folder
+from closecall.core.pool.source_continuation import plain_spec, require_continuation
+from closecall.core.sources import Problem, Source
 
 __all__ = ["BuildEstimate", "Progress", "build", "estimate", "read_progress"]
 

@@ -13,9 +13,9 @@ from typing import Literal
 
 from filelock import FileLock, Timeout
 
-from core.errors import InputError
-from core.files.durable import disk_trouble, replace_file
-from core.pool.manifest import MANIFEST, Manifest
+from closecall.core.errors import InputError
+from closecall.core.files.durable import disk_trouble, replace_file
+from closecall.core.pool.manifest import MANIFEST, Manifest
 
 PROGRESS = "progress.json"
 LOCK = "build.lock"

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.files.durable import Stamp, write_array
-from core.numerics.rows import sparse_rows
-from core.pool.manifest import CURE, FEATURES, Manifest, Part
+from closecall.core.errors import InputError
+from closecall.core.files.durable import Stamp, write_array
+from closecall.core.numerics.rows import sparse_rows
+from closecall.core.pool.manifest import CURE, FEATURES, Manifest, Part
 
 STARTS, COLUMNS, VALUES = "starts.npy", "columns.npy", "values.npy"
 

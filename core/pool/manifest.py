@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
-from core.files.durable import Stamp, replace_file
+from closecall.core.errors import InputError
+from closecall.core.files.durable import Stamp, replace_file
 
 MANIFEST = "pool.json"
 FORMAT = 2

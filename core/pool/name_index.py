@@ -19,7 +19,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 
 BLOCK_ITEMS = 65_536
 """Names searched at a time, without a pause for other threads."""

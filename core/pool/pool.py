@@ -23,15 +23,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.linear.scoring import score_blocks
-from core.numerics.rows import Rows, cut, gathered, no_rows
-from core.pool.feature_files import LAYOUTS
-from core.pool.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
-from core.pool.segments import Segment, check_part, load_part
-from core.sources import Problem, Source, open_source
-from core.sources.registry import holds_texts
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.scoring import score_blocks
+from closecall.core.numerics.rows import Rows, cut, gathered, no_rows
+from closecall.core.pool.feature_files import LAYOUTS
+from closecall.core.pool.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
+from closecall.core.pool.segments import Segment, check_part, load_part
+from closecall.core.sources import Problem, Source, open_source
+from closecall.core.sources.registry import holds_texts
 
 COPIED_ROWS = 8192
 """Rows that `Pool.blocks` hands out at a time where it must copy them."""

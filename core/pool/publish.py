@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.files.durable import (
+from closecall.core.errors import InputError
+from closecall.core.files.durable import (
     TEMPORARY,
     Stamp,
     disk_trouble,
@@ -27,10 +27,10 @@ from core.files.durable import (
     write_array,
     write_bytes,
 )
-from core.pool.build_progress import LOCK, PROGRESS
-from core.pool.feature_files import LAYOUTS, Layout
-from core.pool.manifest import IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
-from core.sources import Problem, Source
+from closecall.core.pool.build_progress import LOCK, PROGRESS
+from closecall.core.pool.feature_files import LAYOUTS, Layout
+from closecall.core.pool.manifest import IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
+from closecall.core.sources import Problem, Source
 
 SEGMENTS, HELD_OUT, SOURCE = "segments", "held_out", "source"
 _OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, SEGMENTS, HELD_OUT, SOURCE}

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.files.durable import stamp_of
-from core.pool.feature_files import LAYOUTS, array
-from core.pool.manifest import CURE, IDS, TRUTH, Manifest, Part
+from closecall.core.errors import InputError
+from closecall.core.files.durable import stamp_of
+from closecall.core.pool.feature_files import LAYOUTS, array
+from closecall.core.pool.manifest import CURE, IDS, TRUTH, Manifest, Part
 
 
 @dataclass(frozen=True, eq=False)

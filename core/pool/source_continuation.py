@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import InputError
-from core.features import compute, n_features
-from core.numerics.rows import is_sparse
-from core.pool.manifest import Manifest
-from core.pool.pool import Pool
-from core.sources import Source
+from closecall.core.errors import InputError
+from closecall.core.features import compute, n_features
+from closecall.core.numerics.rows import is_sparse
+from closecall.core.pool.manifest import Manifest
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Source
 
 SAMPLED = 64
 TOLERANCE = {"float32": 1e-3, "float16": 2e-3}

@@ -3,13 +3,13 @@
 `STRUCTURES` serve queries by hyperplanes as well as by points; `SIMILARITY_STRUCTURES` all that serve points.
 """
 
-from core.search.ball import HammingBall
-from core.search.base import Found, SearchStructure
-from core.search.orders import PermutedOrders
-from core.search.points import SIMILARITY_STRUCTURES, built_for_points
-from core.search.scan import HammingScan
-from core.search.table import HashTable
-from core.search.tables import BucketTables
+from closecall.core.search.ball import HammingBall
+from closecall.core.search.base import Found, SearchStructure
+from closecall.core.search.orders import PermutedOrders
+from closecall.core.search.points import SIMILARITY_STRUCTURES, built_for_points
+from closecall.core.search.scan import HammingScan
+from closecall.core.search.table import HashTable
+from closecall.core.search.tables import BucketTables
 
 STRUCTURES: dict[str, type[SearchStructure]] = {
     cls.name: cls for cls in (HashTable, PermutedOrders, HammingScan)

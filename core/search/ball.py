@@ -20,14 +20,14 @@ from typing import Self
 
 import numpy as np
 
-from core.errors import InputError
-from core.hashing.base import Arrays, Codes, QueryCode
-from core.hashing.reconstruction import Moments
-from core.search.base import Found, Rows, SearchStructure
-from core.search.kernels import ball_around, keys_of_rows
-from core.search.orders import PREFIX_BITS
-from core.search.ranking import Measure, comparison, likest
-from core.search.table import HashTable
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Arrays, Codes, QueryCode
+from closecall.core.hashing.reconstruction import Moments
+from closecall.core.search.base import Found, Rows, SearchStructure
+from closecall.core.search.kernels import ball_around, keys_of_rows
+from closecall.core.search.orders import PREFIX_BITS
+from closecall.core.search.ranking import Measure, comparison, likest
+from closecall.core.search.table import HashTable
 
 ROWS_AN_ADDRESS = 16
 

@@ -8,10 +8,10 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.base import Arrays, Codes, QueryCode
-from core.hashing.reconstruction import Moments
-from core.search.ranking import Measure
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Arrays, Codes, QueryCode
+from closecall.core.hashing.reconstruction import Moments
+from closecall.core.search.ranking import Measure
 
 Rows = NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.jit import kernel, ones, prefetch
+from closecall.core.numerics.jit import kernel, ones, prefetch
 
 _LEVELS = 1024
 _MOST_BITS = 64

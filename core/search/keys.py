@@ -20,8 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.hashing.base import Codes, QueryCode
-from core.search.ranking import comparison, likest
+from closecall.core.hashing.base import Codes, QueryCode
+from closecall.core.search.ranking import comparison, likest
 
 _SAMPLED = 20_000
 _ASKED = 300

@@ -29,12 +29,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.base import Arrays, Codes, QueryCode
-from core.hashing.reconstruction import Moments
-from core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
-from core.search.kernels import from_orders, keys_of_hands, keys_of_rows
-from core.search.ranking import Measure, comparison, likest
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Arrays, Codes, QueryCode
+from closecall.core.hashing.reconstruction import Moments
+from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
+from closecall.core.search.kernels import from_orders, keys_of_hands, keys_of_rows
+from closecall.core.search.ranking import Measure, comparison, likest
 
 MOST_ORDERS = 32
 PREFIX_BITS = 32

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from core.hashing.base import Codes
-from core.search.ball import HammingBall
-from core.search.base import SearchStructure
-from core.search.keys import key_functions
-from core.search.orders import PermutedOrders
-from core.search.scan import HammingScan
-from core.search.table import HashTable, width_rule
-from core.search.tables import BucketTables
+from closecall.core.hashing.base import Codes
+from closecall.core.search.ball import HammingBall
+from closecall.core.search.base import SearchStructure
+from closecall.core.search.keys import key_functions
+from closecall.core.search.orders import PermutedOrders
+from closecall.core.search.scan import HammingScan
+from closecall.core.search.table import HashTable, width_rule
+from closecall.core.search.tables import BucketTables
 
 SIMILARITY_STRUCTURES: dict[str, type[SearchStructure]] = {
     cls.name: cls for cls in (HashTable, PermutedOrders, HammingScan, BucketTables, HammingBall)

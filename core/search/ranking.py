@@ -30,9 +30,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.base import Codes, QueryCode, bytes_a_row
-from core.numerics.jit import kernel, ones, prefetch
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Codes, QueryCode, bytes_a_row
+from closecall.core.numerics.jit import kernel, ones, prefetch
 
 Words = NDArray[np.uint64]
 Positions = NDArray[np.int64]

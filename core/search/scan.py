@@ -10,10 +10,10 @@ from typing import Self
 
 import numpy as np
 
-from core.hashing.base import Arrays, Codes, QueryCode
-from core.hashing.reconstruction import Moments
-from core.search.base import Found, SearchStructure, packed_arrays, packed_codes
-from core.search.ranking import Measure, comparison, likest
+from closecall.core.hashing.base import Arrays, Codes, QueryCode
+from closecall.core.hashing.reconstruction import Moments
+from closecall.core.search.base import Found, SearchStructure, packed_arrays, packed_codes
+from closecall.core.search.ranking import Measure, comparison, likest
 
 
 class HammingScan(SearchStructure):

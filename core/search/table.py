@@ -32,11 +32,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.hashing.base import Arrays, Codes, QueryCode
-from core.hashing.reconstruction import Moments, Reconstruction
-from core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
-from core.search.kernels import keys_of_rows, likeliest_buckets, sort_into_buckets
-from core.search.ranking import Measure, comparison, likest
+from closecall.core.hashing.base import Arrays, Codes, QueryCode
+from closecall.core.hashing.reconstruction import Moments, Reconstruction
+from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
+from closecall.core.search.kernels import keys_of_rows, likeliest_buckets, sort_into_buckets
+from closecall.core.search.ranking import Measure, comparison, likest
 
 LEAST_ROWS = 8
 MOST_ROWS = 64

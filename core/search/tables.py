@@ -34,14 +34,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.base import Arrays, Codes, QueryCode
-from core.hashing.reconstruction import Moments
-from core.search.ball import address_bits
-from core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
-from core.search.kernels import fill_starts, from_tables
-from core.search.orders import PREFIX_BITS, dealt, prefixes, sorted_orders
-from core.search.ranking import Measure, comparison, likest
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Arrays, Codes, QueryCode
+from closecall.core.hashing.reconstruction import Moments
+from closecall.core.search.ball import address_bits
+from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
+from closecall.core.search.kernels import fill_starts, from_tables
+from closecall.core.search.orders import PREFIX_BITS, dealt, prefixes, sorted_orders
+from closecall.core.search.ranking import Measure, comparison, likest
 
 MOST_TABLES = 64
 LEAST_PROBES = 10_000

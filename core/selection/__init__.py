@@ -1,7 +1,7 @@
 """Query strategies: which items to label next."""
 
-from core.selection.arrays import ArrayPool
-from core.selection.base import (
+from closecall.core.selection.arrays import ArrayPool
+from closecall.core.selection.base import (
     Choice,
     PoolExhausted,
     Progress,
@@ -10,9 +10,9 @@ from core.selection.base import (
     Request,
     Selection,
 )
-from core.selection.reader import PoolRows, RowReader
-from core.selection.registry import STRATEGIES, make_strategy, strategy_class, strategy_names
-from core.selection.words import strategy_from
+from closecall.core.selection.reader import PoolRows, RowReader
+from closecall.core.selection.registry import STRATEGIES, make_strategy, strategy_class, strategy_names
+from closecall.core.selection.words import strategy_from
 
 __all__ = [
     "STRATEGIES",

@@ -8,10 +8,10 @@ from copy import copy
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.linear.hyperplane import Hyperplane, unit_rows
-from core.linear.scoring import score_blocks
-from core.numerics.rows import Rows, cut, is_sparse
-from core.selection.reader import Ids
+from closecall.core.linear.hyperplane import Hyperplane, unit_rows
+from closecall.core.linear.scoring import score_blocks
+from closecall.core.numerics.rows import Rows, cut, is_sparse
+from closecall.core.selection.reader import Ids
 
 
 class ArrayPool:

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection.diversity import AHEAD, diverse, typical_angle
-from core.selection.files import covered_rows, header_of, read_index, write_index
-from core.selection.reader import Ids, PoolRows, RowReader
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection.diversity import AHEAD, diverse, typical_angle
+from closecall.core.selection.files import covered_rows, header_of, read_index, write_index
+from closecall.core.selection.reader import Ids, PoolRows, RowReader
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]

@@ -21,10 +21,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.gram_rotation import rotated
-from core.numerics.rows import Rows as Features
-from core.numerics.rows import is_sparse
-from core.selection.reader import PoolRows, Rows
+from closecall.core.numerics.gram_rotation import rotated
+from closecall.core.numerics.rows import Rows as Features
+from closecall.core.numerics.rows import is_sparse
+from closecall.core.selection.reader import PoolRows, Rows
 
 AHEAD = 10
 """How many times the wanted number of items a strategy is asked for, to choose from."""

@@ -7,10 +7,10 @@ from time import perf_counter
 
 import numpy as np
 
-from core.linear.hyperplane import Hyperplane
-from core.numerics.rows import Rows, is_sparse
-from core.selection.base import PoolExhausted, Selection
-from core.selection.reader import PoolRows
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.rows import Rows, is_sparse
+from closecall.core.selection.base import PoolExhausted, Selection
+from closecall.core.selection.reader import PoolRows
 
 
 def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterable[int] = ()) -> Selection:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.selection.base import Query
-from core.selection.reader import Ids, PoolRows, Rows
+from closecall.core.selection.base import Query
+from closecall.core.selection.reader import Ids, PoolRows, Rows
 
 
 def excluded_rows(pool: PoolRows, query: Query) -> Rows:

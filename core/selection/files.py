@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.files.durable import (
+from closecall.core.errors import InputError
+from closecall.core.files.durable import (
     TEMPORARY,
     Stamp,
     disk_trouble,
@@ -27,7 +27,7 @@ from core.files.durable import (
     write_array,
     write_bytes,
 )
-from core.selection.reader import PoolRows, fingerprint
+from closecall.core.selection.reader import PoolRows, fingerprint
 
 FORMAT = 1
 _MANIFEST = "index.json"

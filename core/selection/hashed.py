@@ -15,15 +15,15 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from core.errors import InputError
-from core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash
-from core.hashing.base import named, part_of
-from core.hashing.pool import fit_rows, hash_on
-from core.search import STRUCTURES, SearchStructure
-from core.search.ranking import Measure, check_measure
-from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
-from core.selection.nearest import at_most, balanced, float32_error, nearest_first
-from core.selection.reader import PoolRows, Rows
+from closecall.core.errors import InputError
+from closecall.core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash
+from closecall.core.hashing.base import named, part_of
+from closecall.core.hashing.pool import fit_rows, hash_on
+from closecall.core.search import STRUCTURES, SearchStructure
+from closecall.core.search.ranking import Measure, check_measure
+from closecall.core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
+from closecall.core.selection.reader import PoolRows, Rows
 
 Structure = Literal["table", "orders", "scan"]
 

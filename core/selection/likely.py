@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.selection.base import Choice, Query, QueryStrategy
-from core.selection.scan import scan
+from closecall.core.selection.base import Choice, Query, QueryStrategy
+from closecall.core.selection.scan import scan
 
 
 class LikelyPositive(QueryStrategy):

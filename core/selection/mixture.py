@@ -20,13 +20,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
-from core.selection.likely import LikelyPositive
-from core.selection.margin import MarginIndex
-from core.selection.random import RandomSampling
-from core.selection.reader import PoolRows, Rows
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from closecall.core.selection.likely import LikelyPositive
+from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.random import RandomSampling
+from closecall.core.selection.reader import PoolRows, Rows
 
 PARTS = ("margin", "likely", "random")
 """In the order in which they choose, where several items are wanted: none takes what another one took."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.linear.hyperplane import Hyperplane
+from closecall.core.linear.hyperplane import Hyperplane
 
 Floats64 = NDArray[np.float64]
 Ids = NDArray[np.int64]

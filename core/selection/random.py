@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.selection.base import Choice, Query, QueryStrategy
-from core.selection.exclusion import drawn_rows, excluded_rows
+from closecall.core.selection.base import Choice, Query, QueryStrategy
+from closecall.core.selection.exclusion import drawn_rows, excluded_rows
 
 
 class RandomSampling(QueryStrategy):

@@ -11,10 +11,10 @@ from numba import carray, njit  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.linear.hyperplane import Hyperplane
-from core.numerics.jit import float32_at, prefetch
-from core.numerics.rows import Rows as Features
-from core.numerics.rows import as_bytes, product
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.jit import float32_at, prefetch
+from closecall.core.numerics.rows import Rows as Features
+from closecall.core.numerics.rows import as_bytes, product
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]

@@ -5,21 +5,24 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any
 
-from core.errors import InputError
-from core.selection.base import QueryStrategy
-from core.selection.exhaustive import ExhaustiveSearch
-from core.selection.hashed import BHHashSearch, EHHashSearch, HHashSearch, LBHHashSearch
-from core.selection.likely import LikelyPositive
-from core.selection.margin import MarginIndex
-from core.selection.mixture import Mixture
-from core.selection.random import RandomSampling
-from core.selection.subsample import Subsample
+from closecall.core.errors import InputError
+from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.exhaustive import ExhaustiveSearch
+from closecall.core.selection.hashed import BHHashSearch, EHHashSearch, HHashSearch, LBHHashSearch
+from closecall.core.selection.likely import LikelyPositive
+from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.mixture import Mixture
+from closecall.core.selection.random import RandomSampling
+from closecall.core.selection.subsample import Subsample
 
 ENTRY_POINTS = "closecall.strategies"
 """The group in which a package names its own strategies: ``my-strategy = "my_package:MyStrategy"``."""
 
 FORMER_ENTRY_POINTS = "marginalia.strategies"
 """The same group before this program was called Closecall."""
+
+FORMER_PACKAGES = ("app", "core", "storage")
+"""What is imported from `closecall` now had names of its own before."""
 
 STRATEGIES: dict[str, type[QueryStrategy]] = {
     cls.name: cls
@@ -60,6 +63,12 @@ def strategy_class(name: str) -> type[QueryStrategy]:
         try:
             found = entry.load()
         except (ImportError, AttributeError) as error:
+            missing = str(getattr(error, "name", None)).partition(".")[0]
+            if isinstance(error, ModuleNotFoundError) and missing in FORMER_PACKAGES:
+                raise InputError(
+                    f"strategy {name} of {entry.value} cannot be loaded: it imports {missing}, "
+                    f"which is now closecall.{missing}"
+                ) from error
             raise InputError(f"strategy {name} of {entry.value} cannot be loaded: {error}") from error
         if not (isinstance(found, type) and issubclass(found, QueryStrategy)):
             raise InputError(f"strategy {name} of {entry.value} is not a QueryStrategy")

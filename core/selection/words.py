@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from core.errors import InputError
-from core.selection.base import QueryStrategy
-from core.selection.registry import make_strategy, strategy_class
+from closecall.core.errors import InputError
+from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.registry import make_strategy, strategy_class
 
 FORM = "NAME or NAME:param=value,param=value"
 

@@ -1,7 +1,7 @@
 """Find similar: the nearest items to an example, exactly or by codes."""
 
-from core.similar.index import ExactSearch, HashedSimilarity, Neighbours, SimilaritySearch
-from core.similar.nearness import ByDistance, ByFamily, Nearness, nearness_of
+from closecall.core.similar.index import ExactSearch, HashedSimilarity, Neighbours, SimilaritySearch
+from closecall.core.similar.nearness import ByDistance, ByFamily, Nearness, nearness_of
 
 __all__ = [
     "ByDistance",

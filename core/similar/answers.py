@@ -13,10 +13,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.metric import ITML, Constraints, Metric
-from core.numerics.rows import Rows, as_bytes, cut
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.metric import ITML, Constraints, Metric
+from closecall.core.numerics.rows import Rows, as_bytes, cut
+from closecall.core.pool.pool import Pool
 
 LEAST = 5
 """So many yes answers, and as many no answers, does a metric need."""

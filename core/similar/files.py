@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from core.errors import InputError
-from core.hashing.base import Arrays, Codes, named, part_of
-from core.hashing.similarity import SimilarityHasher
-from core.search.base import SearchStructure, packed_arrays, packed_codes
-from core.selection.files import covered_rows, header_of, read_index, write_index
-from core.selection.reader import PoolRows
+from closecall.core.errors import InputError
+from closecall.core.hashing.base import Arrays, Codes, named, part_of
+from closecall.core.hashing.similarity import SimilarityHasher
+from closecall.core.search.base import SearchStructure, packed_arrays, packed_codes
+from closecall.core.selection.files import covered_rows, header_of, read_index, write_index
+from closecall.core.selection.reader import PoolRows
 
 Structure = TypeVar("Structure", bound=SearchStructure)
 

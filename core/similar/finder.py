@@ -28,10 +28,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.linear.hyperplane import Hyperplane
-from core.numerics.rows import Rows, is_sparse
-from core.pool.pool import Pool
-from core.selection.nearest import float32_error
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.rows import Rows, is_sparse
+from closecall.core.pool.pool import Pool
+from closecall.core.selection.nearest import float32_error
 
 Ids = NDArray[np.int64]
 Floats64 = NDArray[np.float64]

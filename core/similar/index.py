@@ -17,26 +17,26 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing import FAMILIES, Codes, SimilarityHasher
-from core.hashing.base import named, part_of
-from core.hashing.pool import hash_rows
-from core.hashing.similarity import Estimate, checked_rows
-from core.numerics.rows import Rows, is_sparse
-from core.search import (
+from closecall.core.errors import InputError
+from closecall.core.hashing import FAMILIES, Codes, SimilarityHasher
+from closecall.core.hashing.base import named, part_of
+from closecall.core.hashing.pool import hash_rows
+from closecall.core.hashing.similarity import Estimate, checked_rows
+from closecall.core.numerics.rows import Rows, is_sparse
+from closecall.core.search import (
     SIMILARITY_STRUCTURES,
     BucketTables,
     PermutedOrders,
     SearchStructure,
     built_for_points,
 )
-from core.search.orders import order_rule
-from core.search.ranking import Measure
-from core.selection.base import Progress, sorted_ids
-from core.selection.exclusion import rows_among
-from core.selection.files import covered_rows, header_of, read_index, write_index
-from core.selection.reader import Ids, PoolRows
-from core.similar.nearness import ByDistance, Nearness, nearness_of
+from closecall.core.search.orders import order_rule
+from closecall.core.search.ranking import Measure
+from closecall.core.selection.base import Progress, sorted_ids
+from closecall.core.selection.exclusion import rows_among
+from closecall.core.selection.files import covered_rows, header_of, read_index, write_index
+from closecall.core.selection.reader import Ids, PoolRows
+from closecall.core.similar.nearness import ByDistance, Nearness, nearness_of
 
 COMPARED = 200_000
 

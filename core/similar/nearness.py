@@ -20,14 +20,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.hashing.similarity import Estimate, SimilarityHasher
-from core.linear.hyperplane import Hyperplane, unit_rows
-from core.metric import Metric
-from core.numerics.rows import Rows, cut, is_sparse, squared_norms
-from core.selection.base import Progress
-from core.selection.nearest import at_most, float32_error, within_reach
-from core.selection.reader import PoolRows, RowReader
+from closecall.core.errors import InputError
+from closecall.core.hashing.similarity import Estimate, SimilarityHasher
+from closecall.core.linear.hyperplane import Hyperplane, unit_rows
+from closecall.core.metric import Metric
+from closecall.core.numerics.rows import Rows, cut, is_sparse, squared_norms
+from closecall.core.selection.base import Progress
+from closecall.core.selection.nearest import at_most, float32_error, within_reach
+from closecall.core.selection.reader import PoolRows, RowReader
 
 Floats64 = NDArray[np.float64]
 RowNumbers = NDArray[np.int64]

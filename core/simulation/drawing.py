@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
 
 Ids = NDArray[np.int64]
 

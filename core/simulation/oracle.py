@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.errors import InputError
-from core.learning.round import is_positive
-from core.numerics.randomness import uniform
+from closecall.core.errors import InputError
+from closecall.core.learning.round import is_positive
+from closecall.core.numerics.randomness import uniform
 
 
 class Oracle:

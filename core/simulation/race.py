@@ -17,16 +17,16 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from core.errors import InputError
-from core.evaluation.auroc import HeldOutScorer
-from core.learning.round import Labels, is_positive, learn
-from core.linear.hyperplane import Hyperplane
-from core.linear.svm import ClassWeight
-from core.numerics.blas import one_thread
-from core.pool.pool import Pool
-from core.selection import QueryStrategy
-from core.simulation.drawing import ItemsByClass
-from core.simulation.oracle import Oracle
+from closecall.core.errors import InputError
+from closecall.core.evaluation.auroc import HeldOutScorer
+from closecall.core.learning.round import Labels, is_positive, learn
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.svm import ClassWeight
+from closecall.core.numerics.blas import one_thread
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy
+from closecall.core.simulation.drawing import ItemsByClass
+from closecall.core.simulation.oracle import Oracle
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,19 @@
 from __future__ import annotations
 
-from core.sources.arrays import Arrays
-from core.sources.base import GREY_SIZE, Items, Problem, Source
-from core.sources.cifar10 import Cifar10
-from core.sources.described import Described
-from core.sources.digits import Digits
-from core.sources.enlarged import Enlarged
-from core.sources.folder import Folder
-from core.sources.newsgroups import Newsgroups
-from core.sources.registry import KINDS, open_source
-from core.sources.text_folder import TextFolder
-from core.sources.text_table import TextTable
-from core.sources.texts import Texts
-from core.sources.tiny import TinyImages
-from core.sources.words import source_from
+from closecall.core.sources.arrays import Arrays
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.cifar10 import Cifar10
+from closecall.core.sources.described import Described
+from closecall.core.sources.digits import Digits
+from closecall.core.sources.enlarged import Enlarged
+from closecall.core.sources.folder import Folder
+from closecall.core.sources.newsgroups import Newsgroups
+from closecall.core.sources.registry import KINDS, open_source
+from closecall.core.sources.text_folder import TextFolder
+from closecall.core.sources.text_table import TextTable
+from closecall.core.sources.texts import Texts
+from closecall.core.sources.tiny import TinyImages
+from closecall.core.sources.words import source_from
 
 __all__ = [
     "GREY_SIZE",

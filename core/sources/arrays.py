@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.numerics.rows import Rows
-from core.sources.base import Items, Problem, Source
-from core.sources.embeddings import Embeddings
-from core.sources.folder import Folder
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows
+from closecall.core.sources.base import Items, Problem, Source
+from closecall.core.sources.embeddings import Embeddings
+from closecall.core.sources.folder import Folder
 
 
 class Arrays(Source):

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.numerics.rows import Rows
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows
 
 GREY_SIZE = 32
 """Side, in pixels, of the square grey images that features are computed from."""

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.sources.base import GREY_SIZE, Items, Problem, Source
-from core.sources.images import luminance
-from core.sources.unpacking import unpacked
+from closecall.core.errors import InputError
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.images import luminance
+from closecall.core.sources.unpacking import unpacked
 
 TRAIN_FILES = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 TEST_FILE = "test_batch.bin"

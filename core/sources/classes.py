@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.sources.base import Items
+from closecall.core.sources.base import Items
 
 MAX_HELD_OUT = 10_000
 

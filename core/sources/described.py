@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.sources.base import EXTRACTORS, Extractor, Items, Problem, Source
-from core.sources.registry import open_source
-from core.sources.texts import Texts
+from closecall.core.errors import InputError
+from closecall.core.sources.base import EXTRACTORS, Extractor, Items, Problem, Source
+from closecall.core.sources.registry import open_source
+from closecall.core.sources.texts import Texts
 
 
 class Described(Source):

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.numerics.randomness import hashed, normal, uniform
-from core.sources import glyphs
-from core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.errors import InputError
+from closecall.core.numerics.randomness import hashed, normal, uniform
+from closecall.core.sources import glyphs
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 
 DRAWING = 1
 """Raised whenever a seed and item begin to give another picture: pools know which pictures they hold."""

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.sources.base import Items
-from core.sources.unpacking import unpacked
+from closecall.core.errors import InputError
+from closecall.core.sources.base import Items
+from closecall.core.sources.unpacking import unpacked
 
 SUFFIXES = (".npy", ".parquet")
 

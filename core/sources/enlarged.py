@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.numerics.randomness import uniform
-from core.sources.base import GREY_SIZE, Items, Problem, Source
-from core.sources.registry import open_source
-from core.sources.texts import Texts
+from closecall.core.errors import InputError
+from closecall.core.numerics.randomness import uniform
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.registry import open_source
+from closecall.core.sources.texts import Texts
 
 VARIANTS = 1
 """Raised whenever a seed and item begin to give another variant: pools know which variants they hold."""

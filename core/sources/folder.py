@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.sources import listing
-from core.sources.base import GREY_SIZE, Items, Problem, Source
-from core.sources.images import RENDITION, UnreadableImageError, grey_of, read_image
-from core.sources.listing import Listing
+from closecall.core.errors import InputError
+from closecall.core.sources import listing
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.images import RENDITION, UnreadableImageError, grey_of, read_image
+from closecall.core.sources.listing import Listing
 
 LIST_FILE = "files.npz"
 

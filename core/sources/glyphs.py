@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.jit import kernel
+from closecall.core.numerics.jit import kernel
 
 BLOCK = 4
 """Field samples along one side of a block of the 8×8 original."""

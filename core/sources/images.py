@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from core.errors import InputError
-from core.sources.base import GREY_SIZE
+from closecall.core.errors import InputError
+from closecall.core.sources.base import GREY_SIZE
 
 _PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".avif")
 _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")

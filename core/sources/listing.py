@@ -20,12 +20,12 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.files.durable import replace_file
-from core.sources import classes
-from core.sources.base import Items
-from core.sources.classes import path_hash
-from core.sources.images import EXTENSIONS
+from closecall.core.errors import InputError
+from closecall.core.files.durable import replace_file
+from closecall.core.sources import classes
+from closecall.core.sources.base import Items
+from closecall.core.sources.classes import path_hash
+from closecall.core.sources.images import EXTENSIONS
 
 
 @dataclass(frozen=True, eq=False)

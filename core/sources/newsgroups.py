@@ -20,11 +20,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from core.errors import InputError
-from core.sources.classes import path_hash
-from core.sources.listing import Listing
-from core.sources.text_folder import TextFolder
-from core.sources.unpacking import unpacked
+from closecall.core.errors import InputError
+from closecall.core.sources.classes import path_hash
+from closecall.core.sources.listing import Listing
+from closecall.core.sources.text_folder import TextFolder
+from closecall.core.sources.unpacking import unpacked
 
 _SUBJECT = "Subject: "
 TRAIN, TEST = "20news-bydate-train", "20news-bydate-test"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
-from core.sources.base import Source
-from core.sources.texts import Texts
+from closecall.core.errors import InputError
+from closecall.core.sources.base import Source
+from closecall.core.sources.texts import Texts
 
 KINDS: dict[str, type[Source]] = {}
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.sources import listing
-from core.sources.base import Items, Source
-from core.sources.listing import Listing
-from core.sources.texts import VOCABULARY_FILE, Texts, UnreadableTextError, decoded
-from core.sources.vocabulary import Vocabulary
+from closecall.core.errors import InputError
+from closecall.core.sources import listing
+from closecall.core.sources.base import Items, Source
+from closecall.core.sources.listing import Listing
+from closecall.core.sources.texts import VOCABULARY_FILE, Texts, UnreadableTextError, decoded
+from closecall.core.sources.vocabulary import Vocabulary
 
 LIST_FILE = "files.npz"
 

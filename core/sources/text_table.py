@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.sources.base import Items, Source
-from core.sources.classes import MAX_HELD_OUT, path_hash
-from core.sources.texts import VOCABULARY_FILE, Texts, decoded
-from core.sources.unpacking import unpacked
-from core.sources.vocabulary import Vocabulary
+from closecall.core.errors import InputError
+from closecall.core.sources.base import Items, Source
+from closecall.core.sources.classes import MAX_HELD_OUT, path_hash
+from closecall.core.sources.texts import VOCABULARY_FILE, Texts, decoded
+from closecall.core.sources.unpacking import unpacked
+from closecall.core.sources.vocabulary import Vocabulary
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 TEXT_COLUMNS = ("text", "document", "content", "body", "sentence")

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from core.errors import InputError
-from core.numerics.rows import Rows
-from core.sources.base import GREY_SIZE, Items, Problem, Source
-from core.sources.images import grey_of
-from core.sources.vocabulary import Vocabulary
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.images import grey_of
+from closecall.core.sources.vocabulary import Vocabulary
 
 VOCABULARY_FILE = "vocabulary.npz"
 LONGEST = 5_000_000

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.sources.base import GREY_SIZE, Items, Problem, Source
-from core.sources.images import luminance
+from closecall.core.errors import InputError
+from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
+from closecall.core.sources.images import luminance
 
 _PLANES = (3, GREY_SIZE, GREY_SIZE)
 _RECORD = 3 * GREY_SIZE * GREY_SIZE

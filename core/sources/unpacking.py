@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from core.errors import InputError
+from closecall.core.errors import InputError
 
 
 def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> Path:

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.files.durable import replace_file
-from core.numerics.rows import sparse_rows
+from closecall.core.errors import InputError
+from closecall.core.files.durable import replace_file
+from closecall.core.numerics.rows import sparse_rows
 
 _WORD = re.compile(r"\b\w\w+\b")
 

@@ -21,18 +21,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from core.errors import InputError
-from core.sources.arrays import Arrays
-from core.sources.base import Source
-from core.sources.cifar10 import Cifar10
-from core.sources.described import Described
-from core.sources.digits import Digits
-from core.sources.enlarged import Enlarged
-from core.sources.folder import Folder
-from core.sources.newsgroups import Newsgroups
-from core.sources.text_folder import TextFolder
-from core.sources.text_table import TextTable
-from core.sources.tiny import TinyImages
+from closecall.core.errors import InputError
+from closecall.core.sources.arrays import Arrays
+from closecall.core.sources.base import Source
+from closecall.core.sources.cifar10 import Cifar10
+from closecall.core.sources.described import Described
+from closecall.core.sources.digits import Digits
+from closecall.core.sources.enlarged import Enlarged
+from closecall.core.sources.folder import Folder
+from closecall.core.sources.newsgroups import Newsgroups
+from closecall.core.sources.text_folder import TextFolder
+from closecall.core.sources.text_table import TextTable
+from closecall.core.sources.tiny import TinyImages
 
 FORMS = (
     "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "

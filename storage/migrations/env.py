@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from storage.models import Base
+from closecall.storage.models import Base
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 from playwright.sync_api import Page, expect, sync_playwright
 
-from app.runtime import child
+from closecall.app.runtime import child
 from tests import chromium
 from tests.browser.conftest import CHROMIUM
 from tests.browser.served import free_port

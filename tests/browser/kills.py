@@ -89,7 +89,14 @@ def main() -> None:
                 browser.close()
         finally:
             server.stop()
-        verify = [sys.executable, "-m", "app.cli", "verify", str(server.data / server.key), "--json"]
+        verify = [
+            sys.executable,
+            "-m",
+            "closecall.app.cli",
+            "verify",
+            str(server.data / server.key),
+            "--json",
+        ]
         checked = json.loads(subprocess.run(verify, capture_output=True, text=True, check=False).stdout)
     print(json.dumps({"kills": asked.kills, **found, "verify": checked}, indent=2))
     sys.exit(0 if is_sound(found) and not checked["problems"] else 1)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from core.pool.pool import Pool
-from storage import Concepts, Database
+from closecall.core.pool.pool import Pool
+from closecall.storage import Concepts, Database
 from tests import chromium
 from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling

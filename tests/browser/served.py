@@ -52,7 +52,7 @@ class Server:
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
-        command = [sys.executable, "-m", "app.cli", *self.command()]
+        command = [sys.executable, "-m", "closecall.app.cli", *self.command()]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -117,8 +117,8 @@ class Server:
             return False
 
     def _pool_is_complete(self) -> bool:
-        from core.errors import InputError
-        from core.pool.pool import Pool
+        from closecall.core.errors import InputError
+        from closecall.core.pool.pool import Pool
 
         try:
             return Pool.open(self.pool).complete

@@ -26,8 +26,8 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from app.sessions.workspace import NewProject, Workspace
-from core.pool.pool import Pool
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.pool.pool import Pool
 from tests import chromium
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port
@@ -244,7 +244,7 @@ def main() -> None:
             browser.close()
         found["first_image_s"] = round(first, 1)
         found["items_in_the_end"] = len(Pool.open(server.pool))
-        verify = [sys.executable, "-m", "app.cli", "verify", str(data / server.key), "--json"]
+        verify = [sys.executable, "-m", "closecall.app.cli", "verify", str(data / server.key), "--json"]
         found["verify"] = json.loads(
             subprocess.run(verify, capture_output=True, text=True, check=False).stdout
         )

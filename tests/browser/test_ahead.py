@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.browser.test_labeling import likeness

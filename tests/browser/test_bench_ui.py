@@ -18,7 +18,7 @@ AHEAD = {"ahead_median_ms", "ahead_p95_ms", "waited", "waited_visibly", "held_pa
 
 
 def closecall(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "app.cli", *map(str, words)]
+    command = [sys.executable, "-m", "closecall.app.cli", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.browser.test_accessibility import grave_findings

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
-from app.sessions.presses import answer_id
-from storage import Archive, Concepts, Database
+from closecall.app.sessions.presses import answer_id
+from closecall.storage import Archive, Concepts, Database
 from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server

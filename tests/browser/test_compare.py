@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from playwright.sync_api import TimeoutError as TooLong
 
-from app.api.compare.lanes import COMPARED
-from app.display.strategy_labels import label_of
-from app.projects.roles import SOMEBODY
-from storage import Concepts, Database, LabelLog
+from closecall.app.api.compare.lanes import COMPARED
+from closecall.app.display.strategy_labels import label_of
+from closecall.app.projects.roles import SOMEBODY
+from closecall.storage import Concepts, Database, LabelLog
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.scale import thorough

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 from tests.browser.labeling import Labeling
 from tests.browser.many import Finding
 from tests.browser.served import Server

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, expect
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
 from tests.browser.many import Gridding
 from tests.browser.served import Server

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -106,6 +107,23 @@ def test_nobody_is_somebody_else_by_a_cookie_or_a_careless_address(
     page.goto(f"{team.url}/?project=digits")
     expect(page.get_by_text(f"{MALLORY.subject} may not enter here: ask an owner")).to_be_visible()
     expect(page.locator(".card")).to_have_count(0)
+
+
+@pytest.mark.thorough
+def test_a_page_that_an_earlier_version_remembered_is_gone_to(
+    team: Server, contexts: list[BrowserContext]
+) -> None:
+    """Somebody was at the provider while the server was upgraded: they come back to what they wanted."""
+    context, wanted = contexts[0], "/progress?project=digits"
+    page = context.new_page()
+    page.goto(f"{team.url}/")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name=ADA.name, exact=True).wait_for()
+    assert "closecall_wanted" not in {cookie["name"] for cookie in context.cookies(team.url)}
+    context.add_cookies([{"name": "marginalia_wanted", "value": quote(wanted, safe=""), "url": team.url}])
+    page.get_by_role("button", name=ADA.name, exact=True).click()
+    page.wait_for_url(f"{team.url}{wanted}**", timeout=30_000)
+    assert "marginalia_wanted" not in {cookie["name"] for cookie in context.cookies(team.url)}
 
 
 @pytest.mark.thorough

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, Page, expect
 
-from app.cli.main import main
+from closecall.app.cli.main import main
 from tests import postgres
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port

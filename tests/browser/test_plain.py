@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
 from tests.browser.plain import PlainLabeling

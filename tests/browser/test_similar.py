@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
-from app.sessions.workspace import NewProject, Workspace
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.sources import source_from
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import source_from
 from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port

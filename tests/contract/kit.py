@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from core.linear.hyperplane import Hyperplane
-from core.selection import STRATEGIES, ArrayPool, Choice, Query, QueryStrategy, make_strategy
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import STRATEGIES, ArrayPool, Choice, Query, QueryStrategy, make_strategy
 
 SMALL = {"n_functions": 60, "n_compared": 60, "n_candidates": 20, "megabytes": 1}
 PAPER = {**SMALL, "n_compared": 0}

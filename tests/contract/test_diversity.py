@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.selection import ArrayPool
+from closecall.core.errors import InputError
+from closecall.core.selection import ArrayPool
 from tests.contract.kit import ALL, bags, dense_rows, gaussian_pool, hyperplanes, make, nearest, sparse
 
 every_strategy = pytest.mark.parametrize("variant", ALL)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool, Request, make_strategy
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool, Request, make_strategy
 from tests.contract.kit import (
     ALL,
     EXACT,

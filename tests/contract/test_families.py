@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.hashing import (
+from closecall.core.errors import InputError
+from closecall.core.hashing import (
     FAMILIES,
     BoostedPSH,
     Codes,
@@ -29,12 +29,12 @@ from core.hashing import (
     SpectralHash,
     SupervisedKernelHash,
 )
-from core.hashing.base import BLOCK_ROWS
-from core.hashing.pool import hash_rows
-from core.linear.hyperplane import unit_rows
-from core.metric import ITML, Constraints, Metric
-from core.numerics.rows import Rows, cut, is_sparse
-from core.search import SIMILARITY_STRUCTURES
+from closecall.core.hashing.base import BLOCK_ROWS
+from closecall.core.hashing.pool import hash_rows
+from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.metric import ITML, Constraints, Metric
+from closecall.core.numerics.rows import Rows, cut, is_sparse
+from closecall.core.search import SIMILARITY_STRUCTURES
 
 D = 6
 ALPHA = 1e-3

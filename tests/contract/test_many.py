@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection import PoolExhausted, QueryStrategy, Request, Selection, make_strategy
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import PoolExhausted, QueryStrategy, Request, Selection, make_strategy
 from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make
 
 every_strategy = pytest.mark.parametrize("variant", ALL)

@@ -8,9 +8,9 @@ import shutil
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.pool.build import build
-from core.selection import STRATEGIES, files, make_strategy, strategy_class
+from closecall.core.errors import InputError
+from closecall.core.pool.build import build
+from closecall.core.selection import STRATEGIES, files, make_strategy, strategy_class
 from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest
 from tests.fakes import FakeSource
 from tests.pools import small_parts

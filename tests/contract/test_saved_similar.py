@@ -8,12 +8,12 @@ import shutil
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.hashing import FAMILIES, Codes, RandomHyperplaneLSH
-from core.search import SIMILARITY_STRUCTURES
-from core.selection import ArrayPool
-from core.selection.files import read_index, write_index
-from core.similar.files import digest_of, load_codes, load_structure, save_codes, save_structure
+from closecall.core.errors import InputError
+from closecall.core.hashing import FAMILIES, Codes, RandomHyperplaneLSH
+from closecall.core.search import SIMILARITY_STRUCTURES
+from closecall.core.selection import ArrayPool
+from closecall.core.selection.files import read_index, write_index
+from closecall.core.similar.files import digest_of, load_codes, load_structure, save_codes, save_structure
 from tests.contract.test_families import VARIANTS, every_family, fitted
 
 HOW = {"n_compared": 60, "n_bytes": 10**5, "seed": 0}

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import core.hashing.pool
-import core.selection.margin.layout
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool, PoolExhausted
+import closecall.core.hashing.pool
+import closecall.core.selection.margin.layout
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool, PoolExhausted
 from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest, sparse
 
 every_strategy = pytest.mark.parametrize("variant", ALL)
@@ -143,8 +143,8 @@ def test_additions_are_found_and_the_older_index_stays_as_it_was(pool, fitted, v
 @pytest.mark.parametrize("kind", [gaussian_pool, bags])
 def test_growing_step_by_step_is_the_same_as_fitting_at_once(monkeypatch, variant, kind):
     """An index is a function of its parameters and of the rows it covers, however it came to cover them."""
-    monkeypatch.setattr(core.hashing.pool, "FIT_ROWS", 1000)
-    monkeypatch.setattr(core.selection.margin.layout, "FIRST_FIT", 700)
+    monkeypatch.setattr(closecall.core.hashing.pool, "FIT_ROWS", 1000)
+    monkeypatch.setattr(closecall.core.selection.margin.layout, "FIRST_FIT", 700)
     pool = kind(4500, d=4)
     at_once = make(variant).fit(pool)
     step_by_step = make(variant).fit(pool.prefix(1))

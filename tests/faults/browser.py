@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
 
-from app.api.plain import PlainCard
-from app.api.submit import take
-from app.projects.roles import Person
-from app.sessions.blind.begin import current
-from app.sessions.review import Asked, Review
+from closecall.app.api.plain import PlainCard
+from closecall.app.api.submit import take
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.blind.begin import current
+from closecall.app.sessions.review import Asked, Review
 from tests.faults.world import ADA, CLASSES, TRIES, World, truth
 
 Said = tuple[int, int, str, str]

@@ -20,13 +20,13 @@ __all__ = ["server"]
 def quick_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is drawn is the same each time, what is waited for is there, and nobody is too fast."""
     monkeypatch.setattr("secrets.randbelow", lambda _: 3)
-    monkeypatch.setattr("app.sessions.labeling.LabelingSession.DEFAULT", "exhaustive")
-    monkeypatch.setattr("app.sessions.labeling.AHEAD_SECONDS", 10.0)
-    monkeypatch.setattr("app.sessions.classes.AHEAD_SECONDS", 10.0)
-    monkeypatch.setattr("app.api.plain.SETTLE_SECONDS", 0.0)
-    monkeypatch.setattr("app.sessions.blind.comparison.LEAST_TURNS", 1)
-    monkeypatch.setattr("app.projects.uploaded_images.why_none", lambda *_: None)
-    monkeypatch.setattr("core.features.of_image", lambda *_: [0.3] * 8)
+    monkeypatch.setattr("closecall.app.sessions.labeling.LabelingSession.DEFAULT", "exhaustive")
+    monkeypatch.setattr("closecall.app.sessions.labeling.AHEAD_SECONDS", 10.0)
+    monkeypatch.setattr("closecall.app.sessions.classes.AHEAD_SECONDS", 10.0)
+    monkeypatch.setattr("closecall.app.api.plain.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("closecall.app.sessions.blind.comparison.LEAST_TURNS", 1)
+    monkeypatch.setattr("closecall.app.projects.uploaded_images.why_none", lambda *_: None)
+    monkeypatch.setattr("closecall.core.features.of_image", lambda *_: [0.3] * 8)
 
 
 @pytest.fixture

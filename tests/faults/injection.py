@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.engine.default import DefaultDialect
 
-from storage.database import Database
+from closecall.storage.database import Database
 
 MOMENTS = ("before", "died", "reply lost")
 """Nothing is written; all is written and the process ends; all is written and the caller gets an error."""

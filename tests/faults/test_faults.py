@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import storage
+import closecall.storage
 from tests.faults.browser import Batch, Page, Reviewing
 from tests.faults.conftest import Making
 from tests.faults.injection import MOMENTS, Faults, Place
@@ -117,7 +117,7 @@ def places(write: Write, making: Making, faults: Faults) -> list[Place]:
 def writers() -> frozenset[str]:
     """Every function of the package that opens a writing transaction, by its qualified name."""
     found = set()
-    root = Path(storage.__file__).parent.parent
+    root = Path(closecall.storage.__file__).parent.parent
     for part in ("storage", "app", "core"):
         for file in (root / part).rglob("*.py"):
             found |= _writers_in(ast.parse(file.read_text("utf-8")), "")

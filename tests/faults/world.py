@@ -14,16 +14,16 @@ from typing import Any
 import psycopg
 from sqlalchemy import text
 
-from app.projects.config import LABELS_FILE, ProjectFile
-from app.projects.roles import Person
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
-from app.sessions.workspace import NewProject, Workspace
-from app.verification.verify import verify_project
-from core.errors import InputError
-from core.pool.build import build
-from core.sources import KINDS
-from storage import AnswerRecord, StorageError, restore
+from closecall.app.projects.config import LABELS_FILE, ProjectFile
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.app.verification.verify import verify_project
+from closecall.core.errors import InputError
+from closecall.core.pool.build import build
+from closecall.core.sources import KINDS
+from closecall.storage import AnswerRecord, StorageError, restore
 from tests.fakes import FakeSource
 from tests.faults.injection import Died, Faults
 from tests.folders import fresh_folder

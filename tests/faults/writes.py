@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from app.engine.training import AUDIT, OVERLAP
-from app.exchange.importing import import_labels, import_predictions
-from app.projects.roles import Person
-from app.sessions import autopilot
-from app.sessions import reset as afresh
-from app.sessions.blind import begin as blind_begin
-from app.sessions.workspace import NewProject, Workspace
-from storage import StorageError
+from closecall.app.engine.training import AUDIT, OVERLAP
+from closecall.app.exchange.importing import import_labels, import_predictions
+from closecall.app.projects.roles import Person
+from closecall.app.sessions import autopilot
+from closecall.app.sessions import reset as afresh
+from closecall.app.sessions.blind import begin as blind_begin
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.storage import StorageError
 from tests.faults.browser import Batch, Blind, Classes, Decide, Found, Page, Plain, Reviewing, Similar
 from tests.faults.world import ADA, BOB, World, tell, truth
 

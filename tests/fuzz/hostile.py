@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from app.api.cards import submit
-from app.api.progress import progress
-from app.api.submit import take
-from app.components import answers_of
-from app.sessions.full_scan_check import compare
-from app.sessions.review import VIEWS, Asked, Review
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.app.api.cards import submit
+from closecall.app.api.progress import progress
+from closecall.app.api.submit import take
+from closecall.app.components import answers_of
+from closecall.app.sessions.full_scan_check import compare
+from closecall.app.sessions.review import VIEWS, Asked, Review
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 from tests.fuzz.damage import NONSENSE, spoilt
 from tests.stateful.model import Said
 from tests.stateful.people import Tab

@@ -24,8 +24,8 @@ import pyarrow
 import pyarrow.parquet
 from PIL import Image
 
-from core.errors import InputError
-from storage.errors import StorageError
+from closecall.core.errors import InputError
+from closecall.storage.errors import StorageError
 from tests.fuzz.damage import as_json, damaged, spoilt
 
 OURS = (InputError, StorageError)
@@ -36,7 +36,7 @@ Target = Callable[[np.random.Generator], None]
 
 def image(folder: Path) -> Target:
     """A file in a folder of images."""
-    from core.sources.images import read_image
+    from closecall.core.sources.images import read_image
 
     file = folder / "image"
 
@@ -51,9 +51,9 @@ def image(folder: Path) -> Target:
 
 def upload(folder: Path) -> Target:
     """An example image that somebody uploads."""
-    from app.display.thumbnails import data_url
-    from app.projects.uploaded_images import read_example
-    from app.sessions.workspace import Workspace, _check_examples
+    from closecall.app.display.thumbnails import data_url
+    from closecall.app.projects.uploaded_images import read_example
+    from closecall.app.sessions.workspace import Workspace, _check_examples
     from tests.projects import new_project
 
     workspace = Workspace(folder / "projects").__enter__()
@@ -71,8 +71,8 @@ def upload(folder: Path) -> Target:
 
 def imports(folder: Path) -> Target:
     """A file of labels or of predictions."""
-    from app.exchange.importing import take_in
-    from storage.imports import format_of, read_predictions
+    from closecall.app.exchange.importing import take_in
+    from closecall.storage.imports import format_of, read_predictions
     from tests.storage_kit import make_concept
     from tests.unit.test_exchange import empty_database, pool
 
@@ -113,7 +113,7 @@ def answers(folder: Path) -> Target:
 
 def backups(folder: Path) -> Target:
     """A file that is to be restored as a label database."""
-    from storage import Database, restore
+    from closecall.storage import Database, restore
 
     whole = _backup(folder).read_bytes()
 
@@ -131,8 +131,8 @@ def backups(folder: Path) -> Target:
 
 def carried_uploads(folder: Path) -> Target:
     """The same, with uploads in it, which become files."""
-    from app.projects.uploads import Uploads
-    from storage import Database, carried, restore
+    from closecall.app.projects.uploads import Uploads
+    from closecall.storage import Database, carried, restore
 
     feature = np.linspace(-1, 1, 384, dtype="<f4").tobytes()
     shown = [png for png in _pictures() if png.startswith(b"\x89PNG")]
@@ -164,7 +164,7 @@ def carried_uploads(folder: Path) -> Target:
 
 
 def _backup(folder: Path, uploads: Iterable[Any] = ()) -> Path:
-    from storage import Database, backup
+    from closecall.storage import Database, backup
     from tests.storage_kit import make_concept, sit_down
 
     with Database.open(folder / f"whole{len(list(folder.iterdir()))}.db", create=True) as database:
@@ -176,7 +176,7 @@ def _backup(folder: Path, uploads: Iterable[Any] = ()) -> Path:
 
 def _carry(file: Path, rng: np.random.Generator) -> None:
     """Uploads in a backup that nobody uploaded, under digests that are right or wrong."""
-    from storage.carried import _MADE_BY, digest_of
+    from closecall.storage.carried import _MADE_BY, digest_of
 
     made_by = _MADE_BY if rng.random() < 0.9 else damaged(_MADE_BY.encode(), rng).decode("latin-1")
     with contextlib.suppress(sqlite3.Error), closing(sqlite3.connect(file)) as connection, connection:
@@ -196,8 +196,8 @@ def _carry(file: Path, rng: np.random.Generator) -> None:
 
 def projects(folder: Path) -> Target:
     """The file that a project's folder is known by, and the manifest of its pool."""
-    from app.projects.config import ProjectFile
-    from core.pool.pool import Pool
+    from closecall.app.projects.config import ProjectFile
+    from closecall.core.pool.pool import Pool
     from tests.projects import digits_pool
 
     written = folder / "project"

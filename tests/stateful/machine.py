@@ -17,10 +17,10 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from app.exchange.importing import import_labels
-from app.sessions.reset import start_afresh
-from app.sessions.review import VIEWS
-from core.errors import InputError
+from closecall.app.exchange.importing import import_labels
+from closecall.app.sessions.reset import start_afresh
+from closecall.app.sessions.review import VIEWS
+from closecall.core.errors import InputError
 from tests.stateful.people import WORDS, Tab
 from tests.stateful.served import LEASE_SECONDS, Served
 

@@ -11,17 +11,17 @@ from datetime import UTC
 from typing import Any
 from unittest import mock
 
-from app.api.people import team
-from app.api.plain import PlainCard
-from app.api.progress import progress
-from app.api.submit import take
-from app.components import answers_of
-from app.projects.roles import Person
-from app.sessions.blind.begin import begin, offer
-from app.sessions.classes import can_choose
-from app.sessions.labeling import LabelingSession
-from app.sessions.review import VIEWS, Asked, Review
-from storage import StorageError
+from closecall.app.api.people import team
+from closecall.app.api.plain import PlainCard
+from closecall.app.api.progress import progress
+from closecall.app.api.submit import take
+from closecall.app.components import answers_of
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.blind.begin import begin, offer
+from closecall.app.sessions.classes import can_choose
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.review import VIEWS, Asked, Review
+from closecall.storage import StorageError
 from tests.stateful.model import Said
 from tests.stateful.served import Served
 

@@ -27,20 +27,20 @@ from unittest import mock
 import numpy as np
 from PIL import Image, ImageDraw
 
-from app.engine.leases import Leases
-from app.exchange.exporting import export_labels
-from app.exchange.model import export_model
-from app.projects.config import LABELS_FILE, ProjectFile
-from app.projects.project import create_concept
-from app.projects.roles import Roles
-from app.sessions.registry import OpenProject
-from app.sessions.review import ReviewedConcept
-from app.verification.verify import verify_project
-from core.pool.manifest import Manifest
-from core.pool.pool import Pool
-from core.sources import source_from
-from storage import Concepts, Database
-from storage.records import STATUSES
+from closecall.app.engine.leases import Leases
+from closecall.app.exchange.exporting import export_labels
+from closecall.app.exchange.model import export_model
+from closecall.app.projects.config import LABELS_FILE, ProjectFile
+from closecall.app.projects.project import create_concept
+from closecall.app.projects.roles import Roles
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.review import ReviewedConcept
+from closecall.app.verification.verify import verify_project
+from closecall.core.pool.manifest import Manifest
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import source_from
+from closecall.storage import Concepts, Database
+from closecall.storage.records import STATUSES
 from tests.folders import fresh_folder
 from tests.pools import small_pool
 from tests.stateful.model import Model, Said
@@ -156,7 +156,7 @@ class Served:
         self._patched = ExitStack()
         self._patched.enter_context(mock.patch("secrets.randbelow", self._chance.randrange))
         self._patched.enter_context(mock.patch("uuid.uuid4", self._new_uuid))
-        for place in ("app.projects.project.Leases", "app.sessions.registry.Leases"):
+        for place in ("closecall.app.projects.project.Leases", "closecall.app.sessions.registry.Leases"):
             self._patched.enter_context(mock.patch(place, self._leases))
         self._pool = shutil.copytree(self._given, folder / "pool")
         self._whole = Manifest.read(self._pool)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import Database
+from closecall.storage import Database
 from tests import postgres
 from tests.storage_kit import ENGINES, make_concept, sit_down
 
@@ -18,14 +18,14 @@ SEED = 3
 def sessions_with_one_seed() -> Iterator[None]:
     """New sessions draw their seed at random; in tests they all have the same."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("app.sessions.registry.secrets.randbelow", lambda _: SEED)
+        monkeypatch.setattr("closecall.app.sessions.registry.secrets.randbelow", lambda _: SEED)
         yield
 
 
 @pytest.fixture(autouse=True)
 def builders_that_push_forward(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pools are built with others before them in the line for a core; tests would wait for that."""
-    monkeypatch.setattr("app.projects.pool_builder.NICE", 0)
+    monkeypatch.setattr("closecall.app.projects.pool_builder.NICE", 0)
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
-from core.errors import InputError
-from core.evaluation.agreement import (
+from closecall.core.errors import InputError
+from closecall.core.evaluation.agreement import (
     cohen_interval,
     cohen_kappa,
     fleiss_kappa,

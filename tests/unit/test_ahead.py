@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.api.cards import card_of, submit
-from app.engine import lookahead
-from app.sessions.labeling import LabelingSession
-from app.verification.verify import verify_project
-from storage import LabelState, StorageError
-from storage.log import FORESEEN
-from storage.records import AnswerRecord, SelectionRecord
+from closecall.app.api.cards import card_of, submit
+from closecall.app.engine import lookahead
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.verification.verify import verify_project
+from closecall.storage import LabelState, StorageError
+from closecall.storage.log import FORESEEN
+from closecall.storage.records import AnswerRecord, SelectionRecord
 from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word, wait_for_index
 
 WORDS = ["yes", "no", "skip", "unsure"]

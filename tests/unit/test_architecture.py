@@ -1,26 +1,33 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 
+PACKAGES = ("app", "core", "storage")
+
 FORBIDDEN = {
-    "core": {"streamlit", "sqlalchemy", "alembic", "storage", "app"},
-    "storage": {"streamlit", "core", "app"},
+    "core": {"streamlit", "sqlalchemy", "alembic", "closecall.storage", "closecall.app"},
+    "storage": {"streamlit", "closecall.core", "closecall.app"},
 }
 
 
 def imports(path: Path) -> set[str]:
-    """Top-level packages that a file imports, anywhere in it."""
+    """Packages that a file imports, anywhere in it: of ours the folder too, of others the first name."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names = []
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            found.add(".".join(parts[: 2 if parts[0] == "closecall" else 1]))
     return found
 
 
@@ -31,6 +38,13 @@ def test_imports_point_down(package):
     assert files
     wrong = {str(f.relative_to(ROOT)): bad for f in files if (bad := imports(f) & FORBIDDEN[package])}
     assert wrong == {}
+
+
+def test_our_packages_are_imported_by_their_whole_name():
+    """A plain `core` could be anybody's, and in a checkout it would be a second copy of ours."""
+    files = [file for folder in (*PACKAGES, "tests") for file in (ROOT / folder).rglob("*.py")]
+    assert {str(f.relative_to(ROOT)): bad for f in files if (bad := imports(f) & set(PACKAGES))} == {}
+    assert not set(PACKAGES) & set(sys.modules)
 
 
 ROOMS = (
@@ -52,14 +66,14 @@ ROOMS = (
 """Of app, from the top down: a file imports from its own room and those below."""
 
 WITH_STREAMLIT = {"pages", "components", "server"}
-SPEAKS_TO_PAGES = "app.experiments.bench.team.page"
+SPEAKS_TO_PAGES = "closecall.app.experiments.bench.team.page"
 """A simulated browser: it reads Streamlit's messages."""
 
 
 def room_of(module: str) -> str | None:
     """The room of one of app's modules; None for those of other packages."""
     parts = module.split(".")
-    return parts[1] if parts[0] == "app" and len(parts) > 1 else None
+    return parts[2] if parts[:2] == ["closecall", "app"] and len(parts) > 2 else None
 
 
 def upward(graph: dict[str, set[str]]) -> list[str]:
@@ -92,8 +106,8 @@ def test_rooms_import_downwards():
 
 def test_an_import_that_runs_up_is_found():
     """From engine to pages; not the other way."""
-    graph = {"app.engine.audit": {"app.pages.label"}, "app.pages.label": {"app.engine.audit"}}
-    assert upward(graph) == ["app.engine.audit imports app.pages.label"]
+    audit, label = "closecall.app.engine.audit", "closecall.app.pages.label"
+    assert upward({audit: {label}, label: {audit}}) == [f"{audit} imports {label}"]
 
 
 def test_streamlit_stays_in_its_rooms():
@@ -104,20 +118,25 @@ def test_streamlit_stays_in_its_rooms():
 
 def test_only_the_service_side_joins_core_and_storage():
     """No page and no component touches core's or storage's rooms beside their values and errors."""
-    allowed = {"core.errors", "core.pool.manifest", "storage", "storage.errors"}
+    allowed = {
+        "closecall.core.errors",
+        "closecall.core.pool.manifest",
+        "closecall.storage",
+        "closecall.storage.errors",
+    }
     for path in [*(ROOT / "app" / "pages").glob("*.py"), *(ROOT / "app" / "components").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             module = node.module if isinstance(node, ast.ImportFrom) else None
-            if module and module.partition(".")[0] in ("core", "storage"):
-                assert module in allowed, f"{path.name} imports {module}"
+            if module and module.split(".")[:2] in (["closecall", "core"], ["closecall", "storage"]):
+                assert module.removeprefix("closecall.") in allowed, f"{path.name} imports {module}"
 
 
 def modules() -> dict[str, Path]:
     """Every file of the three packages, by its dotted name."""
     found = {}
-    for path in (file for package in ("app", "core", "storage") for file in (ROOT / package).rglob("*.py")):
+    for path in (file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        found[".".join(("closecall", *(parts[:-1] if parts[-1] == "__init__" else parts)))] = path
     return found
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from core.audit import Interval, bands, estimate
-from core.audit.strata import shares
-from core.errors import InputError
+from closecall.core.audit import Interval, bands, estimate
+from closecall.core.audit.strata import shares
+from closecall.core.errors import InputError
 from tests.scale import scaled
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.audit import pass_over
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool, PoolExhausted, make_strategy
+from closecall.core.audit import pass_over
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool, PoolExhausted, make_strategy
 
 PLANE = Hyperplane(np.array([1.0, -0.5, 0.2]), 0.1)
 

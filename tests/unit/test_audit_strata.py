@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from core.audit import Frame, Strata, bands
-from core.audit.strata import shares
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.numerics.randomness import uniform
-from core.selection import ArrayPool, PoolExhausted
+from closecall.core.audit import Frame, Strata, bands
+from closecall.core.audit.strata import shares
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.randomness import uniform
+from closecall.core.selection import ArrayPool, PoolExhausted
 
 PLANE = Hyperplane(np.array([1.0, 0.0, 0.0]), -0.4)
 

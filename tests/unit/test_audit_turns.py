@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from core.audit import is_audit_turn
-from core.errors import InputError
+from closecall.core.audit import is_audit_turn
+from closecall.core.errors import InputError
 
 
 def turns(share, n=4000, seed=0):

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.audit import Frame, Strata, inclusion
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool
+from closecall.core.audit import Frame, Strata, inclusion
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool
 from tests.scale import scaled
 
 EARLY = Hyperplane(np.array([1.0, 0.5, 0.0]), -0.6)

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.engine.audit import frame_seed
-from app.engine.training import AUDIT, PASSED, excluded_items
-from app.sessions.labeling import LabelingSession
-from core.errors import InputError
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.engine.audit import frame_seed
+from closecall.app.engine.training import AUDIT, PASSED, excluded_items
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.core.errors import InputError
 from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.test_verify import tamper
 
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         yield workspace
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.api.cards import card_of, submit
-from app.api.progress import progress
-from app.engine.leases import LEASE_SECONDS, Leases
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
+from closecall.app.api.cards import card_of, submit
+from closecall.app.api.progress import progress
+from closecall.app.engine.leases import LEASE_SECONDS, Leases
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
 from tests.projects import answer, label, labeled, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.test_audits import label_to_an_audit, verify
 from tests.unit.test_leases import Clock
@@ -16,7 +16,7 @@ from tests.unit.test_leases import Clock
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> OpenProject:
-    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", float("inf"))
+    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", float("inf"))
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         wait_for_index(project, LabelingSession.DEFAULT)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.api.cards import card_of, submit
-from app.sessions import autopilot
-from app.sessions.reset import start_afresh
-from app.verification.verify import verify_project
+from closecall.app.api.cards import card_of, submit
+from closecall.app.sessions import autopilot
+from closecall.app.sessions.reset import start_afresh
+from closecall.app.verification.verify import verify_project
 from tests.projects import answer, label, new_project, open_workspace, truth_word
 
 

@@ -9,13 +9,13 @@ from concurrent.futures import wait
 
 import pytest
 
-from app.api.cards import card_of
-from app.api.progress import progress
-from app.runtime.background import ClosedError, Troubles, Workers
-from app.server.health import Health
-from app.sessions.similar.query import Like
-from core.evaluation.stopping import LEAST_GROWTH
-from storage import StorageError
+from closecall.app.api.cards import card_of
+from closecall.app.api.progress import progress
+from closecall.app.runtime.background import ClosedError, Troubles, Workers
+from closecall.app.server.health import Health
+from closecall.app.sessions.similar.query import Like
+from closecall.core.evaluation.stopping import LEAST_GROWTH
+from closecall.storage import StorageError
 from tests.projects import label, new_project, open_workspace
 
 
@@ -89,7 +89,7 @@ def test_what_passes_by_itself_or_is_given_up_is_no_problem(caplog):
 def test_milestones_that_fail_are_told_and_reached_later(workspace, session, monkeypatch):
     """On the page and by the health check; the next answers are looked at as before."""
     with monkeypatch.context() as broken:
-        broken.setattr("app.engine.learning_curve.train_concept", fails)
+        broken.setattr("closecall.app.engine.learning_curve.train_concept", fails)
         label(session, LEAST_GROWTH)
         until(lambda: progress(session) and session.project.problem())
     assert session.project.problem().endswith("failed: ZeroDivisionError: nobody expected it")
@@ -106,7 +106,7 @@ def test_a_frame_of_the_audit_that_fails_is_told_and_made_later(session, monkeyp
     first = audit.frame(pool)
     label(session, 20)
     with monkeypatch.context() as broken:
-        broken.setattr("app.engine.audit.Frame", fails)
+        broken.setattr("closecall.app.engine.audit.Frame", fails)
         assert audit.frame(pool) is first
         until(session.project.problem)
     audit.frame(pool)
@@ -116,7 +116,7 @@ def test_a_frame_of_the_audit_that_fails_is_told_and_made_later(session, monkeyp
 
 def test_an_index_of_find_similar_that_fails_is_told(session, monkeypatch):
     """The exact scan stands in, and the page does not wait for ever."""
-    monkeypatch.setattr("app.indexes.saved.coded", fails)
+    monkeypatch.setattr("closecall.app.indexes.saved.coded", fails)
     similar = session.project.similar_to(session)
     similar.set_method("tables")
     similar.look_for(Like(item=int(session.project.pool.ids[0])))
@@ -131,7 +131,7 @@ def test_a_metric_that_can_not_be_learned_is_told(session, monkeypatch):
     label(session, 60)
     learning = session.project.similar_to(session).learning
     with monkeypatch.context() as broken:
-        broken.setattr("app.indexes.metric.learn_from_answers", fails)
+        broken.setattr("closecall.app.indexes.metric.learn_from_answers", fails)
         learning.want(session.project.pool, session.concept.standing().labels)
         assert learning.wait(20)
     assert learning.said()["problem"] == "The metric can't be learned: nobody expected it"

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from core.evaluation.rank import median_rank_of_best, rank_of
-from core.experiment.corpus import Corpus
-from core.experiment.planes import Plane, one_vs_all
-from core.linear.hyperplane import Hyperplane
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.selection import STRATEGIES, Choice, Query, QueryStrategy, strategy_names
+from closecall.app.cli.main import main
+from closecall.core.evaluation.rank import median_rank_of_best, rank_of
+from closecall.core.experiment.corpus import Corpus
+from closecall.core.experiment.planes import Plane, one_vs_all
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import STRATEGIES, Choice, Query, QueryStrategy, strategy_names
 from tests.fakes import FakeSource
 
 SELECT_KEYS = {

@@ -5,13 +5,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from app.experiments.bench.audit import row_of
-from app.experiments.bench.stopping import summary
-from core.audit import Audited, Interval
-from core.experiment.auditing import MEASURES, AuditedSession
-from core.experiment.stopping import AdvisedSession
-from core.pool.build import build
+from closecall.app.cli.main import main
+from closecall.app.experiments.bench.audit import row_of
+from closecall.app.experiments.bench.stopping import summary
+from closecall.core.audit import Audited, Interval
+from closecall.core.experiment.auditing import MEASURES, AuditedSession
+from closecall.core.experiment.stopping import AdvisedSession
+from closecall.core.pool.build import build
 from tests.fakes import FakeSource
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from core.experiment.positives import classes_to_search, search_positives
-from core.experiment.similar import FindSimilar
-from core.pool.build import build
+from closecall.app.cli.main import main
+from closecall.core.experiment.positives import classes_to_search, search_positives
+from closecall.core.experiment.similar import FindSimilar
+from closecall.core.pool.build import build
 from tests.fakes import FakeSource
 
 

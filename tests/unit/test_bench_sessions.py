@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from app.engine.strategy_memory import Remembered
-from app.experiments.bench.contenders import Answer
-from app.experiments.bench.sessions import Round, Session, figures, sessions_of
-from core.errors import InputError
-from core.experiment.corpus import Corpus
-from core.experiment.planes import Plane, one_vs_all
-from core.linear.hyperplane import Hyperplane
-from core.pool.build import build
-from core.selection import STRATEGIES, Choice, QueryStrategy
+from closecall.app.cli.main import main
+from closecall.app.engine.strategy_memory import Remembered
+from closecall.app.experiments.bench.contenders import Answer
+from closecall.app.experiments.bench.sessions import Round, Session, figures, sessions_of
+from closecall.core.errors import InputError
+from closecall.core.experiment.corpus import Corpus
+from closecall.core.experiment.planes import Plane, one_vs_all
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.build import build
+from closecall.core.selection import STRATEGIES, Choice, QueryStrategy
 from tests.fakes import FakeSource
 
 KEYS = {

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from core.pool.build import build
-from core.sources import Digits
+from closecall.app.cli.main import main
+from closecall.core.pool.build import build
+from closecall.core.sources import Digits
 from tests.fakes import FakeSource, FakeTexts
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from app.experiments.bench.rounds import rounds_of
-from app.experiments.bench.statistics import mean_ratio, recall_low
-from app.experiments.bench.subsample import EqualTimeSubsample
-from core.evaluation.rank import median_rank_of_best
-from core.experiment.planes import Plane
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool
+from closecall.app.experiments.bench.rounds import rounds_of
+from closecall.app.experiments.bench.statistics import mean_ratio, recall_low
+from closecall.app.experiments.bench.subsample import EqualTimeSubsample
+from closecall.core.evaluation.rank import median_rank_of_best
+from closecall.core.experiment.planes import Plane
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool
 
 N = 5000
 

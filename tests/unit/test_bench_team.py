@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.components import FOLDER
-from app.experiments.bench.team import card as rules
-from app.experiments.bench.team.card import Card, Queue
-from app.experiments.bench.team.inside import BEFORE, Look, growth
-from app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
-from app.experiments.bench.team.person import Diary, Held, Press
-from app.projects.config import LABELS_FILE
-from app.sessions.registry import OpenProject
-from storage import Database, LabelLog, SelectionRecord
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.components import FOLDER
+from closecall.app.experiments.bench.team import card as rules
+from closecall.app.experiments.bench.team.card import Card, Queue
+from closecall.app.experiments.bench.team.inside import BEFORE, Look, growth
+from closecall.app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
+from closecall.app.experiments.bench.team.person import Diary, Held, Press
+from closecall.app.projects.config import LABELS_FILE
+from closecall.app.sessions.registry import OpenProject
+from closecall.storage import Database, LabelLog, SelectionRecord
 from tests.aside import aside
 from tests.projects import digits_pool, new_project, open_workspace, wait_for_index
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from app.experiments.bench.annotator import MODES, Press
-from app.experiments.bench.commands.ui import bench_ui
-from app.experiments.bench.outcome import fate, looking_ahead, waits
-from app.experiments.bench.report import show_ui
-from app.sessions.labeling import LabelingSession
-from storage import AnswerRecord, SelectionRecord
+from closecall.app.cli.main import main
+from closecall.app.experiments.bench.annotator import MODES, Press
+from closecall.app.experiments.bench.commands.ui import bench_ui
+from closecall.app.experiments.bench.outcome import fate, looking_ahead, waits
+from closecall.app.experiments.bench.report import show_ui
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.storage import AnswerRecord, SelectionRecord
 from tests.projects import digits_pool, label, new_project, open_workspace
 
 N = 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from core.numerics.blas import one_thread
+from closecall.core.numerics.blas import one_thread
 
 
 def n_threads() -> int:

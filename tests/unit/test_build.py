@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import core.pool.build
-from core.errors import InputError
-from core.features import compute
-from core.pool.build import Progress, build, estimate, read_progress
-from core.pool.build_progress import lock_for_building
-from core.pool.manifest import Manifest
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.features import compute
+from closecall.core.pool.build import Progress, build, estimate, read_progress
+from closecall.core.pool.build_progress import lock_for_building
+from closecall.core.pool.manifest import Manifest
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import KINDS
 from tests.fakes import FakeSource
 from tests.pools import contents, small_parts
 
@@ -328,7 +328,7 @@ def test_what_the_source_saves_is_kept_for_each_growth(tmp_path: Path) -> None:
             return source
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setitem(core.sources.KINDS, "listed", Listed)
+        monkeypatch.setitem(KINDS, "listed", Listed)
         small = build(Listed(90), tmp_path / "p")
         grown = build(Listed(120), tmp_path / "p")
         assert len(small.source) == 90

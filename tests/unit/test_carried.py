@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.api.cards import card_of, submit
-from app.projects.uploads import Uploads
-from storage import Database, LabelLog, StorageError, backup, carried, migrate, restore, transfer
-from storage.address import with_schema
-from storage.carried import Upload, digest_of
-from storage.place import LabelFile
+from closecall.app.api.cards import card_of, submit
+from closecall.app.projects.uploads import Uploads
+from closecall.storage import Database, LabelLog, StorageError, backup, carried, migrate, restore, transfer
+from closecall.storage.address import with_schema
+from closecall.storage.carried import Upload, digest_of
+from closecall.storage.place import LabelFile
 from tests.projects import new_project, open_workspace
 from tests.storage_kit import Annotator
 from tests.unit.test_cli import refused, run

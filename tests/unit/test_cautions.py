@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.projects.roles import Roles
-from app.server.startup_warnings import cautions, is_own_machine
-from app.sessions.workspace import Workspace
-from storage.filesystem import network_file_system
+from closecall.app.projects.roles import Roles
+from closecall.app.server.startup_warnings import cautions, is_own_machine
+from closecall.app.sessions.workspace import Workspace
+from closecall.storage.filesystem import network_file_system
 from tests.projects import new_project
 
 MOUNTS = r"""22 28 0:20 / /proc rw,nosuid shared:5 - proc proc rw
@@ -71,7 +71,7 @@ def test_systems_that_do_not_say(tmp_path):
 @pytest.fixture
 def on_nfs(monkeypatch):
     """Every folder is on a network."""
-    monkeypatch.setattr("app.server.startup_warnings.network_file_system", lambda _: "nfs4")
+    monkeypatch.setattr("closecall.app.server.startup_warnings.network_file_system", lambda _: "nfs4")
 
 
 def test_labels_in_files_on_a_network_are_warned_of(tmp_path, on_nfs):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.projects.pool_builder import Builder
-from app.runtime import child
-from app.sessions.workspace import NewProject
-from core.pool.build_progress import being_built
-from core.pool.pool import Pool
+from closecall.app.projects.pool_builder import Builder
+from closecall.app.runtime import child
+from closecall.app.sessions.workspace import NewProject
+from closecall.core.pool.build_progress import being_built
+from closecall.core.pool.pool import Pool
 from tests.projects import digits_pool, open_workspace
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def test_workers_run_no_code_of_the_user(hostile: Path, monkeypatch: pytest.Monk
 @pytest.mark.skipif(not hasattr(os, "nice"), reason="there is no niceness here")
 def test_a_builder_gives_way_to_other_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child lowers its own priority."""
-    monkeypatch.setattr("app.projects.pool_builder.NICE", 7)
+    monkeypatch.setattr("closecall.app.projects.pool_builder.NICE", 7)
     builder = Builder(tmp_path / "pool", "digits:500000", tmp_path)
     builder.start()
     try:
@@ -97,7 +97,10 @@ def test_a_builder_gives_way_to_other_programs(tmp_path: Path, monkeypatch: pyte
 
 def test_a_builder_does_not_load_what_serves_projects() -> None:
     """The first image waits for its start: what it needs for a pool is all that it imports."""
-    code = "import sys, app.cli.main, app.display.pool_output; print('app.projects.project' in sys.modules)"
+    code = (
+        "import sys, closecall.app.cli.main, closecall.app.display.pool_output; "
+        "print('closecall.app.projects.project' in sys.modules)"
+    )
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout

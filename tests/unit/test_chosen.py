@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.pages import chosen
+from closecall.app.pages import chosen
 from tests.projects import new_project, open_workspace
 
 

@@ -8,11 +8,11 @@ import uuid
 
 import pytest
 
-from app.api.cards import card_of, submit
-from app.sessions.classes import MOST, ClassSession, can_choose, labels_of
-from app.sessions.presses import answer_id
-from app.verification.verify import verify_project
-from storage import AnswerRecord, StorageError
+from closecall.app.api.cards import card_of, submit
+from closecall.app.sessions.classes import MOST, ClassSession, can_choose, labels_of
+from closecall.app.sessions.presses import answer_id
+from closecall.app.verification.verify import verify_project
+from closecall.storage import AnswerRecord, StorageError
 from tests.projects import answer, label, new_project, open_workspace, shown_to, tamper, wait_for_index
 from tests.scale import thorough
 

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from app.cli.main import main
-from core.errors import InputError
-from core.pool.build_progress import being_built
-from storage.address import with_schema
+from closecall.app.cli.main import main
+from closecall.core.errors import InputError
+from closecall.core.pool.build_progress import being_built
+from closecall.storage.address import with_schema
 from tests.projects import digits_pool, label, new_project, open_workspace
 
 README = Path(__file__).parents[2] / "README.md"
@@ -161,7 +161,10 @@ def test_a_project_that_is_being_served(tmp_path):
         label(project.session(), 2)
         command = ["serve", project.folder, "--headless", "--port", free_port()]
         other = subprocess.run(
-            [sys.executable, "-m", "app.cli", *map(str, command)], capture_output=True, text=True, timeout=60
+            [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert other.returncode == 2
         assert "already being served" in other.stderr
@@ -218,7 +221,7 @@ def test_a_server_that_is_told_to_stop_ends_its_builder_too(tmp_path):
     """SIGTERM is as good as Ctrl+C: no process is left behind, and what was built is kept."""
     command = ["demo", "--items", "500000", "--headless", "--port", free_port(), "--data", tmp_path]
     server = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", *map(str, command)],
+        [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -285,8 +288,8 @@ def test_new_says_what_it_took_for_classes(tmp_path, monkeypatch, words, answer,
         (tmp_path / "images" / kind).mkdir(parents=True)
         for i in range(12):
             Image.new("L", (8, 8), 20 * i).save(tmp_path / "images" / kind / f"{i}.png")
-    monkeypatch.setattr("app.cli.main._somebody_answers", lambda: answer is not None)
-    monkeypatch.setattr("app.projects.pool_builder.Builder.start", lambda _: None)
+    monkeypatch.setattr("closecall.app.cli.main._somebody_answers", lambda: answer is not None)
+    monkeypatch.setattr("closecall.app.projects.pool_builder.Builder.start", lambda _: None)
     made = ["new", tmp_path / "mine", "--images", tmp_path / "images", "--question", *words]
     result = CliRunner().invoke(main, [str(word) for word in made], input=answer)
     assert result.exit_code == 0, result.output

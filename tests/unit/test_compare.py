@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from app.experiments.compare.plan import Plan, Unit
-from app.experiments.compare.results import Results
-from app.experiments.compare.unit import TIMES
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.selection import make_strategy
-from core.simulation.race import Course, Race
+from closecall.app.cli.main import main
+from closecall.app.experiments.compare.plan import Plan, Unit
+from closecall.app.experiments.compare.results import Results
+from closecall.app.experiments.compare.unit import TIMES
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import make_strategy
+from closecall.core.simulation.race import Course, Race
 from tests.fakes import FakeSource
 from tests.scale import thorough
 
@@ -74,8 +74,8 @@ def finished(folder, tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Neither figures nor report, where a test is about results alone: they take most of the time."""
-    monkeypatch.setattr("app.experiments.compare.comparison.draw_figures", lambda *_: {})
-    monkeypatch.setattr("app.experiments.compare.comparison.write_report", lambda *_: "not written")
+    monkeypatch.setattr("closecall.app.experiments.compare.comparison.draw_figures", lambda *_: {})
+    monkeypatch.setattr("closecall.app.experiments.compare.comparison.write_report", lambda *_: "not written")
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_results_do_not_depend_on_the_number_of_workers(folder, finished, tmp_pa
 
 def start(folder, out, *words):
     """The command in a process of its own."""
-    line = [sys.executable, "-m", "app.cli", *command(folder, out, *words)]
+    line = [sys.executable, "-m", "closecall.app.cli", *command(folder, out, *words)]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -248,7 +248,7 @@ def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):
 @pytest.mark.slow
 def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch, undrawn):
     """Two words are enough: nothing is downloaded."""
-    monkeypatch.setattr("app.experiments.compare.folder.DIGITS", "digits:600")
+    monkeypatch.setattr("closecall.app.experiments.compare.folder.DIGITS", "digits:600")
     words = ["compare", "--out", str(tmp_path), "--quick", "--runs", "1", "--iterations", "3", "--first", "1"]
     result = CliRunner().invoke(main, [*words, *STRATEGIES])
     assert result.exit_code == 0, result.output

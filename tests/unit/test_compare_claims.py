@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.experiments.compare.claims import (
+from closecall.app.experiments.compare.claims import (
     Measures,
     Statement,
     Verdict,
@@ -16,9 +16,9 @@ from app.experiments.compare.claims import (
     points,
     times,
 )
-from app.experiments.compare.plan import Plan, Unit
-from app.experiments.compare.results import Results
-from app.experiments.compare.statistics import Interval
+from closecall.app.experiments.compare.plan import Plan, Unit
+from closecall.app.experiments.compare.results import Results
+from closecall.app.experiments.compare.statistics import Interval
 
 NAMES = ("random", "subsample:n_scored=500", "subsample", "exhaustive", "h-hash", "eh-hash")
 ROUNDS = 40

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.experiments.compare.peers import PEERS, Peer, make_peer, memory_limited
-from core.errors import InputError
-from core.linear.svm import train
-from core.pool.build import build
-from core.selection import make_strategy
-from core.simulation.race import Course, Race
+from closecall.app.experiments.compare.peers import PEERS, Peer, make_peer, memory_limited
+from closecall.core.errors import InputError
+from closecall.core.linear.svm import train
+from closecall.core.pool.build import build
+from closecall.core.selection import make_strategy
+from closecall.core.simulation.race import Course, Race
 from tests.fakes import FakeSource
 from tests.pools import small_pool
 

@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from app.experiments.compare.command import compare
-from app.experiments.compare.similar.looks import look_of, outline
-from app.experiments.compare.similar.names import lane_label
-from app.experiments.compare.similar.plan import Plan
-from app.experiments.compare.similar.results import TIMES, Lane, Results
-from core.hashing import FAMILIES
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.sources import Digits
+from closecall.app.cli.main import main
+from closecall.app.experiments.compare.command import compare
+from closecall.app.experiments.compare.similar.looks import look_of, outline
+from closecall.app.experiments.compare.similar.names import lane_label
+from closecall.app.experiments.compare.similar.plan import Plan
+from closecall.app.experiments.compare.similar.results import TIMES, Lane, Results
+from closecall.core.hashing import FAMILIES
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Digits
 from tests.fakes import FakeSource
 from tests.families import learning_little
 
@@ -76,8 +76,10 @@ def finished(folder, tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Neither figures nor report, where a test is about results alone: they take most of the time."""
-    monkeypatch.setattr("app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
-    monkeypatch.setattr("app.experiments.compare.similar.comparison.write_report", lambda *_: "not written")
+    monkeypatch.setattr("closecall.app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
+    monkeypatch.setattr(
+        "closecall.app.experiments.compare.similar.comparison.write_report", lambda *_: "not written"
+    )
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.stats import bootstrap
 
-from app.experiments.compare.statistics import box, holm, interval, mean_and_halfwidth, signed_rank
+from closecall.app.experiments.compare.statistics import box, holm, interval, mean_and_halfwidth, signed_rank
 
 
 def test_an_interval_is_students_over_the_classes():

@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.api.people import team
-from app.api.progress import progress
-from app.api.submit import take
-from app.cli.main import main
-from app.exchange.backup import backup_labels, restore_labels
-from app.projects.roles import Person
-from app.sessions.blind.begin import offer
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
-from app.sessions.review import VIEWS, Asked, Review
-from app.sessions.similar.query import Like
-from storage import AnswerRecord, LabelState
+from closecall.app.api.cards import card_of, submit
+from closecall.app.api.people import team
+from closecall.app.api.progress import progress
+from closecall.app.api.submit import take
+from closecall.app.cli.main import main
+from closecall.app.exchange.backup import backup_labels, restore_labels
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.blind.begin import offer
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.review import VIEWS, Asked, Review
+from closecall.app.sessions.similar.query import Like
+from closecall.storage import AnswerRecord, LabelState
 from tests.projects import answer, label, labeled, new_project, open_workspace, shown_to, wait_for_index
 from tests.unit.test_storage_fold import answer as logged
 

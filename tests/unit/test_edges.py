@@ -9,14 +9,14 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.features import EXTRACTORS as FEATURES
-from core.features import EdgeHistogram, Gist, compute, n_features, of_image
-from core.mercer import ChiSquared
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.sources import Arrays, Described, Digits, Enlarged, Folder, source_from
-from core.sources.base import EXTRACTORS
+from closecall.core.errors import InputError
+from closecall.core.features import EXTRACTORS as FEATURES
+from closecall.core.features import EdgeHistogram, Gist, compute, n_features, of_image
+from closecall.core.mercer import ChiSquared
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Arrays, Described, Digits, Enlarged, Folder, source_from
+from closecall.core.sources.base import EXTRACTORS
 
 VERTICAL, HORIZONTAL, FALLING, RISING, UNDIRECTED = range(5)
 

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.cards import submit
-from app.runtime import event_log as events
-from app.runtime.event_log import HIDDEN, LONGEST, Redaction, known_secrets, route_of
+from closecall.app.api.cards import submit
+from closecall.app.runtime import event_log as events
+from closecall.app.runtime.event_log import HIDDEN, LONGEST, Redaction, known_secrets, route_of
 from tests.browser.served import free_port
 from tests.projects import answer, label, new_project, open_workspace
 
@@ -151,7 +151,7 @@ def test_answers_are_counted_not_told(tmp_path, heard):
 
 def test_a_slow_selection_is_told(tmp_path, heard, monkeypatch):
     """With what it did, for whoever wonders why a page waits."""
-    monkeypatch.setattr("app.sessions.labeling.SLOW_MS", -1.0)
+    monkeypatch.setattr("closecall.app.sessions.labeling.SLOW_MS", -1.0)
     with open_workspace(tmp_path) as workspace:
         label(new_project(workspace).session(), 1)
     slow = [event for event in heard() if event["event"] == "slow selection"]
@@ -177,7 +177,14 @@ def test_a_server_s_log_has_no_secrets(tmp_path):
     (tmp_path / ".streamlit" / "secrets.toml").write_text(SECRETS)
     port = free_port()
     environment = {**os.environ, "HOME": str(tmp_path), "PGPASSWORD": "pg-secret-of-the-test"}
-    command = [sys.executable, "-m", "app.cli", "serve", str(tmp_path / "projects" / key), "--headless"]
+    command = [
+        sys.executable,
+        "-m",
+        "closecall.app.cli",
+        "serve",
+        str(tmp_path / "projects" / key),
+        "--headless",
+    ]
     with (tmp_path / "stderr").open("wb") as said:
         server = subprocess.Popen(
             [*command, "--port", str(port), "--log-format", "json"],

@@ -16,18 +16,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from app.exchange.class_folders import export_folder
-from app.exchange.importing import take_in
-from app.exchange.item_matching import Items
-from app.exchange.offline_project import names_of
-from core.errors import InputError
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.sources import source_from
-from storage import Archive, Concepts, Database, LabelLog, StorageError, export
-from storage.exports import label_rows
-from storage.imports import Claim, read_labels
-from storage.label_studio import labeling_config
+from closecall.app.exchange.class_folders import export_folder
+from closecall.app.exchange.importing import take_in
+from closecall.app.exchange.item_matching import Items
+from closecall.app.exchange.offline_project import names_of
+from closecall.core.errors import InputError
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import source_from
+from closecall.storage import Archive, Concepts, Database, LabelLog, StorageError, export
+from closecall.storage.exports import label_rows
+from closecall.storage.imports import Claim, read_labels
+from closecall.storage.label_studio import labeling_config
 from tests.folders import fresh_folder
 from tests.scale import examples
 from tests.storage_kit import make_concept, sit_down

@@ -11,11 +11,11 @@ import pyarrow.parquet
 import pytest
 from sklearn.svm import LinearSVC
 
-from app.api.cards import card_of, submit
-from app.exchange.model import predictions, train_model
-from core.linear.svm import train
-from storage import Concepts, Database, LabelLog
-from storage.predictions import Predictions
+from closecall.app.api.cards import card_of, submit
+from closecall.app.exchange.model import predictions, train_model
+from closecall.core.linear.svm import train
+from closecall.storage import Concepts, Database, LabelLog
+from closecall.storage.predictions import Predictions
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
 from tests.unit.test_cli import refused, run
 

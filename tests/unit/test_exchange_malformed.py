@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.exchange.importing import take_in
-from core.errors import InputError
-from storage import Concepts, StorageError
-from storage.imports import digest_of, format_of, read_predictions
-from storage.tabular import MAX_LINE
+from closecall.app.exchange.importing import take_in
+from closecall.core.errors import InputError
+from closecall.storage import Concepts, StorageError
+from closecall.storage.imports import digest_of, format_of, read_predictions
+from closecall.storage.tabular import MAX_LINE
 from tests.scale import examples
 from tests.storage_kit import make_concept
 from tests.unit.test_exchange import empty_database, pool

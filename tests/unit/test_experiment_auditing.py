@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from scipy.stats import binom
 
-from core.errors import InputError
-from core.experiment.auditing import MEASURES, audited_sessions
-from core.pool.build import build
+from closecall.core.errors import InputError
+from closecall.core.experiment.auditing import MEASURES, audited_sessions
+from closecall.core.pool.build import build
 from tests.fakes import FakeSource
 
 

@@ -5,10 +5,10 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
-from core.errors import InputError
-from core.evaluation.auroc import HeldOutScorer, auroc, compare_auroc
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import HeldOut
+from closecall.core.errors import InputError
+from closecall.core.evaluation.auroc import HeldOutScorer, auroc, compare_auroc
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import HeldOut
 
 
 @pytest.mark.parametrize("share", [0.5, 0.01, 0.95])

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from core.errors import InputError
-from core.experiment import corpus as corpora
-from core.experiment.corpus import Corpus
-from core.experiment.planes import SINGLE_SETTINGS, one_vs_all, single_planes
-from core.experiment.simulation import sessions
-from core.pool.build import build
-from core.selection import make_strategy
+from closecall.app.cli.main import main
+from closecall.core.errors import InputError
+from closecall.core.experiment import corpus as corpora
+from closecall.core.experiment.corpus import Corpus
+from closecall.core.experiment.planes import SINGLE_SETTINGS, one_vs_all, single_planes
+from closecall.core.experiment.simulation import sessions
+from closecall.core.pool.build import build
+from closecall.core.selection import make_strategy
 from tests.fakes import FakeSource
 
 
@@ -244,6 +244,6 @@ def test_the_command_refuses_bad_input(pool, tmp_path, monkeypatch):
     assert "items, the pool" in refused("--pool", pool.path, "--out", out, "--singles", 0, "--rounds", 999)
     unknown = build(FakeSource(50, 4, classes=()), tmp_path / "unknown")
     assert "of known truth" in refused("--pool", unknown.path, "--out", out)
-    monkeypatch.setattr("core.pool.pool.Pool.open", lambda _: pool.prefix(500))
+    monkeypatch.setattr("closecall.core.pool.pool.Pool.open", lambda _: pool.prefix(500))
     assert "is still being built" in refused("--pool", pool.path, "--out", out)
     assert not out.exists()

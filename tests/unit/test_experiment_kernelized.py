@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from core.errors import InputError
-from core.experiment.kernelized import Form, Places, choose, codes_of, nearest, places, recalls
-from core.hashing import Codes, KernelizedLSH, NystromLSH
-from core.hashing.klsh import hash_together
-from core.mercer import ChiSquared, Intersection, Kernel, Transformed
-from core.pool.build import build
-from core.sources import Digits
+from closecall.core.errors import InputError
+from closecall.core.experiment.kernelized import Form, Places, choose, codes_of, nearest, places, recalls
+from closecall.core.hashing import Codes, KernelizedLSH, NystromLSH
+from closecall.core.hashing.klsh import hash_together
+from closecall.core.mercer import ChiSquared, Intersection, Kernel, Transformed
+from closecall.core.pool.build import build
+from closecall.core.sources import Digits
 
 PARAMS = {"n_landmarks": 40, "n_sampled": 15, "n_functions": 64}
 

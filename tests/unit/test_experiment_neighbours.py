@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from core.errors import InputError
-from core.experiment.neighbours import (
+from closecall.core.errors import InputError
+from closecall.core.experiment.neighbours import (
     Labeled,
     Setting,
     accuracy_among,
@@ -19,8 +19,8 @@ from core.experiment.neighbours import (
     labeled_queries,
     voted,
 )
-from core.linear.hyperplane import unit_rows
-from core.pool.build import build
+from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.pool.build import build
 from tests.fakes import FakeSource, FakeTexts
 
 K = 5

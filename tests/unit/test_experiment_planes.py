@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.experiment.planes import PAPER, SINGLE_SETTINGS, one_vs_all, single_planes
-from core.linear.svm import train
-from core.pool.build import build
-from core.simulation.drawing import ItemsByClass
+from closecall.core.errors import InputError
+from closecall.core.experiment.planes import PAPER, SINGLE_SETTINGS, one_vs_all, single_planes
+from closecall.core.linear.svm import train
+from closecall.core.pool.build import build
+from closecall.core.simulation.drawing import ItemsByClass
 from tests.fakes import FakeSource
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.errors import InputError
-from core.experiment.positives import ByStrategy, Search, classes_to_search, search_positives
-from core.pool.build import build
-from core.selection import Choice, Query, QueryStrategy, make_strategy
+from closecall.core.errors import InputError
+from closecall.core.experiment.positives import ByStrategy, Search, classes_to_search, search_positives
+from closecall.core.pool.build import build
+from closecall.core.selection import Choice, Query, QueryStrategy, make_strategy
 from tests.fakes import FakeSource
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.experiment.families import forms_of
-from core.experiment.neighbours import Labeled, labeled_queries
-from core.experiment.precision import compare_precision, draw_labeled
-from core.hashing import RandomHyperplaneLSH, SupervisedKernelHash
-from core.pool.build import build
-from core.sources import Digits
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import forms_of
+from closecall.core.experiment.neighbours import Labeled, labeled_queries
+from closecall.core.experiment.precision import compare_precision, draw_labeled
+from closecall.core.hashing import RandomHyperplaneLSH, SupervisedKernelHash
+from closecall.core.pool.build import build
+from closecall.core.sources import Digits
 from tests.fakes import FakeSource
 
 WORDS = {"n_labels": 100, "n_sample": 700, "kernel": "chi2", "n_landmarks": 60, "seed": 2}

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from core.errors import InputError
-from core.learning.round import is_positive
-from core.linear.svm import train
-from core.pool.build import build
-from core.selection import make_strategy
-from core.simulation.race import Course, Race
+from closecall.core.errors import InputError
+from closecall.core.learning.round import is_positive
+from closecall.core.linear.svm import train
+from closecall.core.pool.build import build
+from closecall.core.selection import make_strategy
+from closecall.core.simulation.race import Course, Race
 from tests.contract.kit import LowestIdFirst
 from tests.fakes import FakeSource
 from tests.unit.test_experiment_sessions import PartlyKnown

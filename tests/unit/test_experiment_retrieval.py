@@ -7,9 +7,9 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.metrics import average_precision_score
 
-from core.errors import InputError
-from core.experiment.retrieval import among_first, retrieve
-from core.hashing import Codes
+from closecall.core.errors import InputError
+from closecall.core.experiment.retrieval import among_first, retrieve
+from closecall.core.hashing import Codes
 from tests.scale import scaled, thorough
 
 N, N_QUERIES, N_NEAR = 300, 12, 6

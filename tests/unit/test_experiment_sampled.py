@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.experiment.sampled import Annotator, SampledConcept
-from core.learning.round import Labels, learn
-from core.pool.build import build
-from core.simulation.drawing import ItemsByClass
+from closecall.core.experiment.sampled import Annotator, SampledConcept
+from closecall.core.learning.round import Labels, learn
+from closecall.core.pool.build import build
+from closecall.core.simulation.drawing import ItemsByClass
 from tests.fakes import FakeSource
 
 

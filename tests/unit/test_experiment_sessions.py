@@ -5,13 +5,13 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.experiment import Oracle
-from core.experiment.simulation import labels_before, sessions
-from core.learning.round import Labels, learn
-from core.linear.svm import train
-from core.pool.build import build
-from core.selection import make_strategy
+from closecall.core.errors import InputError
+from closecall.core.experiment import Oracle
+from closecall.core.experiment.simulation import labels_before, sessions
+from closecall.core.learning.round import Labels, learn
+from closecall.core.linear.svm import train
+from closecall.core.pool.build import build
+from closecall.core.selection import make_strategy
 from tests.contract.kit import LowestIdFirst
 from tests.fakes import FakeSource
 

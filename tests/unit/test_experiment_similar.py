@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import core.experiment.similar
-from core.errors import InputError
-from core.experiment.positives import Turn, Way, search_positives
-from core.experiment.similar import FindSimilar
-from core.learning.round import Labels
-from core.metric import ITML, Constraints
-from core.pool.build import build
-from core.similar.answers import GAMMA, LEAST, MAX_PASSES, PAIRS, SEED, pairs_of
+import closecall.core.experiment.similar
+from closecall.core.errors import InputError
+from closecall.core.experiment.positives import Turn, Way, search_positives
+from closecall.core.experiment.similar import FindSimilar
+from closecall.core.learning.round import Labels
+from closecall.core.metric import ITML, Constraints
+from closecall.core.pool.build import build
+from closecall.core.similar.answers import GAMMA, LEAST, MAX_PASSES, PAIRS, SEED, pairs_of
 from tests.fakes import FakeSource
 
 
@@ -128,7 +128,7 @@ def test_where_none_can_be_learned_the_metric_before_stays(pool, monkeypatch):
     def contradict(*_, **__):
         raise InputError("the answers contradict each other")
 
-    monkeypatch.setattr(core.experiment.similar, "learn_from_answers", contradict)
+    monkeypatch.setattr(closecall.core.experiment.similar, "learn_from_answers", contradict)
     assert ways[0].choose([turn])[0].tolist() == before != plain
     fresh = FindSimilar(pool, metric="learned")
     assert fresh.choose([turn])[0].tolist() == plain

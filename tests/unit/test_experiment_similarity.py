@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.experiment import similarity
-from core.experiment.families import Draw, forms_of
-from core.experiment.similarity import Measured, Queries, Truths, measure_family
-from core.hashing import FAMILIES, RandomHyperplaneLSH, SpectralHash
-from core.mercer import ChiSquared
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.sources import Digits
+from closecall.core.errors import InputError
+from closecall.core.experiment import similarity
+from closecall.core.experiment.families import Draw, forms_of
+from closecall.core.experiment.similarity import Measured, Queries, Truths, measure_family
+from closecall.core.hashing import FAMILIES, RandomHyperplaneLSH, SpectralHash
+from closecall.core.mercer import ChiSquared
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Digits
 from tests.fakes import FakeSource, FakeTexts
 from tests.families import learning_little
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.experiment.sampled import SampledConcept
-from core.experiment.stopping import _test_items, advised_sessions
-from core.pool.build import build
-from core.simulation.drawing import ItemsByClass
+from closecall.core.errors import InputError
+from closecall.core.experiment.sampled import SampledConcept
+from closecall.core.experiment.stopping import _test_items, advised_sessions
+from closecall.core.pool.build import build
+from closecall.core.simulation.drawing import ItemsByClass
 from tests.fakes import FakeSource
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.experiment.families import Draw
-from core.experiment.similarity import Queries, Truths
-from core.experiment.survey import found_by_codes, lengths, numbers_retrieved
-from core.hashing import KernelPCALSH, RandomHyperplaneLSH, SimilarityHasher
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.sources import Digits
+from closecall.core.experiment.families import Draw
+from closecall.core.experiment.similarity import Queries, Truths
+from closecall.core.experiment.survey import found_by_codes, lengths, numbers_retrieved
+from closecall.core.hashing import KernelPCALSH, RandomHyperplaneLSH, SimilarityHasher
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import Digits
 from tests.fakes import FakeSource
 
 N_NEAR, RETRIEVED = 9, [9, 40, 300]

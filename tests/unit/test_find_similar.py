@@ -12,20 +12,20 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.indexes.codes import built, coded, n_compared
-from app.indexes.metric import Learning, learn, parameters, what_is_missing
-from app.indexes.similar import KEPT_CODES
-from app.projects.uploads import Uploads
-from app.sessions.registry import OpenProject
-from app.sessions.similar.query import PAGES, Like, queries_of
-from app.sessions.similar.session import PAGE, SimilarSession
-from core.errors import InputError
-from core.linear.hyperplane import unit_rows
-from core.similar.answers import LEAST, check_contradictions, pairs_of
-from core.similar.finder import MOST_QUERIES, ExactScan, Probe
-from storage import Labels
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.indexes.codes import built, coded, n_compared
+from closecall.app.indexes.metric import Learning, learn, parameters, what_is_missing
+from closecall.app.indexes.similar import KEPT_CODES
+from closecall.app.projects.uploads import Uploads
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.similar.query import PAGES, Like, queries_of
+from closecall.app.sessions.similar.session import PAGE, SimilarSession
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.similar.answers import LEAST, check_contradictions, pairs_of
+from closecall.core.similar.finder import MOST_QUERIES, ExactScan, Probe
+from closecall.storage import Labels
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
 
 

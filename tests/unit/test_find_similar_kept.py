@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import app.indexes.saved
-import core.hashing.pool
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.indexes import codes as hashed
-from app.indexes import strategies as indexes
-from app.indexes.codes import coded
-from app.indexes.metric import learn, parameters
-from app.indexes.saved import KEPT_CODES, Kept, Wanted
-from app.sessions.similar.query import Like
-from core.hashing.similarity import SimilarityHasher
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.similar.finder import Probe
-from storage import Labels
+import closecall.app.indexes.saved
+import closecall.core.hashing.pool
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.indexes import codes as hashed
+from closecall.app.indexes import strategies as indexes
+from closecall.app.indexes.codes import coded
+from closecall.app.indexes.metric import learn, parameters
+from closecall.app.indexes.saved import KEPT_CODES, Kept, Wanted
+from closecall.app.sessions.similar.query import Like
+from closecall.core.hashing.similarity import SimilarityHasher
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.similar.finder import Probe
+from closecall.storage import Labels
 from tests.fakes import FakeSource
 from tests.projects import answer, new_project, open_workspace, truth_word
 from tests.scale import scaled
@@ -55,7 +55,7 @@ class Work:
 
     def __init__(self, monkeypatch):
         self.rows, self.fits, self.built = [], [], []
-        hash_rows, fit = core.hashing.pool.hash_rows, SimilarityHasher.fit
+        hash_rows, fit = closecall.core.hashing.pool.hash_rows, SimilarityHasher.fit
 
         def hashing(hasher, blocks, n_rows, advanced):
             self.rows.append(n_rows)
@@ -65,15 +65,15 @@ class Work:
             self.fits.append(hasher.name)
             return fit(hasher, X, y)
 
-        monkeypatch.setattr(core.hashing.pool, "hash_rows", hashing)
+        monkeypatch.setattr(closecall.core.hashing.pool, "hash_rows", hashing)
         monkeypatch.setattr(SimilarityHasher, "fit", fitting)
-        build = app.indexes.saved.built_for_points
+        build = closecall.app.indexes.saved.built_for_points
 
         def building(name, codes, **how):
             self.built.append(name)
             return build(name, codes, **how)
 
-        monkeypatch.setattr(app.indexes.saved, "built_for_points", building)
+        monkeypatch.setattr(closecall.app.indexes.saved, "built_for_points", building)
 
     def taken(self):
         """Since the last time it was asked."""
@@ -263,7 +263,7 @@ def test_codes_are_extended_when_the_pool_grows(tmp_path, work, source, name):
     work.taken()
     codes = one.coded(grown, before if source == "memory" else None, unheard)
     search = one.search(name, grown, codes)
-    assert work.taken() == ([4000 - core.hashing.pool.BLOCK_ROWS], [], [name])
+    assert work.taken() == ([4000 - closecall.core.hashing.pool.BLOCK_ROWS], [], [name])
     assert found(search) == found(made(tmp_path / "at-once", grown, name))
     work.taken()
     assert found(made(folder, grown, name)) == found(search)
@@ -378,7 +378,7 @@ def label_some(similar, item, n):
 @pytest.mark.slow
 def test_an_index_serves_on_while_it_is_extended(tmp_path, work, monkeypatch):
     """The exact scan doesn't stand in again; then there is one of all items."""
-    monkeypatch.setattr(core.hashing.pool, "BLOCK_ROWS", 128)
+    monkeypatch.setattr(closecall.core.hashing.pool, "BLOCK_ROWS", 128)
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         similar, concept, pool = project.similar, project.session().concept, project.pool

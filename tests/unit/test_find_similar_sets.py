@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.projects.uploaded_images import why_none
-from app.sessions.registry import OpenProject
-from app.sessions.similar.query import Like
-from app.sessions.similar.session import PAGE, SimilarSession
-from app.sessions.workspace import NewProject
-from core.pool.build import build
-from core.sources import source_from
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.projects.uploaded_images import why_none
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.similar.query import Like
+from closecall.app.sessions.similar.session import PAGE, SimilarSession
+from closecall.app.sessions.workspace import NewProject
+from closecall.core.pool.build import build
+from closecall.core.sources import source_from
 from tests.folders import fresh_folder
 from tests.projects import answer, label, open_workspace, truth_word
 
@@ -38,7 +38,7 @@ def sets_pool() -> Path:
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> OpenProject:
-    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         yield workspace.project(workspace.create(NewProject(str(sets_pool()), "Is this a 7?")))
 

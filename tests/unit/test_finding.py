@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from app.sessions.review_query import find, zone_named
-from storage import AnswerRecord
-from storage.review import AnswerTable
+from closecall.app.sessions.review_query import find, zone_named
+from closecall.storage import AnswerRecord
+from closecall.storage.review import AnswerTable
 
 VIENNA = ZoneInfo("Europe/Vienna")
 NAMES = {7: "Birds/Snow owl.png", 12: "cats/tom.png", 480_623: "digit 480623"}

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
 import platformdirs
 import pytest
 
-from app.experiments.compare.plan import Plan
-from app.projects.data_folder import data_folder, former_folder_beside
-from core.errors import InputError
-from core.selection.registry import make_strategy, strategy_names
-from storage import postgres
-from storage.label_studio import read_tasks
-from storage.postgres import Schema
+from closecall.app.experiments.compare.plan import Plan
+from closecall.app.projects.data_folder import data_folder, former_folder_beside
+from closecall.core.errors import InputError
+from closecall.core.selection.registry import make_strategy, strategy_names
+from closecall.storage import postgres
+from closecall.storage.label_studio import read_tasks
+from closecall.storage.postgres import Schema
 
 
 @pytest.fixture
@@ -90,7 +93,7 @@ def test_a_strategy_in_the_former_group_says_where_it_belongs(monkeypatch):
     former = metadata.EntryPoint("newest", "my_package:Newest", "marginalia.strategies")
     groups = {former.group: [former]}
     monkeypatch.setattr(
-        "core.selection.registry.entry_points",
+        "closecall.core.selection.registry.entry_points",
         lambda group, name=None: [e for e in groups.get(group, []) if name in (None, e.name)],
     )
     assert "newest" not in strategy_names()
@@ -99,4 +102,31 @@ def test_a_strategy_in_the_former_group_says_where_it_belongs(monkeypatch):
     assert str(refusal.value) == (
         "strategy newest of my_package:Newest is named in the group marginalia.strategies: name it in "
         "closecall.strategies, and install its package again"
+    )
+
+
+def test_a_strategy_with_a_former_import_names_the_new_one(monkeypatch, tmp_path):
+    """A package that was written for `core` says what to write instead, in one sentence."""
+    (tmp_path / "old_package.py").write_text("from core.selection import QueryStrategy\n")
+    script = (
+        "from importlib import metadata\n"
+        "from closecall.core.errors import InputError\n"
+        "from closecall.core.selection import make_strategy, registry\n"
+        "entry = metadata.EntryPoint('old', 'old_package:Old', 'closecall.strategies')\n"
+        "registry.entry_points = lambda group, name=None: [entry] if group == entry.group else []\n"
+        "try:\n"
+        "    make_strategy('old')\n"
+        "except InputError as refusal:\n"
+        "    print(refusal)\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.strip() == (
+        "strategy old of old_package:Old cannot be loaded: it imports core, which is now closecall.core"
     )

@@ -5,15 +5,15 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.engine.leases import LEASE_SECONDS, Leases
-from app.engine.training import SEARCH
-from app.sessions.labeling import LabelingSession
-from app.sessions.name_search import LONGEST, PAGE, FoundSession
-from app.sessions.registry import OpenProject
-from app.verification.verify import verify_project
-from core.errors import InputError
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.engine.leases import LEASE_SECONDS, Leases
+from closecall.app.engine.training import SEARCH
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.name_search import LONGEST, PAGE, FoundSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.verification.verify import verify_project
+from closecall.core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word, wait_for_index
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.api.cards import card_of, submit
-from app.engine.training import excluded_items
-from app.sessions.full_scan_check import Check, compare
-from core.errors import InputError
-from core.evaluation.rank import margins_of
-from core.learning.round import Labels, learn
+from closecall.app.api.cards import card_of, submit
+from closecall.app.engine.training import excluded_items
+from closecall.app.sessions.full_scan_check import Check, compare
+from closecall.core.errors import InputError
+from closecall.core.evaluation.rank import margins_of
+from closecall.core.learning.round import Labels, learn
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from core.errors import InputError
-from core.sources.images import MAX_PIXELS, read_image
+from closecall.core.errors import InputError
+from closecall.core.sources.images import MAX_PIXELS, read_image
 from tests.fuzz.__main__ import KEPT, generator, run
 from tests.fuzz.targets import OURS, TARGETS, bomb
 from tests.scale import scaled

@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from core.errors import InputError
-from core.features import Gist, compute, n_features, of_image
-from core.sources import Digits
+from closecall.core.errors import InputError
+from closecall.core.features import Gist, compute, n_features, of_image
+from closecall.core.sources import Digits
 from tests.fakes import FakeSource
 
 

@@ -6,13 +6,13 @@ import math
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.sessions.grid import MOST, GridSession
-from app.sessions.registry import OpenProject
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from storage import StorageError
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.sessions.grid import MOST, GridSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.storage import StorageError
 from tests.projects import (
     answer,
     label,
@@ -98,7 +98,7 @@ def test_the_grid_holds_the_items_nearest_to_the_hyperplane(grid, monkeypatch):
     """In their order, nearest first; what is too like one of them is passed over."""
     wait_for_index(grid.session.project, "exhaustive")
     grid.session.set_strategy("exhaustive")
-    monkeypatch.setattr("app.sessions.grid.DIVERSITY", 0.0)
+    monkeypatch.setattr("closecall.app.sessions.grid.DIVERSITY", 0.0)
     card = submit_truly(grid, 2)
     pool, record = grid.session.project.pool, log_of(grid)[-1]
     standing = grid.session.concept.standing()
@@ -230,7 +230,7 @@ def test_the_grid_is_shown_again_after_a_restart(tmp_path):
         assert (after["cells"], after["last"]) == (before["cells"], before["last"])
         assert after["history"] == before["history"]
         given = truly(grid, after)
-        from app.sessions.answers import parse_answers
+        from closecall.app.sessions.answers import parse_answers
 
         project.log.append_answers(parse_answers(given, session=grid.session).records)
     with open_workspace(tmp_path) as workspace:
@@ -262,7 +262,7 @@ def test_answers_are_acknowledged_although_the_next_grid_cannot_be_written(grid,
 
 def test_an_exhausted_pool_gives_what_is_left_and_then_says_so(workspace):
     """The last grid is smaller."""
-    from app.sessions.workspace import NewProject
+    from closecall.app.sessions.workspace import NewProject
 
     project = workspace.project(workspace.create(NewProject("digits:110", "Is this a 7?")))
     while project.pool is None or not project.pool.complete:
@@ -280,7 +280,7 @@ def test_an_exhausted_pool_gives_what_is_left_and_then_says_so(workspace):
 
 def test_verify_replays_grids(tmp_path, monkeypatch):
     """Of every kind, before and after the first hyperplane, with skips, corrections and a change of mode."""
-    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         grid = small_grid(project, project.session())

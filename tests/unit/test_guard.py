@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.server.origin_guard import OWN_NAMES, Guard
+from closecall.app.server.origin_guard import OWN_NAMES, Guard
 from tests.aside import aside
 
 OWN = Guard(None, OWN_NAMES)  # type: ignore[arg-type]

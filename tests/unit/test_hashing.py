@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.hashing import BHHash, Codes, EHHash, HHash
-from core.hashing.augment import Augmentation
-from core.hashing.base import BLOCK_ROWS
-from core.hashing.hyperplane import _sampled
-from core.hashing.pool import hash_rows
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool
+from closecall.core.errors import InputError
+from closecall.core.hashing import BHHash, Codes, EHHash, HHash
+from closecall.core.hashing.augment import Augmentation
+from closecall.core.hashing.base import BLOCK_ROWS
+from closecall.core.hashing.hyperplane import _sampled
+from closecall.core.hashing.pool import hash_rows
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool
 
 HASHERS = {
     "H": HHash(n_functions=200),

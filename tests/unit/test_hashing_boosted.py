@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.hashing.boosted import BoostedPSH, Stumps, between_values, boosted
-from core.hashing.pairs import Pairs, nearest_others
-from core.linear.hyperplane import euclidean
+from closecall.core.errors import InputError
+from closecall.core.hashing.boosted import BoostedPSH, Stumps, between_values, boosted
+from closecall.core.hashing.pairs import Pairs, nearest_others
+from closecall.core.linear.hyperplane import euclidean
 
 D = 5
 ALPHA = 0.3

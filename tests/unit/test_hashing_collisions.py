@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.hashing import BHHash, Codes, EHHash, HHash
-from core.hashing.collision import dense_agrees, pair_agrees, product_agrees, rank_agrees
-from core.linear.hyperplane import Hyperplane
-from core.search import HashTable
+from closecall.core.hashing import BHHash, Codes, EHHash, HHash
+from closecall.core.hashing.collision import dense_agrees, pair_agrees, product_agrees, rank_agrees
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.search import HashTable
 
 ALPHA = 1e-3
 N_FUNCTIONS = 20_000

@@ -9,12 +9,12 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from core.errors import InputError
-from core.hashing import DeepCodes, RandomHyperplaneLSH
-from core.hashing.deep import by_class, by_distance, levelled
-from core.hashing.nca import activations, objective, slopes_of, tuned
-from core.hashing.rbm import pretrained
-from core.linear.hyperplane import euclidean
+from closecall.core.errors import InputError
+from closecall.core.hashing import DeepCodes, RandomHyperplaneLSH
+from closecall.core.hashing.deep import by_class, by_distance, levelled
+from closecall.core.hashing.nca import activations, objective, slopes_of, tuned
+from closecall.core.hashing.rbm import pretrained
+from closecall.core.linear.hyperplane import euclidean
 
 D = 6
 

@@ -13,14 +13,14 @@ from scipy import stats
 from scipy.linalg import sqrtm
 from sklearn.decomposition import KernelPCA
 
-from core.errors import InputError
-from core.hashing import KernelizedLSH, KernelPCALSH, NystromLSH
-from core.hashing.klsh import KernelHasher, clt_vectors, spectrum
-from core.mercer import Kernel, Learned, kernel_from
-from core.metric import ITML, Constraints, ExplicitMetric
-from core.pool.build import build
-from core.similar import HashedSimilarity
-from core.sources import Digits
+from closecall.core.errors import InputError
+from closecall.core.hashing import KernelizedLSH, KernelPCALSH, NystromLSH
+from closecall.core.hashing.klsh import KernelHasher, clt_vectors, spectrum
+from closecall.core.mercer import Kernel, Learned, kernel_from
+from closecall.core.metric import ITML, Constraints, ExplicitMetric
+from closecall.core.pool.build import build
+from closecall.core.similar import HashedSimilarity
+from closecall.core.sources import Digits
 
 D, M, T = 12, 40, 15
 

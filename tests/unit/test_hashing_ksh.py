@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.linalg import eig
 
-from core.errors import InputError
-from core.hashing import LearnedKernelHash, SupervisedKernelHash
-from core.hashing.descent import descended
-from core.hashing.ksh import Residue, agreement, leading, learn, signs, smoothed, whitening
-from core.mercer import kernel_from
-from core.metric.kernel_learning import root_of
-from core.selection import ArrayPool
-from core.similar import HashedSimilarity
+from closecall.core.errors import InputError
+from closecall.core.hashing import LearnedKernelHash, SupervisedKernelHash
+from closecall.core.hashing.descent import descended
+from closecall.core.hashing.ksh import Residue, agreement, leading, learn, signs, smoothed, whitening
+from closecall.core.mercer import kernel_from
+from closecall.core.metric.kernel_learning import root_of
+from closecall.core.selection import ArrayPool
+from closecall.core.similar import HashedSimilarity
 from tests.precision import rounding
 
 D = 8

@@ -7,13 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.hashing import BHHash, LBHHash
-from core.hashing.learned import descended, learn, objective, signs, wanted_agreement
-from core.learning.round import Labels
-from core.learning.round import learn as learn_svm
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool
+from closecall.core.errors import InputError
+from closecall.core.hashing import BHHash, LBHHash
+from closecall.core.hashing.learned import descended, learn, objective, signs, wanted_agreement
+from closecall.core.learning.round import Labels
+from closecall.core.learning.round import learn as learn_svm
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool
 
 
 def unit_rows(n=120, d=7, seed=0):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.hashing import MetricLSH, RandomHyperplaneLSH
-from core.metric import ITML, Constraints, ExplicitMetric, ImplicitMetric
+from closecall.core.errors import InputError
+from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH
+from closecall.core.metric import ITML, Constraints, ExplicitMetric, ImplicitMetric
 
 D = 7
 

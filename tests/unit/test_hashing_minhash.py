@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.hashing import MinHash
-from core.hashing.minhash import BITS, overlaps
-from core.search import SIMILARITY_STRUCTURES
-from core.selection import ArrayPool
-from core.similar import ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.errors import InputError
+from closecall.core.hashing import MinHash
+from closecall.core.hashing.minhash import BITS, overlaps
+from closecall.core.search import SIMILARITY_STRUCTURES
+from closecall.core.selection import ArrayPool
+from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
 
 N_WORDS = 400
 ALPHA = 1e-3

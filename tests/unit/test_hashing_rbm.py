@@ -7,7 +7,7 @@ from itertools import islice, product
 import numpy as np
 import pytest
 
-from core.hashing.rbm import RBM, batches, bits, contrastive_divergence, pretrained
+from closecall.core.hashing.rbm import RBM, batches, bits, contrastive_divergence, pretrained
 
 N_VISIBLE, N_HIDDEN = 4, 3
 

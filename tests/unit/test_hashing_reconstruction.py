@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from core.hashing import BHHash, EHHash, HHash
-from core.hashing.reconstruction import Moments
-from core.linear.hyperplane import Hyperplane
+from closecall.core.hashing import BHHash, EHHash, HHash
+from closecall.core.hashing.reconstruction import Moments
+from closecall.core.linear.hyperplane import Hyperplane
 
 
 @pytest.fixture(scope="module", name="X")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from core.errors import InputError
-from core.hashing import BHHash, EHHash, HHash, LBHHash
-from core.hashing.augment import Augmentation
-from core.hashing.directions import principal_directions
-from core.hashing.projection import drawn
-from core.linear.hyperplane import Hyperplane, unit_rows
+from closecall.core.errors import InputError
+from closecall.core.hashing import BHHash, EHHash, HHash, LBHHash
+from closecall.core.hashing.augment import Augmentation
+from closecall.core.hashing.directions import principal_directions
+from closecall.core.hashing.projection import drawn
+from closecall.core.linear.hyperplane import Hyperplane, unit_rows
 
 FAMILIES = [(HHash, {}), (BHHash, {}), (EHHash, {"rank": 3}), (EHHash, {"rank": "auto"})]
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import ortho_group
 
-from core.errors import InputError
-from core.experiment.retrieval import retrieve
-from core.hashing import RandomHyperplaneLSH, SpectralHash
-from core.hashing.spectral import least_modes
+from closecall.core.errors import InputError
+from closecall.core.experiment.retrieval import retrieve
+from closecall.core.hashing import RandomHyperplaneLSH, SpectralHash
+from closecall.core.hashing.spectral import least_modes
 
 SIDES = np.array([1.6, 1.0])
 STEPS = np.array([48, 30])

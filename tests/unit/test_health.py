@@ -7,11 +7,11 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from app.api.cards import card_of, submit
-from app.server.health import Health
-from app.sessions.registry import OpenProject
-from storage import StorageError
-from storage.place import LabelFile
+from closecall.app.api.cards import card_of, submit
+from closecall.app.server.health import Health
+from closecall.app.sessions.registry import OpenProject
+from closecall.storage import StorageError
+from closecall.storage.place import LabelFile
 from tests.projects import answer, new_project, open_workspace
 from tests.storage_kit import no_room
 
@@ -25,7 +25,7 @@ def workspace(tmp_path):
 @pytest.fixture
 def health(workspace, monkeypatch) -> Health:
     """One that looks anew each time."""
-    monkeypatch.setattr("app.server.health.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("closecall.app.server.health.FRESH_SECONDS", 0.0)
     return Health(workspace)
 
 
@@ -64,7 +64,7 @@ def test_a_full_disk_is_said_until_there_is_room(workspace, health, monkeypatch)
     database = new_project(workspace).database
     database._trouble = StorageError("the disk is full", "full")
     with monkeypatch.context() as full:
-        full.setattr("storage.sqlite.TemporaryFile", no_room)
+        full.setattr("closecall.storage.sqlite.TemporaryFile", no_room)
         assert health.look()["databases"] == {"full": 1}
     assert health.look()["databases"] == {"ok": 1}
 
@@ -96,7 +96,7 @@ def test_a_database_that_does_not_answer_is_unreachable(workspace, health, monke
     import threading
 
     hangs = threading.Event()
-    monkeypatch.setattr("app.server.health.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("closecall.app.server.health.PATIENCE_SECONDS", 0.05)
     new_project(workspace)
     hanging = new_project(workspace)
     monkeypatch.setattr(hanging.database, "check", hangs.wait)
@@ -109,7 +109,7 @@ def test_it_is_asked_but_once_a_moment(workspace, monkeypatch):
     asked = []
     project = new_project(workspace)
     monkeypatch.setattr(project.database, "check", lambda: asked.append(1))
-    monkeypatch.setattr("app.server.health.FRESH_SECONDS", 60.0)
+    monkeypatch.setattr("closecall.app.server.health.FRESH_SECONDS", 60.0)
     health = Health(workspace)
     for _ in range(5):
         health.look()

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.pages.pool_sources import CHOICES, source_word
-from core.errors import InputError
+from closecall.app.pages.pool_sources import CHOICES, source_word
+from closecall.core.errors import InputError
 
 
 @pytest.mark.parametrize(

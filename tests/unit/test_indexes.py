@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.indexes import strategies as indexes
-from app.indexes.strategies import Indexes
-from core.errors import InputError
-from core.pool.build import build
-from core.pool.pool import Pool
-from core.selection.margin import MarginIndex
+from closecall.app.indexes import strategies as indexes
+from closecall.app.indexes.strategies import Indexes
+from closecall.core.errors import InputError
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.selection.margin import MarginIndex
 from tests.fakes import FakeSource
 
 NAME = "margin-index"

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-import app
-from app.api.cards import card_of, submit
-from app.api.submit import take
-from app.projects.roles import Person
-from app.sessions.blind.begin import begin
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
-from app.sessions.review import Review
-from app.sessions.similar.query import Like
-from storage import AppendResult, StorageError
+import closecall.app
+from closecall.app.api.cards import card_of, submit
+from closecall.app.api.submit import take
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.blind.begin import begin
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.review import Review
+from closecall.app.sessions.similar.query import Like
+from closecall.storage import AppendResult, StorageError
 from tests.projects import (
     answer,
     label,
@@ -272,7 +272,7 @@ def test_what_only_an_owner_may_say_is_refused_and_holds_up_nothing_else(project
 
 def test_every_view_stores_through_the_intake():
     """What goes past it is checked against no pool; a bench, which makes its own log, may do so."""
-    folder = Path(app.__file__).parent
+    folder = Path(closecall.app.__file__).parent
     modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
     users = {name for name, path in modules.items() if "append_answers(" in path.read_text("utf-8")}
     assert users == {"projects/intake.py", "experiments/bench/projects.py"}

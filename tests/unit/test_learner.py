@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from core.learning.round import Labels, accuracy, is_positive, learn, play_round, select_next
-from core.pool.build import build
-from core.selection import PoolExhausted, make_strategy
+from closecall.core.learning.round import Labels, accuracy, is_positive, learn, play_round, select_next
+from closecall.core.pool.build import build
+from closecall.core.selection import PoolExhausted, make_strategy
 from tests.fakes import FakeSource
 
 

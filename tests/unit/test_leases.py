@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.cards import card_of, submit
-from app.engine.leases import LEASE_SECONDS, Leases
-from app.projects.config import PROJECT_FILE, ProjectFile
-from app.sessions.registry import OpenProject
-from app.sessions.workspace import Workspace
-from core.errors import InputError
+from closecall.app.api.cards import card_of, submit
+from closecall.app.engine.leases import LEASE_SECONDS, Leases
+from closecall.app.projects.config import PROJECT_FILE, ProjectFile
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import Workspace
+from closecall.core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
 

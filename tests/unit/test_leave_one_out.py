@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.linear.leave_one_out import leave_one_out
-from core.linear.svm import Solution, box, solve, train
+from closecall.core.errors import InputError
+from closecall.core.linear.leave_one_out import leave_one_out
+from closecall.core.linear.svm import Solution, box, solve, train
 from tests.unit.test_svm import actively_labeled, answers, rows
 
 C = 1.0

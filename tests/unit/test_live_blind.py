@@ -7,13 +7,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.api.verdict import verdict
-from app.cli.main import main
-from app.sessions.blind.begin import begin, current, offer
-from app.sessions.blind.comparison import LEAST_TURNS
-from app.sessions.labeling import LabelingSession
-from core.errors import InputError
+from closecall.app.api.cards import card_of, submit
+from closecall.app.api.verdict import verdict
+from closecall.app.cli.main import main
+from closecall.app.sessions.blind.begin import begin, current, offer
+from closecall.app.sessions.blind.comparison import LEAST_TURNS
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
 
 
@@ -38,7 +38,7 @@ def session(project) -> LabelingSession:
 def judged(session, monkeypatch):
     """A pool whose truth nobody knows."""
     monkeypatch.setattr(
-        "app.sessions.blind.begin.offer", lambda session: type(offer(session))(None, False, 0)
+        "closecall.app.sessions.blind.begin.offer", lambda session: type(offer(session))(None, False, 0)
     )
     return session
 
@@ -211,7 +211,7 @@ def test_the_verdict_is_that_of_the_classifiers(session, project):
 
 def test_where_truth_is_unknown_a_judge_draws(judged, monkeypatch):
     """Its items are a random sample that trains nobody; what a rival learned from is no test of it."""
-    monkeypatch.setattr("app.api.verdict.LEAST", 2)
+    monkeypatch.setattr("closecall.app.api.verdict.LEAST", 2)
     blind = begin(judged, ["exhaustive", "random"])
     give(blind, 150)
     judge = set(answered(blind.judge))

@@ -7,15 +7,15 @@ import time
 import numpy as np
 import pytest
 
-from app.api.cards import card_of, submit
-from app.api.compare import hyperplane as live_hyperplane
-from app.api.compare.hyperplane import HyperplaneComparison, Row, Spread, headline
-from app.api.compare.lanes import COMPARED
-from app.api.compare.planes import LEAST_TIMES, Measurement, last_planes
-from core.errors import InputError
-from core.evaluation.rank import margins_of
-from core.selection import make_strategy
-from core.selection.random import RandomSampling
+from closecall.app.api.cards import card_of, submit
+from closecall.app.api.compare import hyperplane as live_hyperplane
+from closecall.app.api.compare.hyperplane import HyperplaneComparison, Row, Spread, headline
+from closecall.app.api.compare.lanes import COMPARED
+from closecall.app.api.compare.planes import LEAST_TIMES, Measurement, last_planes
+from closecall.core.errors import InputError
+from closecall.core.evaluation.rank import margins_of
+from closecall.core.selection import make_strategy
+from closecall.core.selection.random import RandomSampling
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.api.compare import race as live_race
-from app.api.compare.race import FIRST_PICKS, LiveRace, find_race
-from core.errors import InputError
-from core.selection import make_strategy
-from core.simulation.race import Course, Race
+from closecall.app.api.compare import race as live_race
+from closecall.app.api.compare.race import FIRST_PICKS, LiveRace, find_race
+from closecall.core.errors import InputError
+from closecall.core.selection import make_strategy
+from closecall.core.simulation.race import Course, Race
 from tests.projects import new_project, open_workspace
 
 LANES = ("random", "exhaustive")

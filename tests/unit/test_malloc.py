@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from app.runtime import child
+from closecall.app.runtime import child
 
 THREADS_ALLOCATE = """
 import ctypes, threading
-from app.cli.main import main
+from closecall.app.cli.main import main
 
 main(["pool", "--help"], standalone_mode=False)
 together = threading.Barrier(8)
@@ -50,7 +50,7 @@ def test_threads_of_a_command_share_one_arena(wanted, arenas):
 
 HOLES = """
 import sys, time
-from app.runtime.malloc import Trimmer
+from closecall.app.runtime.malloc import Trimmer
 
 def resident():
     with open("/proc/self/statm") as fields:

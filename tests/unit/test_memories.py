@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from app.engine import strategy_memory as memories
-from app.engine.strategy_memory import Memories
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection import Choice, QueryStrategy
+from closecall.app.engine import strategy_memory as memories
+from closecall.app.engine.strategy_memory import Memories
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import Choice, QueryStrategy
 from tests.contract.kit import gaussian_pool
 
 SLOW, FAST = 1.0, 0.001

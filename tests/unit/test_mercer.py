@@ -15,8 +15,8 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
-from core.errors import InputError
-from core.mercer import (
+from closecall.core.errors import InputError
+from closecall.core.mercer import (
     ChiSquared,
     Cosine,
     Intersection,

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.metric import ITML, Constraints, ImplicitMetric, metric_from_arrays
-from core.metric.itml import logdet_divergence, positive_kernel
-from core.metric.metrics import weights_of
+from closecall.core.errors import InputError
+from closecall.core.metric import ITML, Constraints, ImplicitMetric, metric_from_arrays
+from closecall.core.metric.itml import logdet_divergence, positive_kernel
+from closecall.core.metric.metrics import weights_of
 
 D = 3
 

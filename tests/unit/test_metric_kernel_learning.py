@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.metric import ITML, Constraints, KernelLearning
-from core.metric.kernel_learning import root_of
-from core.metric.metrics import weights_of
+from closecall.core.errors import InputError
+from closecall.core.metric import ITML, Constraints, KernelLearning
+from closecall.core.metric.kernel_learning import root_of
+from closecall.core.metric.metrics import weights_of
 
 C, D = 24, 4
 

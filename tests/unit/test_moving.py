@@ -8,11 +8,11 @@ import time
 import pytest
 from PIL import Image
 
-from app.api.cards import card_of, submit
-from app.sessions.registry import OpenProject
-from app.sessions.workspace import NewProject, Workspace
-from core.errors import InputError
-from storage.address import with_schema
+from closecall.app.api.cards import card_of, submit
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.errors import InputError
+from closecall.storage.address import with_schema
 from tests.projects import answer
 from tests.storage_kit import ENGINES
 

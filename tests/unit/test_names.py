@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import core.pool.name_index
-from core.pool.build import build
-from core.pool.name_index import Names
-from core.sources import source_from
+import closecall.core.pool.name_index
+from closecall.core.pool.build import build
+from closecall.core.pool.name_index import Names
+from closecall.core.sources import source_from
 from tests.fakes import FakeSource
 from tests.projects import new_project, open_workspace
 
@@ -46,7 +46,7 @@ def test_a_search_finds_what_contains_every_word(built, names, text, more):
     """Parts of words, too, in any order, of the items that can be selected, and no others."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         named(monkeypatch, names)
-        monkeypatch.setattr(core.pool.name_index, "BLOCK_ITEMS", 7)
+        monkeypatch.setattr(closecall.core.pool.name_index, "BLOCK_ITEMS", 7)
         found = Names(built)
         for words in (text, f"{text} {more}", f" {more}  {text}\t"):
             assert found.search(words).tolist() == brute_force(built, names, words)

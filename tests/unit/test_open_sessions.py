@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import app.sessions.open_sessions
-from app.engine.leases import Leases
-from app.sessions.open_sessions import KEPT_SECONDS, OpenSessions
-from app.sessions.registry import OpenProject
+import closecall.app.sessions.open_sessions
+from closecall.app.engine.leases import Leases
+from closecall.app.sessions.open_sessions import KEPT_SECONDS, OpenSessions
+from closecall.app.sessions.registry import OpenProject
 from tests.projects import answer, label, new_project, open_workspace, truth_word
 
 
@@ -78,7 +78,7 @@ def test_sessions_that_come_and_go_store_each_answer_once(
     project: OpenProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two windows a session, each let go at once: each round has one number, and each answer is there."""
-    monkeypatch.setattr(app.sessions.open_sessions, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(closecall.app.sessions.open_sessions, "KEPT_SECONDS", 0.0)
     names = [project.session(annotator=who).id for who in ("Ada", "Bob", "Cleo")]
     sent: list[str] = []
     failed: list[BaseException] = []

@@ -9,8 +9,8 @@ from authlib.integrations.httpx_client import OAuth2Client
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from app.projects.oidc import LEAST_SECRET, SignIn, sign_in
-from core.errors import InputError
+from closecall.app.projects.oidc import LEAST_SECRET, SignIn, sign_in
+from closecall.core.errors import InputError
 from tests.openid import Account, Provider, serving
 
 BACK = "http://127.0.0.1:1/oauth2callback"
@@ -30,7 +30,7 @@ server_metadata_url = "https://login.example.org/.well-known/openid-configuratio
 def secrets(tmp_path, monkeypatch):
     """The file that is read; not there at first."""
     path = tmp_path / "secrets.toml"
-    monkeypatch.setattr("app.projects.oidc.secret_files", lambda: [path, tmp_path / "none.toml"])
+    monkeypatch.setattr("closecall.app.projects.oidc.secret_files", lambda: [path, tmp_path / "none.toml"])
     return path
 
 

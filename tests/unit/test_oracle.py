@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.experiment import Oracle
+from closecall.core.errors import InputError
+from closecall.core.experiment import Oracle
 
 
 def mod_three(items):

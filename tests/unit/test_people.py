@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.api.cards import card_of, submit
-from app.api.submit import take
-from app.projects.oidc import SignIn
-from app.projects.roles import (
+from closecall.app.api.cards import card_of, submit
+from closecall.app.api.submit import take
+from closecall.app.projects.oidc import SignIn
+from closecall.app.projects.roles import (
     LONGEST_NAME,
     OPERATOR,
     SOMEBODY,
@@ -19,11 +19,11 @@ from app.projects.roles import (
     name_given,
     name_vouched_for,
 )
-from app.sessions.registry import OpenProject
-from app.sessions.reset import start_afresh
-from app.sessions.review import Asked, Review
-from app.sessions.workspace import NewProject, Workspace
-from core.errors import InputError
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.reset import start_afresh
+from closecall.app.sessions.review import Asked, Review
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace
 
 ADA, BOB = Person("ada", is_owner=True), Person("bob")
@@ -145,7 +145,7 @@ def test_a_subject_is_a_persons_at_its_provider_only():
 )
 def test_the_page_names_the_issuer_where_there_are_several(monkeypatch, providers, name):
     """With one provider names stay as they are in logs that are there."""
-    from app.pages import person
+    from closecall.app.pages import person
 
     user = {"sub": "7", "iss": "https://one.example"}
     signed_in = SimpleNamespace(user=SimpleNamespace(is_logged_in=True, to_dict=lambda: user))

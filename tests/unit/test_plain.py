@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.api import plain
-from app.api.plain import Drawn, PlainCard
-from storage import StorageError
+from closecall.app.api import plain
+from closecall.app.api.plain import Drawn, PlainCard
+from closecall.storage import StorageError
 from tests.projects import new_project, open_workspace
 
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import core.pool.build
-from core.errors import InputError
-from core.features import compute
-from core.linear.hyperplane import Hyperplane
-from core.pool.build import build
-from core.pool.manifest import Manifest
-from core.pool.pool import Pool
-from core.sources.base import Problem
+import closecall.core.pool.build
+from closecall.core.errors import InputError
+from closecall.core.features import compute
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.build import build
+from closecall.core.pool.manifest import Manifest
+from closecall.core.pool.pool import Pool
+from closecall.core.sources.base import Problem
 from tests.fakes import FakeSource
 from tests.pools import small_parts, small_pool
 from tests.scale import examples
@@ -202,8 +202,8 @@ def test_another_pool_in_its_place_is_noticed(tmp_path: Path) -> None:
 
 def test_float16_scores_are_computed_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A float16 pool's scores are those of its rounded features, not rounded themselves."""
-    monkeypatch.setattr("core.linear.scoring._CACHED_ROWS", 16)
-    monkeypatch.setattr("core.pool.pool.COPIED_ROWS", 16)
+    monkeypatch.setattr("closecall.core.linear.scoring._CACHED_ROWS", 16)
+    monkeypatch.setattr("closecall.core.pool.pool.COPIED_ROWS", 16)
     pool = small_pool(tmp_path / "p", SOURCE, dtype="float16")
     X = features(pool.ids).astype(np.float16)
     w = hyperplane()
@@ -317,5 +317,5 @@ def test_sizes_of_parts(tmp_path: Path) -> None:
     pool = build(FakeSource(10_000, 2), tmp_path / "p")
     sizes = [part.rows for part in Manifest.read(pool.path).segments]
     assert sizes == [100, 300, 1200, 4800, 3600]
-    assert core.pool.build.SEGMENT_GROWTH == 3
-    assert 1_000_000 / core.pool.build.SEGMENT_ROWS <= 20
+    assert closecall.core.pool.build.SEGMENT_GROWTH == 3
+    assert 1_000_000 / closecall.core.pool.build.SEGMENT_ROWS <= 20

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.pool.build import build
-from core.pool.manifest import FORMAT, Manifest
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.pool.build import build
+from closecall.core.pool.manifest import FORMAT, Manifest
+from closecall.core.pool.pool import Pool
 from tests.fakes import FakeSource
 from tests.pools import contents, small_pool
 from tests.scale import examples

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.features import compute
-from core.linear.hyperplane import Hyperplane
-from core.pool.build import build, estimate
-from core.pool.feature_files import COLUMNS, STARTS, VALUES
-from core.pool.manifest import Manifest
-from core.pool.pool import Pool
-from core.sources.base import Problem
+from closecall.core.errors import InputError
+from closecall.core.features import compute
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.build import build, estimate
+from closecall.core.pool.feature_files import COLUMNS, STARTS, VALUES
+from closecall.core.pool.manifest import Manifest
+from closecall.core.pool.pool import Pool
+from closecall.core.sources.base import Problem
 from tests.fakes import FakeTexts
 from tests.pools import contents, small_parts, small_pool
 

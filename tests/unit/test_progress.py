@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from app.api.cards import card_of, submit
-from app.api.progress import progress
-from app.sessions.labeling import LabelingSession
-from core.evaluation.rank import margins_of
-from core.evaluation.stopping import LEAST_GROWTH, is_checkpoint
+from closecall.app.api.cards import card_of, submit
+from closecall.app.api.progress import progress
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.core.evaluation.rank import margins_of
+from closecall.core.evaluation.stopping import LEAST_GROWTH, is_checkpoint
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
 

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from app.projects.config import PROJECT_FILE, ProjectFile
-from core.errors import InputError
+from closecall.app.projects.config import PROJECT_FILE, ProjectFile
+from closecall.core.errors import InputError
 from tests.projects import new_project, open_workspace
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.errors import InputError
-from core.experiment.neighbours import voted
-from core.hashing import MetricLSH, RandomHyperplaneLSH, SimilarityHasher
-from core.mercer import PyramidMatch, pyramid
-from core.metric import ITML, Constraints
-from core.selection import ArrayPool
-from core.similar import ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.errors import InputError
+from closecall.core.experiment.neighbours import voted
+from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH, SimilarityHasher
+from closecall.core.mercer import PyramidMatch, pyramid
+from closecall.core.metric import ITML, Constraints
+from closecall.core.selection import ArrayPool
+from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
 
 ALPHA = 1e-3
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.mercer import PyramidBox, PyramidMatch
+from closecall.core.errors import InputError
+from closecall.core.mercer import PyramidBox, PyramidMatch
 
 
 def scattered(n: int, n_bins: tuple[int, ...], n_points: int = 9, seed: int = 0) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import kstest, norm
 
-from core.numerics.randomness import hashed, normal, seed_for, uniform
+from closecall.core.numerics.randomness import hashed, normal, seed_for, uniform
 
 
 def test_an_item_draws_the_same_in_any_company() -> None:

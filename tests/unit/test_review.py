@@ -8,13 +8,13 @@ from datetime import UTC
 import numpy as np
 import pytest
 
-from app.api.cards import card_of, submit
-from app.engine.label_errors import CLEARLY, Judge
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
-from app.sessions.review import PAGE, Asked, Review
-from core.linear.leave_one_out import leave_one_out
-from storage import AnswerRecord, StorageError, new_id
+from closecall.app.api.cards import card_of, submit
+from closecall.app.engine.label_errors import CLEARLY, Judge
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.review import PAGE, Asked, Review
+from closecall.core.linear.leave_one_out import leave_one_out
+from closecall.storage import AnswerRecord, StorageError, new_id
 from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word
 
 
@@ -349,7 +349,7 @@ def test_the_page_waits_a_moment_for_a_new_model_and_no_longer(project, session,
         go.wait(20)
         return train(self, *args)
 
-    monkeypatch.setattr("app.engine.label_errors.WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("closecall.app.engine.label_errors.WAIT_SECONDS", 0.02)
     monkeypatch.setattr(Judge, "_judgement", slow)
     wrong = mistake(session)
     during = review.page(Asked(), UTC)

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.api.cards import card_of
-from app.api.compare.race import LiveRace, find_race
-from app.api.submit import take
-from app.projects.roles import Person, Roles
-from app.server.asgi import LARGEST_UPLOAD_MB, server_config
-from app.sessions.workspace import Workspace
-from core.errors import InputError
-from core.selection import make_strategy
-from core.sources import source_from
+from closecall.app.api.cards import card_of
+from closecall.app.api.compare.race import LiveRace, find_race
+from closecall.app.api.submit import take
+from closecall.app.projects.roles import Person, Roles
+from closecall.app.server.asgi import LARGEST_UPLOAD_MB, server_config
+from closecall.app.sessions.workspace import Workspace
+from closecall.core.errors import InputError
+from closecall.core.selection import make_strategy
+from closecall.core.sources import source_from
 from tests.browser.served import free_port
 from tests.projects import answer, label, new_project, open_workspace
 
@@ -51,7 +51,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     }
     command = ["serve", str(folder / "projects" / key), "--owner", "ada", "--headless", "--port", str(port)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", *command],
+        [sys.executable, "-m", "closecall.app.cli", *command],
         env={**os.environ, **doors},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -271,7 +271,7 @@ def test_what_a_browser_says_makes_nobody_an_owner(tmp_path):
 
 def test_every_route_is_known():
     """A route that joins Streamlit's or ours has to be looked at, and tried above."""
-    from app.server.asgi import build_app
+    from closecall.app.server.asgi import build_app
 
     ours = {route.path for route in build_app()._user_routes}
     assert ours == {"/healthz", "/race"}

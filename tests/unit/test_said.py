@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.exchange.statements import Said, Saying
-from storage.records import ANSWERS, PURPOSES
+from closecall.app.exchange.statements import Said, Saying
+from closecall.storage.records import ANSWERS, PURPOSES
 
 lines = st.lists(
     st.tuples(

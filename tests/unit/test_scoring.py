@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.linear import scoring
-from core.linear.hyperplane import Hyperplane
-from core.linear.scoring import score_blocks
+from closecall.core.linear import scoring
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.scoring import score_blocks
 
 
 def planes(k: int, d: int) -> list[Hyperplane]:

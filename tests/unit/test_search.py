@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.hashing import Codes, QueryCode
-from core.hashing.reconstruction import Moments
-from core.search import STRUCTURES, HammingScan, HashTable, PermutedOrders
-from core.search.orders import MOST_ORDERS, dealt, order_rule
-from core.search.ranking import check_measure, comparison, likest
-from core.search.table import LEAST_ROWS, MOST_KEY_BITS, MOST_ROWS, width_rule
+from closecall.core.errors import InputError
+from closecall.core.hashing import Codes, QueryCode
+from closecall.core.hashing.reconstruction import Moments
+from closecall.core.search import STRUCTURES, HammingScan, HashTable, PermutedOrders
+from closecall.core.search.orders import MOST_ORDERS, dealt, order_rule
+from closecall.core.search.ranking import check_measure, comparison, likest
+from closecall.core.search.table import LEAST_ROWS, MOST_KEY_BITS, MOST_ROWS, width_rule
 from tests.scale import examples
 
 every_structure = pytest.mark.parametrize("structure", STRUCTURES.values(), ids=STRUCTURES)

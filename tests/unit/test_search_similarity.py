@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from core.errors import InputError
-from core.hashing import Codes, QueryCode, RandomHyperplaneLSH
-from core.search import BucketTables, HammingBall
-from core.search.ball import ROWS_AN_ADDRESS, address_bits
-from core.search.keys import key_functions, rho
-from core.search.orders import order_rule
-from core.search.tables import table_rule
+from closecall.core.errors import InputError
+from closecall.core.hashing import Codes, QueryCode, RandomHyperplaneLSH
+from closecall.core.search import BucketTables, HammingBall
+from closecall.core.search.ball import ROWS_AN_ADDRESS, address_bits
+from closecall.core.search.keys import key_functions, rho
+from closecall.core.search.orders import order_rule
+from closecall.core.search.tables import table_rule
 from tests.scale import examples
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.selection import ArrayPool
-from core.selection.diversity import diverse, typical_angle
+from closecall.core.selection import ArrayPool
+from closecall.core.selection.diversity import diverse, typical_angle
 
 
 def angles(X: np.ndarray) -> np.ndarray:

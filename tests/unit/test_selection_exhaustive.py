@@ -6,16 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-import core.linear.scoring
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool, Request, make_strategy
-from core.selection.nearest import float32_error, within_reach
+import closecall.core.linear.scoring
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool, Request, make_strategy
+from closecall.core.selection.nearest import float32_error, within_reach
 from tests.contract.kit import hyperplanes
 
 
 def test_what_a_scan_remembers_does_not_grow_with_the_pool(monkeypatch):
     """Not even where all items are equally near, so that none can be left out by its float32 score."""
-    monkeypatch.setattr(core.linear.scoring, "_SCORES", 1 << 10)
+    monkeypatch.setattr(closecall.core.linear.scoring, "_SCORES", 1 << 10)
     X = np.zeros((100_000, 2))
     X[:, 0] = 1
     strategy = make_strategy("exhaustive").fit(ArrayPool(X))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import core.hashing.pool
-from core.evaluation.rank import median_rank_of_best, rank_of
-from core.hashing.pool import fit_rows
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool, make_strategy
+import closecall.core.hashing.pool
+from closecall.core.evaluation.rank import median_rank_of_best, rank_of
+from closecall.core.hashing.pool import fit_rows
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool, make_strategy
 
 FAMILIES = ["h-hash", "eh-hash", "bh-hash", "lbh-hash"]
 
@@ -42,7 +42,7 @@ def _between(rows, share, apart=(5,)):
 
 def test_it_is_fitted_on_rows_from_all_of_the_pool_until_that_has_doubled(monkeypatch):
     """Evenly spread over the first 2^j rows, at most so many; the same ones for up to twice as many rows."""
-    monkeypatch.setattr(core.hashing.pool, "FIT_ROWS", 100)
+    monkeypatch.setattr(closecall.core.hashing.pool, "FIT_ROWS", 100)
     assert fit_rows(1).tolist() == [0]
     assert fit_rows(5).tolist() == [0, 1, 2, 3]
     for n_rows in (128, 200, 255):
@@ -77,12 +77,12 @@ def test_it_comes_nearer_than_as_many_random_items(rows, name, structure):
     learns = name == "lbh-hash"
     planes = _between(rows, 0.8, range(1, 16)) if learns else _between(rows, 0.65)
     pool = ArrayPool(rows)
-    usual = core.hashing.pool.FIT_ROWS
-    core.hashing.pool.FIT_ROWS = 2000
+    usual = closecall.core.hashing.pool.FIT_ROWS
+    closecall.core.hashing.pool.FIT_ROWS = 2000
     try:
         strategy = make_strategy(name, structure=structure, n_compared=600, n_candidates=40).fit(pool)
     finally:
-        core.hashing.pool.FIT_ROWS = usual
+        closecall.core.hashing.pool.FIT_ROWS = usual
     ranks = []
     for plane in planes:
         found = strategy.select(plane)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.linear.hyperplane import Hyperplane
-from core.pool.build import build
-from core.selection import ArrayPool, Request, make_strategy
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.build import build
+from closecall.core.selection import ArrayPool, Request, make_strategy
 from tests.contract.kit import gaussian_pool, hyperplanes
 from tests.fakes import FakeSource
 from tests.pools import small_parts

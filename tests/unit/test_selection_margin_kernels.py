@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from core.linear.hyperplane import Hyperplane
-from core.numerics.jit import prefetch
-from core.selection import ArrayPool
-from core.selection.margin import MarginIndex, kernels
-from core.selection.margin.index import _NOTHING
-from core.selection.margin.kernels import Found, Outlook
-from core.selection.margin.layout import read_only
-from core.selection.margin.quantizer import BLOCK
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.jit import prefetch
+from closecall.core.selection import ArrayPool
+from closecall.core.selection.margin import MarginIndex, kernels
+from closecall.core.selection.margin.index import _NOTHING
+from closecall.core.selection.margin.kernels import Found, Outlook
+from closecall.core.selection.margin.layout import read_only
+from closecall.core.selection.margin.quantizer import BLOCK
 from tests.contract.kit import gaussian_pool
 from tests.margin_kit import clustered_pool, features, near_exact, planes_of
 

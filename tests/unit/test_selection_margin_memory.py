@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool, make_strategy
-from core.selection.margin import MarginIndex
-from core.selection.margin import index as margin_index
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool, make_strategy
+from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.margin import index as margin_index
 from tests.margin_kit import WHERE, clustered_pool, near_exact, planes_of, true_margins
 from tests.scale import examples
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool
-from core.selection.margin import moments
-from core.selection.margin.quantizer import BLOCK
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool
+from closecall.core.selection.margin import moments
+from closecall.core.selection.margin.quantizer import BLOCK
 from tests.margin_kit import features, near_exact, uneven_pool
 
 

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from core.linear.hyperplane import Hyperplane
-from core.selection import ArrayPool, make_strategy
-from core.selection.margin import MarginIndex, layout
-from core.selection.margin import index as margin_index
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool, make_strategy
+from closecall.core.selection.margin import MarginIndex, layout
+from closecall.core.selection.margin import index as margin_index
 from tests.margin_kit import (
     WHERE,
     clustered_pool,

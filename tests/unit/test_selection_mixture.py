@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.errors import InputError
-from core.selection import Request, make_strategy, strategy_from
-from core.selection.margin import MarginIndex
-from core.selection.mixture import PARTS, Mixture
+from closecall.core.errors import InputError
+from closecall.core.selection import Request, make_strategy, strategy_from
+from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.mixture import PARTS, Mixture
 from tests.contract.kit import gaussian_pool, hyperplanes
 
 PLANE = hyperplanes(1)[0]

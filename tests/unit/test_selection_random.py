@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.errors import InputError
-from core.selection import make_strategy
+from closecall.core.errors import InputError
+from closecall.core.selection import make_strategy
 from tests.contract.kit import gaussian_pool, hyperplanes
 
 PLANE = hyperplanes(1)[0]

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from core.selection import ArrayPool, reader
-from core.selection.nearest import float32_error
-from core.selection.reader import RowReader
+from closecall.core.selection import ArrayPool, reader
+from closecall.core.selection.nearest import float32_error
+from closecall.core.selection.reader import RowReader
 from tests.contract.kit import hyperplanes
 from tests.fakes import FakeSource
 from tests.pools import small_pool

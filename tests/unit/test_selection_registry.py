@@ -4,16 +4,16 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-import core.selection.registry
-from core.errors import InputError
-from core.selection import STRATEGIES, make_strategy, strategy_from, strategy_names
+import closecall.core.selection.registry
+from closecall.core.errors import InputError
+from closecall.core.selection import STRATEGIES, make_strategy, strategy_from, strategy_names
 from tests.contract.kit import LowestIdFirst, gaussian_pool, hyperplanes
 
 
 @pytest.fixture
 def plugins(monkeypatch):
     """Another package's strategies: a good one, one that is missing, one that is none."""
-    group = core.selection.registry.ENTRY_POINTS
+    group = closecall.core.selection.registry.ENTRY_POINTS
     entries = [
         EntryPoint("lowest-id", "tests.contract.kit:LowestIdFirst", group),
         EntryPoint("absent", "nowhere.to.be:Found", group),
@@ -23,7 +23,7 @@ def plugins(monkeypatch):
     def entry_points(*, group, name=None):
         return [entry for entry in entries if entry.group == group and name in (None, entry.name)]
 
-    monkeypatch.setattr(core.selection.registry, "entry_points", entry_points)
+    monkeypatch.setattr(closecall.core.selection.registry, "entry_points", entry_points)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

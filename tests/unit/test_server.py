@@ -11,12 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from click.testing import CliRunner
 
-from app.cli.main import main
-from app.components import COMPONENTS, FOLDER, Component, answers_of
-from app.display.theme import DARK, LIGHT, STRATEGY_COLOURS, page_style
-from app.server.asgi import address, project_in, project_path, require_free_port, server_config
-from core.errors import InputError
-from core.selection import strategy_names
+from closecall.app.cli.main import main
+from closecall.app.components import COMPONENTS, FOLDER, Component, answers_of
+from closecall.app.display.theme import DARK, LIGHT, STRATEGY_COLOURS, page_style
+from closecall.app.server.asgi import address, project_in, project_path, require_free_port, server_config
+from closecall.core.errors import InputError
+from closecall.core.selection import strategy_names
 from tests.projects import new_project, open_workspace
 
 
@@ -50,8 +50,8 @@ def test_the_address_of_a_project_names_it_whatever_it_is_called(key: str) -> No
 def test_serving_one_project_opens_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the command line, too."""
     opened: list[str] = []
-    monkeypatch.setattr("app.server.asgi.require_free_port", lambda *_: None)
-    monkeypatch.setattr("app.server.asgi.serve", lambda *_, path, **__: opened.append(path))
+    monkeypatch.setattr("closecall.app.server.asgi.require_free_port", lambda *_: None)
+    monkeypatch.setattr("closecall.app.server.asgi.serve", lambda *_, path, **__: opened.append(path))
     with open_workspace(tmp_path) as workspace:
         folder = new_project(workspace).folder
     folder = folder.rename(folder.with_name("R&D in C++"))

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from app.api.cards import card_of, submit
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
-from app.sessions.workspace import Workspace
-from core.errors import InputError
-from core.selection import STRATEGIES, make_strategy
-from storage import StorageError
+from closecall.app.api.cards import card_of, submit
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import Workspace
+from closecall.core.errors import InputError
+from closecall.core.selection import STRATEGIES, make_strategy
+from closecall.storage import StorageError
 from tests.projects import (
     answer,
     label,
@@ -206,7 +206,7 @@ def test_new_sessions_choose_by_the_margin_index(tmp_path):
 
 def test_a_session_selects_with_what_it_remembers(session, monkeypatch):
     """The log says which hyperplane it was; where selecting is fast, nothing is remembered."""
-    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
     wait_for_index(session.project, session.strategy)
     label(session, 12)
     label_with_memory(session, 6)
@@ -225,7 +225,7 @@ def test_the_picker_offers_baselines_first(project):
 
 def test_the_picker_offers_a_researchers_own_strategy(project, monkeypatch):
     """Whatever the entry points name stands beside the built-in ones."""
-    monkeypatch.setattr("app.projects.project.strategy_names", lambda: (*STRATEGIES, "my-own"))
+    monkeypatch.setattr("closecall.app.projects.project.strategy_names", lambda: (*STRATEGIES, "my-own"))
     assert project.strategies()["my-own"] == "My own"
 
 
@@ -265,7 +265,7 @@ def test_who_comes_back_without_an_address_goes_on_with_the_last_session(tmp_pat
         assert last.id != session.id
         assert project.session().id not in (session.id, last.id)
         newest = project.log.sessions(last.concept.record.id)[-1].id
-        monkeypatch.setattr("app.sessions.labeling.ATTENDED_SECONDS", 0)
+        monkeypatch.setattr("closecall.app.sessions.labeling.ATTENDED_SECONDS", 0)
         assert project.session().id == newest
 
 
@@ -300,7 +300,7 @@ def test_an_index_that_is_behind_its_pool_is_no_end(workspace, monkeypatch, name
 @pytest.mark.thorough
 def test_an_exhausted_pool_says_so_and_skipped_items_come_again_when_asked_for(workspace):
     """The last card is followed by none; revisiting brings the skipped ones, and only those."""
-    from app.sessions.workspace import NewProject
+    from closecall.app.sessions.workspace import NewProject
 
     key = workspace.create(NewProject("digits:110", "Is this a 7?"))
     project = workspace.project(key)

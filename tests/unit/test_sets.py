@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.sparse import csr_array
 
-from core.errors import InputError
-from core.features import EdgeSets, compute, has_sparse_rows, n_features, of_image
-from core.features.sets import points
-from core.linear.hyperplane import Hyperplane
-from core.pool.build import build, estimate
-from core.pool.pool import Pool
-from core.selection import make_strategy
-from core.sources import Arrays, Described, Digits, Folder, source_from
+from closecall.core.errors import InputError
+from closecall.core.features import EdgeSets, compute, has_sparse_rows, n_features, of_image
+from closecall.core.features.sets import points
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.build import build, estimate
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import make_strategy
+from closecall.core.sources import Arrays, Described, Digits, Folder, source_from
 
 
 def noise(n: int, seed: int = 0) -> NDArray[np.float32]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import core.linear.scoring
-from core.errors import InputError
-from core.hashing import MetricLSH, RandomHyperplaneLSH, ShiftInvariantHash, SpectralHash
-from core.linear.hyperplane import unit_rows
-from core.metric import ITML, Constraints
-from core.selection import ArrayPool
-from core.similar import ByDistance, ByFamily, ExactSearch, HashedSimilarity, nearness_of
+import closecall.core.linear.scoring
+from closecall.core.errors import InputError
+from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH, ShiftInvariantHash, SpectralHash
+from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.metric import ITML, Constraints
+from closecall.core.selection import ArrayPool
+from closecall.core.similar import ByDistance, ByFamily, ExactSearch, HashedSimilarity, nearness_of
 from tests.contract.kit import bags, dense_rows, gaussian_pool
 
 D = 8
@@ -20,8 +20,8 @@ D = 8
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """Pools of a few items, too, are scanned in several blocks."""
-    monkeypatch.setattr(core.linear.scoring, "_SCORES", 64)
-    monkeypatch.setattr(core.linear.scoring, "_CACHED_ROWS", 16)
+    monkeypatch.setattr(closecall.core.linear.scoring, "_SCORES", 64)
+    monkeypatch.setattr(closecall.core.linear.scoring, "_CACHED_ROWS", 16)
 
 
 def learned(pool: ArrayPool, form="auto"):

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from core.errors import InputError
-from core.features import compute, n_features
-from core.sources import Arrays, open_source
+from closecall.core.errors import InputError
+from closecall.core.features import compute, n_features
+from closecall.core.sources import Arrays, open_source
 
 N, D = 12, 5
 
@@ -20,7 +20,7 @@ N, D = 12, 5
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of the test's own."""
     cache = tmp_path / "cache"
-    monkeypatch.setattr("core.sources.unpacking.user_cache_path", lambda name: cache / name)
+    monkeypatch.setattr("closecall.core.sources.unpacking.user_cache_path", lambda name: cache / name)
     return cache
 
 

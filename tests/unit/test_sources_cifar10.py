@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.sources import Cifar10, open_source
-from core.sources.cifar10 import NAMES_FILE, TEST_FILE, TRAIN_FILES
-from core.sources.images import grey_of
+from closecall.core.errors import InputError
+from closecall.core.sources import Cifar10, open_source
+from closecall.core.sources.cifar10 import NAMES_FILE, TEST_FILE, TRAIN_FILES
+from closecall.core.sources.images import grey_of
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
@@ -18,7 +18,7 @@ CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of the test's own."""
     cache = tmp_path / "cache"
-    monkeypatch.setattr("core.sources.unpacking.user_cache_path", lambda name: cache / name)
+    monkeypatch.setattr("closecall.core.sources.unpacking.user_cache_path", lambda name: cache / name)
     return cache
 
 

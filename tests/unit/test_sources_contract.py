@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.errors import InputError
-from core.features import compute, n_features
-from core.numerics.rows import is_sparse
-from core.sources import (
+from closecall.core.errors import InputError
+from closecall.core.features import compute, n_features
+from closecall.core.numerics.rows import is_sparse
+from closecall.core.sources import (
     KINDS,
     Arrays,
     Cifar10,

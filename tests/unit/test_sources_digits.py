@@ -10,11 +10,11 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
-from core.errors import InputError
-from core.features import compute
-from core.pool.build import build
-from core.sources import Digits, glyphs, open_source
-from core.sources.glyphs import BLOCK, SIDE, bundled
+from closecall.core.errors import InputError
+from closecall.core.features import compute
+from closecall.core.pool.build import build
+from closecall.core.sources import Digits, glyphs, open_source
+from closecall.core.sources.glyphs import BLOCK, SIDE, bundled
 
 
 @pytest.fixture(scope="module")

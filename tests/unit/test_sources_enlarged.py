@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.errors import InputError
-from core.sources import Enlarged, Folder, open_source
-from core.sources.images import grey_of
+from closecall.core.errors import InputError
+from closecall.core.sources import Enlarged, Folder, open_source
+from closecall.core.sources.images import grey_of
 from tests.fakes import FakeSource
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.errors import InputError
-from core.features import compute
-from core.pool.build import build
-from core.sources import Folder, open_source
-from core.sources.folder import LIST_FILE
+from closecall.core.errors import InputError
+from closecall.core.features import compute
+from closecall.core.pool.build import build
+from closecall.core.sources import Folder, open_source
+from closecall.core.sources.folder import LIST_FILE
 
 
 def put(root: Path, *paths: str, colour: str = "red") -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.sources.images import MAX_PIXELS, UnreadableImageError, grey_of, read_image
+from closecall.core.sources.images import MAX_PIXELS, UnreadableImageError, grey_of, read_image
 
 # pytest shows every warning; the module itself silences those of Pillow.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")

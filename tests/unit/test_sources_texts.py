@@ -13,11 +13,11 @@ import pyarrow.parquet
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from core.errors import InputError
-from core.features import compute
-from core.pool.build import build
-from core.sources import Newsgroups, TextFolder, TextTable, source_from
-from core.sources.vocabulary import Vocabulary
+from closecall.core.errors import InputError
+from closecall.core.features import compute
+from closecall.core.pool.build import build
+from closecall.core.sources import Newsgroups, TextFolder, TextTable, source_from
+from closecall.core.sources.vocabulary import Vocabulary
 
 TEXTS = [
     "The cat sat on the mat. THE END",

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.sources import TinyImages, open_source, source_from
-from core.sources.images import grey_of
+from closecall.core.errors import InputError
+from closecall.core.sources import TinyImages, open_source, source_from
+from closecall.core.sources.images import grey_of
 
 
 @pytest.fixture

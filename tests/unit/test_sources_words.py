@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.errors import InputError
-from core.sources import Arrays, Digits, Enlarged, Folder, source_from
+from closecall.core.errors import InputError
+from closecall.core.sources import Arrays, Digits, Enlarged, Folder, source_from
 
 
 @pytest.fixture

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from core.errors import InputError
-from core.evaluation.stability import (
+from closecall.core.errors import InputError
+from closecall.core.evaluation.stability import (
     agreement,
     cross_validated_accuracy,
     held_out_scores,
     stop_set,
     within_margin,
 )
-from core.learning.round import Labels
-from core.linear.hyperplane import Hyperplane
-from core.linear.svm import train
-from core.selection import ArrayPool
+from closecall.core.learning.round import Labels
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.svm import train
+from closecall.core.selection import ArrayPool
 from tests.precision import rounding
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.evaluation.stability import agreement
-from core.evaluation.stopping import Checkpoint, advise, is_checkpoint
+from closecall.core.errors import InputError
+from closecall.core.evaluation.stability import agreement
+from closecall.core.evaluation.stopping import Checkpoint, advise, is_checkpoint
 
 N = 4000
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import Archive, Concepts, Database, LabelLog, StorageError
+from closecall.storage import Archive, Concepts, Database, LabelLog, StorageError
 from tests.storage_kit import make_concept, sit_down
 
 

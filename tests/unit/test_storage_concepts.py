@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage import Concepts, Database, StorageError
-from storage.models import MAX_EXAMPLE_BYTES
+from closecall.storage import Concepts, Database, StorageError
+from closecall.storage.models import MAX_EXAMPLE_BYTES
 
 PNG = b"\x89PNG\r\n\x1a\n and then some"
 

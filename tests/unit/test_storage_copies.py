@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from storage import Concepts, Database, LabelLog, StorageError, backup, copies, restore
-from storage.place import Where
+from closecall.storage import Concepts, Database, LabelLog, StorageError, backup, copies, restore
+from closecall.storage.place import Where
 from tests.storage_kit import ENGINES, Annotator, as_ordinary_user, make_concept, open_folder, sit_down
 
 

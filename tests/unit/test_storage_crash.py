@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import AnswerRecord, Database, LabelLog, LabelState
+from closecall.storage import AnswerRecord, Database, LabelLog, LabelState
 from tests.scale import scaled
 from tests.storage_kit import ENGINES, Annotator, make_concept, sit_down
 

@@ -21,9 +21,9 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, event, inspect
 
-from storage import Database, StorageError, migrate, restore
-from storage.models import Base
-from storage.place import place_of
+from closecall.storage import Database, StorageError, migrate, restore
+from closecall.storage.models import Base
+from closecall.storage.place import place_of
 from tests.storage_kit import Annotator, as_ordinary_user, make_concept, no_room, open_folder, sit_down
 
 T = TypeVar("T", Path, str)
@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 def reopened(database: Database) -> Annotator:
     """The annotator of the fixture's session."""
-    from storage import LabelLog
+    from closecall.storage import LabelLog
 
     log = LabelLog(database)
     return Annotator(log, log.sessions()[0])
@@ -290,9 +290,9 @@ def test_a_full_disk_is_over_as_soon_as_there_is_room(
         database._trouble = StorageError("the disk is full", "full")
         with monkeypatch.context() as full:
             if isinstance(labels, Path):
-                full.setattr("storage.sqlite.TemporaryFile", no_room)
+                full.setattr("closecall.storage.sqlite.TemporaryFile", no_room)
             else:
-                full.setattr("storage.postgres._ROOM", DISK_FULL)
+                full.setattr("closecall.storage.postgres._ROOM", DISK_FULL)
             for _ in range(2):
                 with refused("full", "the disk", "is full"):
                     database.check()
@@ -349,7 +349,7 @@ def test_a_full_database_loses_nothing_that_was_acknowledged(path: Path) -> None
 FULL_DISK = """
 import json, sys
 from pathlib import Path
-from storage import Database, StorageError
+from closecall.storage import Database, StorageError
 from tests.storage_kit import make_concept, sit_down
 
 disk = Path(sys.argv[1])

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import Database, LabelLog, StorageError, export
-from storage.tabular import guarded, iso, unguarded
+from closecall.storage import Database, LabelLog, StorageError, export
+from closecall.storage.tabular import guarded, iso, unguarded
 from tests.storage_kit import Annotator, make_concept, sit_down
 
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1", "'=1", "'", 'a,"b"\nc', "Möwe 🐦", "plain"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from storage import Database, backup, files
+from closecall.storage import Database, backup, files
 from tests.storage_kit import make_concept, sit_down
 
 

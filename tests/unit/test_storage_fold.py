@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from storage import AnswerRecord, Database, LabelLog, LabelState, StorageError
-from storage.records import ANSWERS
+from closecall.storage import AnswerRecord, Database, LabelLog, LabelState, StorageError
+from closecall.storage.records import ANSWERS
 from tests.scale import examples
 from tests.storage_kit import make_concept, sit_down
 

@@ -12,10 +12,10 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from storage import AnswerRecord, LabelState, Standing
-from storage.ascending import joined, without
-from storage.fold import VOTES, status_of
-from storage.records import ANSWERS, STATUSES
+from closecall.storage import AnswerRecord, LabelState, Standing
+from closecall.storage.ascending import joined, without
+from closecall.storage.fold import VOTES, status_of
+from closecall.storage.records import ANSWERS, STATUSES
 from tests.unit.test_storage_fold import answer
 
 PEOPLE = ("Ada", "Bob", "Cleo")

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.engine import Engine
 
-from storage import Database, LabelLog, SelectionRecord, StorageError, new_id
-from storage.records import AnswerRecord
+from closecall.storage import Database, LabelLog, SelectionRecord, StorageError, new_id
+from closecall.storage.records import AnswerRecord
 from tests.storage_kit import Annotator, make_concept, sit_down
 
 
@@ -328,7 +328,7 @@ def test_logs_are_append_only(
     database: Database, ada: Annotator, log: str, statements: dict[str, str]
 ) -> None:
     """The database itself refuses to change, delete or replace a row, whoever asks."""
-    from storage import Concepts
+    from closecall.storage import Concepts
 
     ada.says("yes", 5, selection_id=ada.is_shown(5).id)
     Concepts(database).add_example(ada.session.concept_id, b"\x89PNG\r\n\x1a\n", True)

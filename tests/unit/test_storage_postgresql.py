@@ -17,9 +17,9 @@ from alembic.migration import MigrationContext
 from psycopg import errors
 from sqlalchemy import Connection
 
-from storage import AnswerRecord, Database, LabelLog, StorageError, address
-from storage.models import Base
-from storage.place import place_of
+from closecall.storage import AnswerRecord, Database, LabelLog, StorageError, address
+from closecall.storage.models import Base
+from closecall.storage.place import place_of
 from tests import postgres
 from tests.scale import scaled
 from tests.storage_kit import Annotator, make_concept, sit_down
@@ -247,7 +247,7 @@ def test_a_program_that_hangs_in_the_middle_of_a_write_lets_go(
     schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server ends its transaction, and the others go on."""
-    monkeypatch.setattr("storage.postgres._HUNG", "100ms")
+    monkeypatch.setattr("closecall.storage.postgres._HUNG", "100ms")
     with Database.open(schema) as hung, Database.open(schema) as database:
         ada = Annotator(LabelLog(database), LabelLog(database).sessions()[0])
         with pytest.raises(StorageError) as caught, hung.write():
@@ -267,7 +267,7 @@ def test_one_program_serves_a_schema(schema: str, monkeypatch: pytest.MonkeyPatc
             assert other.stdout is not None
             assert other.stdout.readline() == "serves\n"
             with monkeypatch.context() as impatient:
-                impatient.setattr("storage.postgres._LINGERS", 0.0)
+                impatient.setattr("closecall.storage.postgres._LINGERS", 0.0)
                 error = refused(schema, alone=True)
             assert (error.kind, "already being served" in str(error)) == ("locked", True)
             other.kill()

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from storage import Database
-from storage.review import CODES, STATUS_CODES, UNKNOWN, AnswerTable, Detail, details_of
+from closecall.storage import Database
+from closecall.storage.review import CODES, STATUS_CODES, UNKNOWN, AnswerTable, Detail, details_of
 from tests.storage_kit import Annotator, make_concept, sit_down
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.display.strategy_labels import LABELS, Shares, label_of, name_of
-from core.selection import STRATEGIES, strategy_from
+from closecall.app.display.strategy_labels import LABELS, Shares, label_of, name_of
+from closecall.core.selection import STRATEGIES, strategy_from
 
 
 def test_every_strategy_has_a_label():

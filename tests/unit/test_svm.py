@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 from sklearn.svm import LinearSVC
 
-from core.errors import InputError
-from core.linear import svm
-from core.linear.svm import TOLERANCE, Solution, box, solve, train
+from closecall.core.errors import InputError
+from closecall.core.linear import svm
+from closecall.core.linear.svm import TOLERANCE, Solution, box, solve, train
 from tests.scale import examples
 
 

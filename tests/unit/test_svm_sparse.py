@@ -7,12 +7,12 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.svm import LinearSVC
 
-from core.evaluation.stability import held_out_scores
-from core.learning.round import Labels, accuracy, learn
-from core.linear.hyperplane import unit_rows
-from core.linear.leave_one_out import leave_one_out
-from core.linear.svm import TOLERANCE, box, solve, train
-from core.numerics.gram_rotation import combination, rotated
+from closecall.core.evaluation.stability import held_out_scores
+from closecall.core.learning.round import Labels, accuracy, learn
+from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.linear.leave_one_out import leave_one_out
+from closecall.core.linear.svm import TOLERANCE, box, solve, train
+from closecall.core.numerics.gram_rotation import combination, rotated
 
 CASES = [(C, class_weight) for C in (0.1, 1.0, 10.0) for class_weight in (None, "balanced")]
 

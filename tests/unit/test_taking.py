@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.api.cards import card_of
-from app.api.submit import take
-from app.projects.roles import Person
+from closecall.app.api.cards import card_of
+from closecall.app.api.submit import take
+from closecall.app.projects.roles import Person
 from tests.projects import answer, label, new_project, open_workspace
 
 ADA = Person("Ada", is_owner=True)

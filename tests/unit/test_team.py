@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.api.people import PAUSE_MS, team, work_of
-from app.api.submit import take
-from app.cli.main import main
-from app.engine.annotator_agreement import pairs_of, together_of
-from app.projects.config import ProjectFile
-from app.projects.roles import Person
-from app.sessions.registry import OpenProject
-from core.errors import InputError
-from storage.review import AnswerTable
+from closecall.app.api.cards import card_of, submit
+from closecall.app.api.people import PAUSE_MS, team, work_of
+from closecall.app.api.submit import take
+from closecall.app.cli.main import main
+from closecall.app.engine.annotator_agreement import pairs_of, together_of
+from closecall.app.projects.config import ProjectFile
+from closecall.app.projects.roles import Person
+from closecall.app.sessions.registry import OpenProject
+from closecall.core.errors import InputError
+from closecall.storage.review import AnswerTable
 from tests.projects import answer, label, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.test_storage_fold import answer as logged
 
@@ -241,8 +241,8 @@ def test_a_project_asks_several_people_about_an_item(project):
 
 def test_every_item_that_wants_another_answer_is_equally_likely():
     """Over many rounds' seeds the draw is uniform: each of five items about a fifth of 1,000 times."""
-    from app.engine.training import draw_wanted
-    from storage import LabelState
+    from closecall.app.engine.training import draw_wanted
+    from closecall.storage import LabelState
 
     state = LabelState(1).fold([logged(n + 1, "yes", 10 * n) for n in range(6)])
     standing = state.standing("Bob", 2)

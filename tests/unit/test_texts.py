@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.display.text_layout import opening, typeset
-from app.sessions.registry import OpenProject
-from app.sessions.review import Asked, Review
-from app.sessions.similar.query import Like
-from app.sessions.workspace import NewProject
-from core.errors import InputError
-from core.pool.build import build
-from core.selection import STRATEGIES
-from core.sources import source_from
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.display.text_layout import opening, typeset
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.review import Asked, Review
+from closecall.app.sessions.similar.query import Like
+from closecall.app.sessions.workspace import NewProject
+from closecall.core.errors import InputError
+from closecall.core.pool.build import build
+from closecall.core.selection import STRATEGIES
+from closecall.core.sources import source_from
 from tests.projects import answer, new_project, open_workspace, truth_word, wait_for_index
 
 N_TEXTS = 240
@@ -30,7 +30,7 @@ N_TEXTS = 240
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> OpenProject:
     """Texts about ants and bees."""
-    monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
+    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
     rng = np.random.default_rng(0)
     for number in range(N_TEXTS):
         topic = ("ant", "bee")[number % 2]

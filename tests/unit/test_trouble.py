@@ -18,14 +18,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from app.api.cards import card_of
-from app.api.submit import take
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
-from app.sessions.workspace import NewProject, Workspace
-from storage import Database
-from storage.address import with_schema
-from storage.errors import StorageError
+from closecall.app.api.cards import card_of
+from closecall.app.api.submit import take
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.storage import Database
+from closecall.storage.address import with_schema
+from closecall.storage.errors import StorageError
 from tests import postgres
 from tests.projects import answer, digits_pool, truth_word
 from tests.scale import thorough
@@ -231,9 +231,9 @@ def _goes_on(bench: Bench, given: dict[str, Any]) -> None:
 FULL = """
 import json, shutil, sys
 from pathlib import Path
-from app.api.cards import card_of
-from app.api.submit import take
-from app.sessions.workspace import NewProject, Workspace
+from closecall.app.api.cards import card_of
+from closecall.app.api.submit import take
+from closecall.app.sessions.workspace import NewProject, Workspace
 from tests.projects import answer
 
 projects, ballast, pool, address = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]

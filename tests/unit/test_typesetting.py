@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.display.text_layout import LONGEST_SHOWN, OPENING, opening, typeset
+from closecall.app.display.text_layout import LONGEST_SHOWN, OPENING, opening, typeset
 
 LINE = "This line of a mail is as long as such lines are, and goes on"
 MAIL = f"""From: ann@example.org (Ann)

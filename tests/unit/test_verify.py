@@ -9,10 +9,10 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
-from app.api.cards import card_of, submit
-from app.cli.main import main
-from app.engine.selection import STAND_INS
-from core.selection.margin import MarginIndex
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.engine.selection import STAND_INS
+from closecall.core.selection.margin import MarginIndex
 from tests.projects import (
     answer,
     label,
@@ -27,7 +27,7 @@ from tests.projects import (
 @pytest.fixture(autouse=True, scope="module")
 def _no_index_is_kept():
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("app.indexes.strategies.CHEAP_SECONDS", math.inf)
+        monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
         yield
 
 
@@ -138,7 +138,7 @@ def test_what_sessions_remembered_is_made_again(project_folder, monkeypatch):
         return remember(self, hyperplanes)
 
     monkeypatch.setattr(MarginIndex, "remember", noted)
-    monkeypatch.setattr("app.verification.verify.REMEMBERED_AT_ONCE", 7)
+    monkeypatch.setattr("closecall.app.verification.verify.REMEMBERED_AT_ONCE", 7)
     assert json.loads(run(project_folder).output)["problems"] == []
     assert sum(map(len, passes)) >= 19
     assert max(map(len, passes)) == 7

@@ -5,22 +5,22 @@ import sys
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from core.hashing import MetricLSH, RandomHyperplaneLSH
-from core.learning.round import Labels, accuracy, is_positive, play_round
-from core.metric import ITML, Constraints
-from core.pool.build import build
-from core.search import SIMILARITY_STRUCTURES, STRUCTURES
-from core.selection import STRATEGIES, make_strategy
-from core.selection.hashed import HashedSearch
-from core.similar import ExactSearch, HashedSimilarity, nearness_of
-from core.sources import source_from
-from core.warmup import warm_up
+from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH
+from closecall.core.learning.round import Labels, accuracy, is_positive, play_round
+from closecall.core.metric import ITML, Constraints
+from closecall.core.pool.build import build
+from closecall.core.search import SIMILARITY_STRUCTURES, STRUCTURES
+from closecall.core.selection import STRATEGIES, make_strategy
+from closecall.core.selection.hashed import HashedSearch
+from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.sources import source_from
+from closecall.core.warmup import warm_up
 from tests.fakes import FakeTexts
 
 
 def compiled() -> dict[str, int]:
     """Every kernel of the program, and for how many combinations of types it is compiled."""
-    modules = [module for name, module in sys.modules.items() if name.split(".")[0] in ("app", "core")]
+    modules = [module for name, module in sys.modules.items() if name.startswith("closecall.")]
     return {
         f"{kernel.__module__}.{kernel.__name__}": len(kernel.signatures)
         for module in modules
@@ -38,8 +38,8 @@ def _warm() -> None:
 def test_nothing_is_left_to_compile(name, tmp_path):
     """After the warm-up, building a pool, learning and selecting compile no kernel any more."""
     before = compiled()
-    assert before["core.linear.svm._sides"]
-    assert before["core.linear.scoring._move_bits"]
+    assert before["closecall.core.linear.svm._sides"]
+    assert before["closecall.core.linear.scoring._move_bits"]
     pool = build(source_from("digits:900"), tmp_path / "pool")
     structures = STRUCTURES if issubclass(STRATEGIES[name], HashedSearch) else [None]
     labels = Labels.of(pool, pool.ids[:200], is_positive(pool.truth(pool.ids[:200]), 3))

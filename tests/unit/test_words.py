@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.display import phrases as words
-from core.pool.build_progress import Progress
+from closecall.app.display import phrases as words
+from closecall.core.pool.build_progress import Progress
 
 
 def test_growth_says_how_far_how_fast_and_how_long() -> None:

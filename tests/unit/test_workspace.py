@@ -6,12 +6,12 @@ import time
 import pytest
 from PIL import Image
 
-from app.api.cards import card_of
-from app.projects.config import LABELS_FILE, lock_project
-from app.projects.folder_classes import FolderClasses, guess_class
-from app.sessions.workspace import NewProject, Workspace
-from core.errors import InputError
-from storage import Database, LabelLog
+from closecall.app.api.cards import card_of
+from closecall.app.projects.config import LABELS_FILE, lock_project
+from closecall.app.projects.folder_classes import FolderClasses, guess_class
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.errors import InputError
+from closecall.storage import Database, LabelLog
 from tests.projects import digits_pool, label, new_project, open_workspace
 from tests.storage_kit import Annotator
 
@@ -186,8 +186,8 @@ def test_folders_that_could_be_classes_are_named(dated):
 
 def test_examples_are_what_labeling_starts_with(tmp_path):
     """With images of a seven as examples, the first items are like them instead of random."""
-    from app.display.thumbnails import encode
-    from core.pool.pool import Pool
+    from closecall.app.display.thumbnails import encode
+    from closecall.core.pool.pool import Pool
 
     source = Pool.open(digits_pool()).source
     sevens = [item for item in range(40) if source.truth([item])[0] == 7][:3]
@@ -210,7 +210,7 @@ def test_a_project_that_cannot_be_opened_leaves_nothing(tmp_path, monkeypatch):
 
     with open_workspace(tmp_path) as workspace:
         with monkeypatch.context() as broken:
-            broken.setattr("app.sessions.workspace.OpenProject.__init__", fails)
+            broken.setattr("closecall.app.sessions.workspace.OpenProject.__init__", fails)
             with pytest.raises(InputError, match="The disk is full"):
                 workspace.create(NewProject(str(digits_pool()), "Is this a 7?"), key="sevens")
         assert not list(tmp_path.glob("sevens"))

@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.api.cards.adjudication import adjudication_card
-from app.api.cards.blind import blind_card
-from app.api.cards.classes import classes_card
-from app.api.cards.grid import found_card, grid_card
-from app.api.cards.label import label_card
-from app.api.cards.similar import similar_card
-from app.projects.roles import OPERATOR, Person
-from app.sessions.adjudication import Decisions
-from app.sessions.answers import Outcome
-from app.sessions.blind.comparison import BlindComparison
-from app.sessions.classes import ClassSession
-from app.sessions.grid import GridSession
-from app.sessions.labeling import LabelingSession
-from app.sessions.name_search import FoundSession
-from app.sessions.similar.session import SimilarSession
+from closecall.app.api.cards.adjudication import adjudication_card
+from closecall.app.api.cards.blind import blind_card
+from closecall.app.api.cards.classes import classes_card
+from closecall.app.api.cards.grid import found_card, grid_card
+from closecall.app.api.cards.label import label_card
+from closecall.app.api.cards.similar import similar_card
+from closecall.app.projects.roles import OPERATOR, Person
+from closecall.app.sessions.adjudication import Decisions
+from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.blind.comparison import BlindComparison
+from closecall.app.sessions.classes import ClassSession
+from closecall.app.sessions.grid import GridSession
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.name_search import FoundSession
+from closecall.app.sessions.similar.session import SimilarSession
 
 View = (
     LabelingSession | GridSession | FoundSession | SimilarSession | ClassSession | BlindComparison | Decisions

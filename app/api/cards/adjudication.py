@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.api.cards.parts import STRIP, common, painted, strip_entry
-from app.sessions.adjudication import WORDS
-from storage.review import CODES
+from closecall.app.api.cards.parts import STRIP, common, painted, strip_entry
+from closecall.app.sessions.adjudication import WORDS
+from closecall.storage.review import CODES
 
 if TYPE_CHECKING:
-    from app.sessions.adjudication import Decisions, Line
-    from app.sessions.answers import Outcome
-    from storage.review import Answers
+    from closecall.app.sessions.adjudication import Decisions, Line
+    from closecall.app.sessions.answers import Outcome
+    from closecall.storage.review import Answers
 
 NOTHING = "There is nothing to decide: nobody says yes where another one says no."
 ELSEWHERE = "What is left to decide is in view of other owners."

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.api.cards.label import label_card
-from app.api.cards.parts import STRIP, common, painted, strip_entry
-from app.sessions.answers import Outcome
-from app.sessions.labeling import BLIND
+from closecall.app.api.cards.label import label_card
+from closecall.app.api.cards.parts import STRIP, common, painted, strip_entry
+from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.labeling import BLIND
 
 if TYPE_CHECKING:
-    from app.sessions.blind.comparison import BlindComparison
-    from app.sessions.labeling import LabelingSession
-    from storage import SelectionRecord
-    from storage.records import AnswerWord
+    from closecall.app.sessions.blind.comparison import BlindComparison
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.storage import SelectionRecord
+    from closecall.storage.records import AnswerWord
 
 
 def blind_card(view: BlindComparison, outcome: Outcome) -> dict[str, Any]:

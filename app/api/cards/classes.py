@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.api.cards.parts import STRIP, coming, common, course, painted, strip_entry
-from app.sessions.classes import labels_of
+from closecall.app.api.cards.parts import STRIP, coming, common, course, painted, strip_entry
+from closecall.app.sessions.classes import labels_of
 
 if TYPE_CHECKING:
-    from app.sessions.answers import Outcome
-    from app.sessions.classes import ClassSession
-    from app.sessions.labeling import LabelingSession
-    from storage.records import AnswerWord
+    from closecall.app.sessions.answers import Outcome
+    from closecall.app.sessions.classes import ClassSession
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.storage.records import AnswerWord
 
 QUESTION = "Which is it?"
 

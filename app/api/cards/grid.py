@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.api.cards.parts import common, item_of, tile
-from app.display import phrases as words
-from app.sessions.grid import MOST
-from app.sessions.name_search import PAGE
+from closecall.app.api.cards.parts import common, item_of, tile
+from closecall.app.display import phrases as words
+from closecall.app.sessions.grid import MOST
+from closecall.app.sessions.name_search import PAGE
 
 if TYPE_CHECKING:
-    from app.sessions.answers import Outcome
-    from app.sessions.grid import Batch, BatchSession, GridSession
-    from app.sessions.labeling import LabelingSession
-    from app.sessions.name_search import FoundSession
-    from core.pool.pool import Pool
-    from storage import AnswerRecord
+    from closecall.app.sessions.answers import Outcome
+    from closecall.app.sessions.grid import Batch, BatchSession, GridSession
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.name_search import FoundSession
+    from closecall.core.pool.pool import Pool
+    from closecall.storage import AnswerRecord
 
     Looks = Callable[[LabelingSession, int], dict[str, Any]]
     """What a cell shows of an item."""

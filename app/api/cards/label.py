@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.api.cards.parts import STRIP, coming, common, painted, strip_entry
+from closecall.app.api.cards.parts import STRIP, coming, common, painted, strip_entry
 
 if TYPE_CHECKING:
-    from app.sessions.answers import Outcome
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.answers import Outcome
+    from closecall.app.sessions.labeling import LabelingSession
 
 
 def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:

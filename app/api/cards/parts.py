@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.display.strategy_labels import label_of
-from app.engine.training import PART, SEARCH, accuracy_of_always_no
-from core.errors import InputError
-from storage import AnswerRecord, Counts, SelectionRecord
+from closecall.app.display.strategy_labels import label_of
+from closecall.app.engine.training import PART, SEARCH, accuracy_of_always_no
+from closecall.core.errors import InputError
+from closecall.storage import AnswerRecord, Counts, SelectionRecord
 
 if TYPE_CHECKING:
-    from app.engine.lookahead import Lookahead
-    from app.sessions.answers import Outcome
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.engine.lookahead import Lookahead
+    from closecall.app.sessions.answers import Outcome
+    from closecall.app.sessions.labeling import LabelingSession
 
 STRIP = 12
 """Last answers that can be corrected with a click."""

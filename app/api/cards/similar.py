@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from app.api.cards.grid import batch_card, picture, taken_cells
-from app.display.phrases import of_class
-from app.display.thumbnails import data_url
-from app.projects.uploaded_images import why_none
-from app.sessions.similar.query import require_shown
-from app.sessions.similar.session import RECALLED
-from core.errors import InputError
-from core.similar.finder import PAGE
+from closecall.app.api.cards.grid import batch_card, picture, taken_cells
+from closecall.app.display.phrases import of_class
+from closecall.app.display.thumbnails import data_url
+from closecall.app.projects.uploaded_images import why_none
+from closecall.app.sessions.similar.query import require_shown
+from closecall.app.sessions.similar.session import RECALLED
+from closecall.core.errors import InputError
+from closecall.core.similar.finder import PAGE
 
 if TYPE_CHECKING:
-    from app.sessions.answers import Outcome
-    from app.sessions.labeling import LabelingSession
-    from app.sessions.similar.search import Search
-    from app.sessions.similar.session import SimilarSession
+    from closecall.app.sessions.answers import Outcome
+    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.similar.search import Search
+    from closecall.app.sessions.similar.session import SimilarSession
 
 SHOWN_QUERIES = 9
 """Of all yes answers so many are shown as what is looked for."""

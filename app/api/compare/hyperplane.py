@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.api.compare.lanes import BY_CHANCE, REFERENCE, Compared
-from app.api.compare.planes import Measurement, last_planes
-from app.display.phrases import many_times, ordinal
-from app.display.strategy_labels import label_of, name_of
-from core.errors import InputError
-from core.pool.pool import Pool
+from closecall.app.api.compare.lanes import BY_CHANCE, REFERENCE, Compared
+from closecall.app.api.compare.planes import Measurement, last_planes
+from closecall.app.display.phrases import many_times, ordinal
+from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 log = logging.getLogger(__name__)
 

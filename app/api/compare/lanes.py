@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.display.phrases import preparation
-from app.display.strategy_labels import LABELS, label_of, name_of
-from core.errors import InputError
-from core.selection import QueryStrategy
+from closecall.app.display.phrases import preparation
+from closecall.app.display.strategy_labels import LABELS, label_of, name_of
+from closecall.core.errors import InputError
+from closecall.core.selection import QueryStrategy
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 COMPARED = ("random", "subsample", "exhaustive", "h-hash", "eh-hash", "bh-hash", "margin-index")
 """In the order of the rows; strategies of users' own, and what else is in use, come after them."""

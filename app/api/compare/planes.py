@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.training import train_concept
-from core.evaluation.rank import BruteForce
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
-from core.selection import QueryStrategy
-from storage import LabelState, Standing
+from closecall.app.engine.training import train_concept
+from closecall.core.evaluation.rank import BruteForce
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy
+from closecall.storage import LabelState, Standing
 
 if TYPE_CHECKING:
-    from app.engine.concept import LiveConcept
+    from closecall.app.engine.concept import LiveConcept
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from app.display.strategy_labels import label_of, name_of
-from core.errors import InputError
-from core.selection import QueryStrategy
-from core.simulation.race import Course, Race, Turn
+from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.core.errors import InputError
+from closecall.core.selection import QueryStrategy
+from closecall.core.simulation.race import Course, Race, Turn
 
 if TYPE_CHECKING:
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.labeling import LabelingSession
 
 ROUNDS = 300
 """The paper's iterations."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from app.experiments.bench.commands import COMMANDS
+from closecall.app.experiments.bench.commands import COMMANDS
 
 
 @click.group()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
-from app.api.plain import SETTLE_SECONDS
-from app.sessions.grid import USUAL
+from closecall.app.api.plain import SETTLE_SECONDS
+from closecall.app.sessions.grid import USUAL
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

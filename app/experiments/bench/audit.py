@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from core.audit import LEVEL
-from core.experiment.auditing import MEASURES, AuditedSession, audited_sessions
-from core.pool.pool import Pool
+from closecall.core.audit import LEVEL
+from closecall.core.experiment.auditing import MEASURES, AuditedSession, audited_sessions
+from closecall.core.pool.pool import Pool
 
 BAND = 0.99
 """How often as many coins, each held with the level's probability, lie in the band that is told."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import InputError
+from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -11,12 +11,12 @@ from typing import Any
 import click
 import numpy as np
 
-from app.display.pool_output import bytes_in_words
-from app.experiments.bench.memory import PeakMemory
-from core.errors import InputError
-from core.features.gist import Gist
-from core.pool.build import Progress, build, estimate
-from core.sources import Source, source_from
+from closecall.app.display.pool_output import bytes_in_words
+from closecall.app.experiments.bench.memory import PeakMemory
+from closecall.core.errors import InputError
+from closecall.core.features.gist import Gist
+from closecall.core.pool.build import Progress, build, estimate
+from closecall.core.sources import Source, source_from
 
 GIST_CHUNK = 1_000
 GIST_CHUNKS = 10

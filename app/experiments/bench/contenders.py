@@ -12,12 +12,12 @@ from urllib.parse import quote
 import click
 import numpy as np
 
-from core.errors import InputError
-from core.experiment.planes import Plane
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
-from core.selection import Query, QueryStrategy, make_strategy, strategy_from, strategy_names
-from core.selection.exclusion import excluded_rows
+from closecall.core.errors import InputError
+from closecall.core.experiment.planes import Plane
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import Query, QueryStrategy, make_strategy, strategy_from, strategy_names
+from closecall.core.selection.exclusion import excluded_rows
 
 REFERENCE = "exhaustive"
 BLAS_SCAN = "blas-scan"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from core.pool.pool import Pool
+from closecall.core.pool.pool import Pool
 
 Row = dict[str, Any]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.display.strategy_labels import label_of
-from app.display.theme import LIGHT, STRATEGY_COLOURS
-from app.experiments.bench.contenders import BLAS_SCAN, REFERENCE
-from core.errors import InputError
-from core.files.durable import disk_trouble
+from closecall.app.display.strategy_labels import label_of
+from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
+from closecall.app.experiments.bench.contenders import BLAS_SCAN, REFERENCE
+from closecall.core.errors import InputError
+from closecall.core.files.durable import disk_trouble
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

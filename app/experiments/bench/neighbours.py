@@ -9,11 +9,11 @@ from time import perf_counter
 import click
 import numpy as np
 
-from app.experiments.bench.draws import Row, each, heading, row_of, spread
-from core.experiment.neighbours import compare_metrics, labeled_queries
-from core.numerics.blas import one_thread
-from core.pool.pool import Pool
-from core.similar.index import StructureName
+from closecall.app.experiments.bench.draws import Row, each, heading, row_of, spread
+from closecall.core.experiment.neighbours import compare_metrics, labeled_queries
+from closecall.core.numerics.blas import one_thread
+from closecall.core.pool.pool import Pool
+from closecall.core.similar.index import StructureName
 
 LEGEND = (
     "accuracy: the share of {queries:,} held-out queries whose {k} nearest items vote for the right class; "

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from app.experiments.bench.annotator import Press
-from storage import AnswerRecord, SelectionRecord
+from closecall.app.experiments.bench.annotator import Press
+from closecall.storage import AnswerRecord, SelectionRecord
 
 
 def fate(

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.numerics.rows import Rows
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows
+from closecall.core.pool.pool import Pool
 
 EACH_LIST = 64
 """So many rows are drawn for each list of an inverted file, to find where lists should be."""

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 import numpy as np
 
-from app.display.pool_output import bytes_in_words
-from core.errors import InputError
-from core.experiment.corpus import Corpus
-from core.learning.round import is_positive
-from core.pool.pool import Pool
-from core.selection import strategy_from
+from closecall.app.display.pool_output import bytes_in_words
+from closecall.core.errors import InputError
+from closecall.core.experiment.corpus import Corpus
+from closecall.core.learning.round import is_positive
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import strategy_from
 
 SHOWN_ROWS = 10_000
 """Items, evenly spaced, that the table's wᵀx are of."""

@@ -11,13 +11,13 @@ import click
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from app.experiments.bench.contenders import StrategyContender, contenders
-from app.experiments.bench.statistics import mean_ratio
-from core.errors import InputError
-from core.experiment.positives import ByStrategy, Search, Way, classes_to_search, search_positives
-from core.experiment.similar import FindSimilar
-from core.pool.pool import Pool
-from core.selection.words import parts_of, values_of
+from closecall.app.experiments.bench.contenders import StrategyContender, contenders
+from closecall.app.experiments.bench.statistics import mean_ratio
+from closecall.core.errors import InputError
+from closecall.core.experiment.positives import ByStrategy, Search, Way, classes_to_search, search_positives
+from closecall.core.experiment.similar import FindSimilar
+from closecall.core.pool.pool import Pool
+from closecall.core.selection.words import parts_of, values_of
 
 DEFAULT_WORDS = (
     "random",

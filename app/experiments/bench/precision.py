@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import click
 import numpy as np
 
-from app.experiments.bench.draws import Row, heading, row_of, spread
-from app.experiments.compare.similar.names import lane_label
-from app.experiments.compare.similar.results import Lane
-from core.experiment.neighbours import labeled_queries
-from core.experiment.precision import compare_precision, draw_labeled
-from core.numerics.blas import one_thread
-from core.pool.pool import Pool
+from closecall.app.experiments.bench.draws import Row, heading, row_of, spread
+from closecall.app.experiments.compare.similar.names import lane_label
+from closecall.app.experiments.compare.similar.results import Lane
+from closecall.core.experiment.neighbours import labeled_queries
+from closecall.core.experiment.precision import compare_precision, draw_labeled
+from closecall.core.numerics.blas import one_thread
+from closecall.core.pool.pool import Pool
 
 LEGEND = (
     "Of {queries:,} held-out queries, in percent; mean and standard deviation over {draws} draws of "

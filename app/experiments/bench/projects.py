@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from app.experiments.bench.annotator import Truth
-from app.projects.config import ProjectFile
-from app.sessions.labeling import LabelingSession
-from app.sessions.workspace import NewProject, Workspace
-from core.errors import InputError
-from core.experiment.simulation import labels_before
-from core.learning.round import is_positive
-from core.pool.pool import Pool
-from storage import AnswerRecord, Concepts, Database, LabelLog, new_id
+from closecall.app.experiments.bench.annotator import Truth
+from closecall.app.projects.config import ProjectFile
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.workspace import NewProject, Workspace
+from closecall.core.errors import InputError
+from closecall.core.experiment.simulation import labels_before
+from closecall.core.learning.round import is_positive
+from closecall.core.pool.pool import Pool
+from closecall.storage import AnswerRecord, Concepts, Database, LabelLog, new_id
 
 
 def class_asked_for(pool: Pool, asked: str | None) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from app.experiments.bench.contenders import REFERENCE
-from core.files.durable import disk_trouble
+from closecall.app.experiments.bench.contenders import REFERENCE
+from closecall.core.files.durable import disk_trouble
 
 HEAD = (
     "strategy",

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from app.experiments.bench.contenders import REFERENCE, Answer
-from app.experiments.bench.statistics import mean_ratio, recall_low
-from app.experiments.bench.subsample import EqualTimeSubsample
+from closecall.app.experiments.bench.contenders import REFERENCE, Answer
+from closecall.app.experiments.bench.statistics import mean_ratio, recall_low
+from closecall.app.experiments.bench.subsample import EqualTimeSubsample
 
 Row = dict[str, Any]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import InputError
-from core.experiment.corpus import Corpus
-from core.experiment.planes import Plane, one_vs_all
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.experiment.corpus import Corpus
+from closecall.core.experiment.planes import Plane, one_vs_all
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
 
 RUN = 10
 """Of a session, so many rounds are played one after the other at least."""

@@ -18,14 +18,14 @@ import click
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from app.experiments.bench.contenders import Contender, contenders
-from app.experiments.bench.results import Judged, Results, Row
-from app.experiments.bench.rounds import Round, rounds_of
-from app.experiments.bench.subsample import EqualTimeSubsample
-from core.errors import InputError
-from core.evaluation.rank import BruteForce, margins_of
-from core.experiment.planes import Plane
-from core.pool.pool import Pool
+from closecall.app.experiments.bench.contenders import Contender, contenders
+from closecall.app.experiments.bench.results import Judged, Results, Row
+from closecall.app.experiments.bench.rounds import Round, rounds_of
+from closecall.app.experiments.bench.subsample import EqualTimeSubsample
+from closecall.core.errors import InputError
+from closecall.core.evaluation.rank import BruteForce, margins_of
+from closecall.core.experiment.planes import Plane
+from closecall.core.pool.pool import Pool
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from app.runtime import child
-from core.errors import InputError
+from closecall.app.runtime import child
+from closecall.core.errors import InputError
 
 START_SECONDS = 180
 """A server that does not answer after so long won't."""

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from app.engine.strategy_memory import WORTHWHILE_SECONDS, Memories
-from app.experiments.bench.contenders import Answer, Contender, StrategyContender, contenders
-from app.experiments.bench.results import Row
-from app.experiments.bench.statistics import recall_low
-from core.errors import InputError
-from core.experiment.planes import Plane
-from core.pool.pool import Pool
-from core.selection import QueryStrategy, Request, make_strategy
+from closecall.app.engine.strategy_memory import WORTHWHILE_SECONDS, Memories
+from closecall.app.experiments.bench.contenders import Answer, Contender, StrategyContender, contenders
+from closecall.app.experiments.bench.results import Row
+from closecall.app.experiments.bench.statistics import recall_low
+from closecall.core.errors import InputError
+from closecall.core.experiment.planes import Plane
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy, Request, make_strategy
 
 Mode = Literal["auto", "on", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -9,11 +9,11 @@ from time import perf_counter
 import click
 import numpy as np
 
-from app.experiments.bench.draws import Row, each, heading, row_of, spread
-from core.experiment.kernelized import compare_forms, nearest, queries_of
-from core.mercer import kernel_from
-from core.numerics.blas import one_thread
-from core.pool.pool import Pool
+from closecall.app.experiments.bench.draws import Row, each, heading, row_of, spread
+from closecall.core.experiment.kernelized import compare_forms, nearest, queries_of
+from closecall.core.mercer import kernel_from
+from closecall.core.numerics.blas import one_thread
+from closecall.core.pool.pool import Pool
 
 LEGEND = (
     "recall: the share of {queries:,} held-out queries whose nearest item by the kernel is among the "

@@ -15,18 +15,18 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from app.display.strategy_labels import FAMILY_LABELS
-from app.experiments.bench.draws import Row, heading, row_of
-from app.experiments.bench.peers import KNOBS, PEERS, FaissIndex, loaded
-from core.errors import InputError
-from core.experiment.kernelized import held_out_queries
-from core.hashing import FAMILIES
-from core.hashing.pool import fit_rows, hash_rows
-from core.numerics.blas import one_thread
-from core.numerics.rows import Rows
-from core.pool.pool import Pool
-from core.search import built_for_points
-from core.similar import ExactSearch, HashedSimilarity, Nearness, nearness_of
+from closecall.app.display.strategy_labels import FAMILY_LABELS
+from closecall.app.experiments.bench.draws import Row, heading, row_of
+from closecall.app.experiments.bench.peers import KNOBS, PEERS, FaissIndex, loaded
+from closecall.core.errors import InputError
+from closecall.core.experiment.kernelized import held_out_queries
+from closecall.core.hashing import FAMILIES
+from closecall.core.hashing.pool import fit_rows, hash_rows
+from closecall.core.numerics.blas import one_thread
+from closecall.core.numerics.rows import Rows
+from closecall.core.pool.pool import Pool
+from closecall.core.search import built_for_points
+from closecall.core.similar import ExactSearch, HashedSimilarity, Nearness, nearness_of
 
 N_NEAREST = 10
 

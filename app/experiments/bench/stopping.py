@@ -8,8 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
-from core.experiment.stopping import AdvisedSession, advised_sessions
-from core.pool.pool import Pool
+from closecall.core.experiment.stopping import AdvisedSession, advised_sessions
+from closecall.core.pool.pool import Pool
 
 
 @dataclass(frozen=True)

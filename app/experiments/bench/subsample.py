@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from core.linear.hyperplane import Hyperplane
-from core.pool.pool import Pool
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.pool import Pool
 
 WINDOWS = 20
 """Random subsamples of each size that are ranked for each hyperplane."""

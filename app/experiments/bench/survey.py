@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import click
 import numpy as np
 
-from app.experiments.bench.draws import Row, heading, row_of, spread
-from app.experiments.compare.similar.names import lane_label
-from app.experiments.compare.similar.results import Lane
-from core.errors import InputError
-from core.experiment.families import Draw
-from core.experiment.kernelized import held_out_queries
-from core.experiment.similarity import Queries, Truths
-from core.experiment.survey import found_by_codes, lengths, numbers_retrieved
-from core.numerics.blas import one_thread
-from core.pool.pool import Pool
+from closecall.app.experiments.bench.draws import Row, heading, row_of, spread
+from closecall.app.experiments.compare.similar.names import lane_label
+from closecall.app.experiments.compare.similar.results import Lane
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import Draw
+from closecall.core.experiment.kernelized import held_out_queries
+from closecall.core.experiment.similarity import Queries, Truths
+from closecall.core.experiment.survey import found_by_codes, lengths, numbers_retrieved
+from closecall.core.numerics.blas import one_thread
+from closecall.core.pool.pool import Pool
 
 AMONG = 500
 """Against bits is told what is found among so many, as in the survey's figure 11 (b)."""

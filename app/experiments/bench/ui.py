@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from app.display.thumbnails import Pictures
-from app.experiments.bench.annotator import MODES, N_PATIENT, PATIENCE_MS, Annotator, Mode, Press
-from app.experiments.bench.browser import chromium
-from app.experiments.bench.outcome import fate, looking_ahead, waits
-from app.experiments.bench.projects import class_asked_for, make_project, truth_of
-from app.experiments.bench.serving import Server
-from app.projects.config import LABELS_FILE
-from app.projects.roles import SOMEBODY
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.selection import strategy_from
-from storage import Concepts, Database, LabelLog
+from closecall.app.display.thumbnails import Pictures
+from closecall.app.experiments.bench.annotator import MODES, N_PATIENT, PATIENCE_MS, Annotator, Mode, Press
+from closecall.app.experiments.bench.browser import chromium
+from closecall.app.experiments.bench.outcome import fate, looking_ahead, waits
+from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
+from closecall.app.experiments.bench.serving import Server
+from closecall.app.projects.config import LABELS_FILE
+from closecall.app.projects.roles import SOMEBODY
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import strategy_from
+from closecall.storage import Concepts, Database, LabelLog
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

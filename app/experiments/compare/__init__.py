@@ -1,5 +1,5 @@
 """The paper's experiment as a command: ``closecall compare``."""
 
-from app.experiments.compare.command import compare
+from closecall.app.experiments.compare.command import compare
 
 __all__ = ["compare"]

@@ -14,11 +14,11 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from app.display.strategy_labels import label_of, name_of
-from app.experiments.compare.peers import PEERS
-from app.experiments.compare.results import Results
-from app.experiments.compare.statistics import Interval, interval
-from core.selection import strategy_from
+from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.app.experiments.compare.peers import PEERS
+from closecall.app.experiments.compare.results import Results
+from closecall.app.experiments.compare.statistics import Interval, interval
+from closecall.core.selection import strategy_from
 
 RANDOM, SUBSAMPLE, EXHAUSTIVE, H_HASH, EH_HASH = "random", "subsample", "exhaustive", "h-hash", "eh-hash"
 

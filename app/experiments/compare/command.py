@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from app.experiments.compare.similar.command import compare_similar
+from closecall.app.experiments.compare.similar.command import compare_similar
 
 QUICK = {"runs": 2, "iterations": 200, "classes": 10}
 """What --quick makes smaller, where the command says nothing else."""
@@ -132,7 +132,7 @@ def compare(
 
     Interrupted, the same command goes on. Results do not depend on the number of workers; times do.
     """
-    from app.experiments.compare.comparison import Wish, run_comparison
+    from closecall.app.experiments.compare.comparison import Wish, run_comparison
 
     sizes = QUICK if quick else FULL
     wish = Wish(

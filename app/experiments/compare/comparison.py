@@ -15,21 +15,21 @@ from typing import Any
 import click
 import numpy as np
 
-from app.display.phrases import duration
-from app.experiments.compare.claims import Measures
-from app.experiments.compare.figures import draw_figures, first_pictures
-from app.experiments.compare.folder import begun, tell_size
-from app.experiments.compare.lanes import fit_lanes
-from app.experiments.compare.peers import make_peer
-from app.experiments.compare.plan import STRATEGIES, Plan, chosen_classes
-from app.experiments.compare.report import write_report
-from app.experiments.compare.results import Results, write_results
-from app.experiments.compare.workers import run_units
-from core.errors import InputError
-from core.linear.svm import ClassWeight
-from core.pool.pool import Pool
-from core.selection import strategy_from
-from core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
+from closecall.app.display.phrases import duration
+from closecall.app.experiments.compare.claims import Measures
+from closecall.app.experiments.compare.figures import draw_figures, first_pictures
+from closecall.app.experiments.compare.folder import begun, tell_size
+from closecall.app.experiments.compare.lanes import fit_lanes
+from closecall.app.experiments.compare.peers import make_peer
+from closecall.app.experiments.compare.plan import STRATEGIES, Plan, chosen_classes
+from closecall.app.experiments.compare.report import write_report
+from closecall.app.experiments.compare.results import Results, write_results
+from closecall.app.experiments.compare.workers import run_units
+from closecall.core.errors import InputError
+from closecall.core.linear.svm import ClassWeight
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import strategy_from
+from closecall.core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
 """What the paper reckons an annotator needs for an image, and for a document."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from app.display.theme import LIGHT
-from core.files.durable import disk_trouble
+from closecall.app.display.theme import LIGHT
+from closecall.core.files.durable import disk_trouble
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import click
 from filelock import FileLock, Timeout
 
-from app.display.pool_output import show_build
-from app.experiments.compare.settled import Settled
-from core.errors import InputError
-from core.files.durable import disk_trouble
-from core.pool.manifest import MANIFEST
-from core.pool.pool import Pool
-from core.sources import source_from
+from closecall.app.display.pool_output import show_build
+from closecall.app.experiments.compare.settled import Settled
+from closecall.core.errors import InputError
+from closecall.core.files.durable import disk_trouble
+from closecall.core.pool.manifest import MANIFEST
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import source_from
 
 DIGITS = "digits:50000"
 """The pool where none is named."""

@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 from threadpoolctl import threadpool_limits
 
-from app.experiments.compare.peers import make_peer
-from app.experiments.compare.plan import Plan
-from core.errors import InputError
-from core.selection import QueryStrategy, make_strategy, strategy_from
+from closecall.app.experiments.compare.peers import make_peer
+from closecall.app.experiments.compare.plan import Plan
+from closecall.core.errors import InputError
+from closecall.core.selection import QueryStrategy, make_strategy, strategy_from
 
 if TYPE_CHECKING:
-    from core.pool.pool import Pool
+    from closecall.core.pool.pool import Pool
 
 INDEXES = "indexes"
 

@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from app.display.theme import DARK, LIGHT, STRATEGY_COLOURS
-from core.files.durable import disk_trouble, replace_file
+from closecall.app.display.theme import DARK, LIGHT, STRATEGY_COLOURS
+from closecall.core.files.durable import disk_trouble, replace_file
 
 REPORT = "report.html"
 
@@ -47,7 +47,9 @@ def write_page(template: str, path: Path, **words: Any) -> Path:
         What the template needs beside type, colours and marks.
     """
     environment = Environment(
-        loader=PackageLoader("app.experiments.compare", "."), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("closecall.app.experiments.compare", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
     )
     page = environment.get_template(template).render(
         glyphs=Markup(GLYPHS.read_text("utf-8")),

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 from scipy.special import expit
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection import Choice, PoolRows, Progress, Query, QueryStrategy
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import Choice, PoolRows, Progress, Query, QueryStrategy
 
 GIGABYTES = 4.0
 """What a peer may take, beside the pool itself."""

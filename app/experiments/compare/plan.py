@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.experiments.compare.settled import Settled, in_words
-from core.errors import InputError
-from core.linear.svm import ClassWeight
-from core.pool.pool import Pool
-from core.simulation.race import Course
+from closecall.app.experiments.compare.settled import Settled, in_words
+from closecall.core.errors import InputError
+from closecall.core.linear.svm import ClassWeight
+from closecall.core.pool.pool import Pool
+from closecall.core.simulation.race import Course
 
 STRATEGIES = (
     "random",

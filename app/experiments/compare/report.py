@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from app.display.strategy_labels import name_of
-from app.display.theme import STRATEGY_COLOURS
-from app.display.thumbnails import data_url
-from app.experiments.compare.claims import (
+from closecall.app.display.strategy_labels import name_of
+from closecall.app.display.theme import STRATEGY_COLOURS
+from closecall.app.display.thumbnails import data_url
+from closecall.app.experiments.compare.claims import (
     EXHAUSTIVE,
     RANDOM,
     Claim,
@@ -24,12 +24,12 @@ from app.experiments.compare.claims import (
     percent,
     signed,
 )
-from app.experiments.compare.figures import FIRST_CHOSEN
-from app.experiments.compare.page import REPORT, drawing, write_page
-from app.experiments.compare.results import machine, versions
-from app.experiments.compare.statistics import Interval, holm, signed_rank
-from core.errors import InputError
-from core.sources.texts import Texts
+from closecall.app.experiments.compare.figures import FIRST_CHOSEN
+from closecall.app.experiments.compare.page import REPORT, drawing, write_page
+from closecall.app.experiments.compare.results import machine, versions
+from closecall.app.experiments.compare.statistics import Interval, holm, signed_rank
+from closecall.core.errors import InputError
+from closecall.core.sources.texts import Texts
 
 CAPTIONS = {
     "learning": "Improvement in AUROC on the held-out items with each label chosen, the mean over classes "

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.experiments.compare.plan import Plan, Unit
-from app.experiments.compare.unit import FAILURES, WORKERS, read_unit, write_table
-from core.files.durable import disk_trouble, replace_file
-from core.pool.pool import Pool
+from closecall.app.experiments.compare.plan import Plan, Unit
+from closecall.app.experiments.compare.unit import FAILURES, WORKERS, read_unit, write_table
+from closecall.core.files.durable import disk_trouble, replace_file
+from closecall.core.pool.pool import Pool
 
 if TYPE_CHECKING:
     import pyarrow as pa

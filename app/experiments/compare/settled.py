@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from core.errors import InputError
-from core.files.durable import disk_trouble, replace_file
-from core.pool.pool import Pool
+from closecall.core.errors import InputError
+from closecall.core.files.durable import disk_trouble, replace_file
+from closecall.core.pool.pool import Pool
 
 PLAN = "comparison.json"
 UNITS = "units"

@@ -6,17 +6,17 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.experiments.compare.plan import Plan, Unit
-from app.experiments.compare.settled import UNITS
-from core.errors import InputError
-from core.files.durable import disk_trouble, replace_file
+from closecall.app.experiments.compare.plan import Plan, Unit
+from closecall.app.experiments.compare.settled import UNITS
+from closecall.core.errors import InputError
+from closecall.core.files.durable import disk_trouble, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
 
-    from core.simulation.race import Race, Turn
+    from closecall.core.simulation.race import Race, Turn
 
 TIMES = ("select_seconds", "select_cpu_seconds", "train_seconds", "train_cpu_seconds")
 """Columns that differ from run to run; all others follow from the plan."""

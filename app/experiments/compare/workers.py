@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
-from app.experiments.compare.lanes import open_lanes
-from app.experiments.compare.plan import Plan, Unit
-from app.experiments.compare.settled import UNITS
-from app.experiments.compare.unit import run_unit, write_table
-from app.runtime import child
-from core.errors import InputError
-from core.simulation.drawing import ItemsByClass
-from core.simulation.race import Race
+from closecall.app.experiments.compare.lanes import open_lanes
+from closecall.app.experiments.compare.plan import Plan, Unit
+from closecall.app.experiments.compare.settled import UNITS
+from closecall.app.experiments.compare.unit import run_unit, write_table
+from closecall.app.runtime import child
+from closecall.core.errors import InputError
+from closecall.core.simulation.drawing import ItemsByClass
+from closecall.core.simulation.race import Race
 
 if TYPE_CHECKING:
-    from core.pool.pool import Pool
-    from core.selection import QueryStrategy
+    from closecall.core.pool.pool import Pool
+    from closecall.core.selection import QueryStrategy
 
 POLL_SECONDS = 0.3
 

@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.sessions.blind.comparison import BEGUN_WITH, HAS_JUDGE, QUESTION, SEED, SIDES, TOLD, BlindComparison
-from app.sessions.labeling import BLIND, LabelingSession
-from core.errors import InputError
-from storage import AnswerRecord, ConceptRecord, SessionRecord, new_id
-from storage.imports import store
+from closecall.app.sessions.blind.comparison import (
+    BEGUN_WITH,
+    HAS_JUDGE,
+    QUESTION,
+    SEED,
+    SIDES,
+    TOLD,
+    BlindComparison,
+)
+from closecall.app.sessions.labeling import BLIND, LabelingSession
+from closecall.core.errors import InputError
+from closecall.storage import AnswerRecord, ConceptRecord, SessionRecord, new_id
+from closecall.storage.imports import store
 
 if TYPE_CHECKING:
-    from app.projects.project import Project
+    from closecall.app.projects.project import Project
 
 FIRST = 5
 """Of the question's labels each side begins with so many of each kind, where there are any."""

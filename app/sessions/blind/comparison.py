@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from app.sessions.answers import Outcome
-from app.sessions.labeling import BLIND, LabelingSession
-from core.errors import InputError
-from storage import AnswerRecord, Refusal, SelectionRecord
-from storage.records import AnswerWord
+from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.labeling import BLIND, LabelingSession
+from closecall.core.errors import InputError
+from closecall.storage import AnswerRecord, Refusal, SelectionRecord
+from closecall.storage.records import AnswerWord
 
 LEAST_TURNS = 10
 """Answers that each side must have to what it chose, before anything is told."""

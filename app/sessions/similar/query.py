@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.numerics.rows import Rows, as_sparse
-from core.pool.pool import Pool
-from core.similar.finder import looked_for
+from closecall.core.errors import InputError
+from closecall.core.numerics.rows import Rows, as_sparse
+from closecall.core.pool.pool import Pool
+from closecall.core.similar.finder import looked_for
 
 if TYPE_CHECKING:
-    from app.projects.uploads import Uploads
-    from storage import Labels
+    from closecall.app.projects.uploads import Uploads
+    from closecall.storage import Labels
 
 YES = "yes"
 _UPLOAD = "upload-"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.similar.finder import PAGE, Finder, Found
+from closecall.core.similar.finder import PAGE, Finder, Found
 
 if TYPE_CHECKING:
-    from app.indexes.metric import LearnedMetric
-    from app.indexes.similar import Method
-    from app.sessions.similar.query import Queries
+    from closecall.app.indexes.metric import LearnedMetric
+    from closecall.app.indexes.similar import Method
+    from closecall.app.sessions.similar.query import Queries
 
 VIEWS = ("original", "learned", "both")
 """The metric, or both side by side."""

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from app.engine.selection import Chosen, Occasion, leasing, take_found
-from app.engine.training import SIMILAR, is_of_many
-from app.indexes.codes import USUAL
-from app.sessions.answers import Outcome
-from app.sessions.grid import MOST, Batch, BatchSession
-from app.sessions.similar.query import PAGES, Like, queries_of, require_shown
-from app.sessions.similar.search import VIEWS, Search
-from core.errors import InputError
-from core.pool.pool import Pool
-from core.similar.finder import PAGE, Probe
-from storage import Labels
+from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
+from closecall.app.engine.training import SIMILAR, is_of_many
+from closecall.app.indexes.codes import USUAL
+from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.grid import MOST, Batch, BatchSession
+from closecall.app.sessions.similar.query import PAGES, Like, queries_of, require_shown
+from closecall.app.sessions.similar.search import VIEWS, Search
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.similar.finder import PAGE, Probe
+from closecall.storage import Labels
 
 if TYPE_CHECKING:
-    from app.indexes.metric import Learning
-    from app.indexes.similar import Checked
-    from app.sessions.labeling import LabelingSession
+    from closecall.app.indexes.metric import Learning
+    from closecall.app.indexes.similar import Checked
+    from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 60
 """Searches that the course of each number shows."""

@@ -11,16 +11,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
-from core.linear.hyperplane import Hyperplane
-from core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
-from core.selection.exhaustive import ExhaustiveSearch
-from core.selection.margin.kernels import Found, Tables, search, turned
-from core.selection.margin.layout import Layout, read_only
-from core.selection.margin.quantizer import MAX_CLUSTERS
-from core.selection.nearest import at_most, balanced, float32_error, nearest_first
-from core.selection.reader import PoolRows, Rows
-from core.selection.subsample import Subsample
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from closecall.core.selection.exhaustive import ExhaustiveSearch
+from closecall.core.selection.margin.kernels import Found, Tables, search, turned
+from closecall.core.selection.margin.layout import Layout, read_only
+from closecall.core.selection.margin.quantizer import MAX_CLUSTERS
+from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
+from closecall.core.selection.reader import PoolRows, Rows
+from closecall.core.selection.subsample import Subsample
 
 LEAST_BUDGET = 8_000
 """In what it takes to find the clusters to read, some thousand rows can be read at random.

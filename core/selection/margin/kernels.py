@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.jit import fast_kernel, kernel, prefetch, strict_kernel
-from core.selection.margin.quantizer import BLOCK
+from closecall.core.numerics.jit import fast_kernel, kernel, prefetch, strict_kernel
+from closecall.core.selection.margin.quantizer import BLOCK
 
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]

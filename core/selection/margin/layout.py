@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.blas import one_thread
-from core.numerics.blocks import even_blocks
-from core.selection.base import Arrays, Progress
-from core.selection.margin.kernels import Tables
-from core.selection.margin.moments import add_moments, scales, tails
-from core.selection.margin.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
-from core.selection.reader import PoolRows, Rows
-from core.selection.scratch import scratch_array
+from closecall.core.numerics.blas import one_thread
+from closecall.core.numerics.blocks import even_blocks
+from closecall.core.selection.base import Arrays, Progress
+from closecall.core.selection.margin.kernels import Tables
+from closecall.core.selection.margin.moments import add_moments, scales, tails
+from closecall.core.selection.margin.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
+from closecall.core.selection.reader import PoolRows, Rows
+from closecall.core.selection.scratch import scratch_array
 
 FIRST_FIT = 20_000
 """A smaller pool is clustered anew whenever it grows; a larger one when it has doubled."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from core.numerics.jit import kernel, strict_kernel
+from closecall.core.numerics.jit import kernel, strict_kernel
 
 _LEVELS = 16
 _ONE = 128

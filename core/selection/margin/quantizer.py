@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.linear.hyperplane import settled_signs
-from core.numerics.blas import one_thread
+from closecall.core.linear.hyperplane import settled_signs
+from closecall.core.numerics.blas import one_thread
 
 Arrays = dict[str, NDArray[np.generic]]
 Floats32 = NDArray[np.float32]

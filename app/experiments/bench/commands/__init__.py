@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from app.experiments.bench.commands.audit import bench_audit
-from app.experiments.bench.commands.build import bench_build
-from app.experiments.bench.commands.planes import bench_planes
-from app.experiments.bench.commands.positives import bench_positives
-from app.experiments.bench.commands.select import bench_select
-from app.experiments.bench.commands.sessions import bench_sessions
-from app.experiments.bench.commands.similar import bench_similar
-from app.experiments.bench.commands.stopping import bench_stopping
-from app.experiments.bench.commands.team import bench_team
-from app.experiments.bench.commands.ui import bench_ui
+from closecall.app.experiments.bench.commands.audit import bench_audit
+from closecall.app.experiments.bench.commands.build import bench_build
+from closecall.app.experiments.bench.commands.planes import bench_planes
+from closecall.app.experiments.bench.commands.positives import bench_positives
+from closecall.app.experiments.bench.commands.select import bench_select
+from closecall.app.experiments.bench.commands.sessions import bench_sessions
+from closecall.app.experiments.bench.commands.similar import bench_similar
+from closecall.app.experiments.bench.commands.stopping import bench_stopping
+from closecall.app.experiments.bench.commands.team import bench_team
+from closecall.app.experiments.bench.commands.ui import bench_ui
 
 COMMANDS = (
     bench_build,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import json_option, pool_option
 
 
 @click.command("audit")
@@ -49,9 +49,9 @@ def bench_audit(
 
     Each session is about items and a class of its own; the annotator is simulated.
     """
-    from app.experiments.bench.audit import Plan, measure_audits, show_audits
-    from app.experiments.bench.report import write_json
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench.audit import Plan, measure_audits, show_audits
+    from closecall.app.experiments.bench.report import write_json
+    from closecall.core.pool.pool import Pool
 
     rows: list[dict[str, Any]] = []
 

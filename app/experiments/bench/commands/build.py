@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from app.experiments.bench.commands.options import json_option
+from closecall.app.experiments.bench.commands.options import json_option
 
 
 @click.command("build")
@@ -25,8 +25,8 @@ def bench_build(
     json_file: Path | None, items: int, word: str | None, out: Path | None, threads: int | None
 ) -> None:
     """Build a pool and say how fast, with how much memory."""
-    from app.experiments.bench.build import measure_build
-    from app.experiments.bench.report import write_json
+    from closecall.app.experiments.bench.build import measure_build
+    from closecall.app.experiments.bench.report import write_json
 
     result = measure_build(word or f"digits:{items}", out, threads=threads)
     write_json(json_file, result)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from app.experiments.bench.commands.options import pool_option
+from closecall.app.experiments.bench.commands.options import pool_option
 
 
 @click.command("planes")
@@ -67,8 +67,8 @@ def bench_planes(
     class against the rest is retrained after every answer about the item nearest to it. What a strategy
     misses stays in the pool: how often it finds the nearest in long sessions is told by sessions of its own.
     """
-    from app.experiments.bench.planes import make_corpus
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench.planes import make_corpus
+    from closecall.core.pool.pool import Pool
 
     make_corpus(
         Pool.open(folder),

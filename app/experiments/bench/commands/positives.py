@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import json_option, pool_option
 
 
 @click.command("positives")
@@ -68,9 +68,14 @@ def bench_positives(
     The annotator is simulated, and each search begins with one item of the class and five others. On Find
     similar whole pages are answered, of the items nearest to all yes answers.
     """
-    from app.experiments.bench.positives import DEFAULT_WORDS, Plan, measure_positives, show_positives
-    from app.experiments.bench.report import write_json
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench.positives import (
+        DEFAULT_WORDS,
+        Plan,
+        measure_positives,
+        show_positives,
+    )
+    from closecall.app.experiments.bench.report import write_json
+    from closecall.core.pool.pool import Pool
 
     rows: list[dict[str, Any]] = []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import json_option, pool_option
 
 
 @click.command("select")
@@ -87,12 +87,12 @@ def bench_select(
     Each is compared with the random subsample that takes as long, too. Repeat --setting, --strategy and
     --items to measure several.
     """
-    from app.experiments.bench.contenders import default_words
-    from app.experiments.bench.figure import check_figure, draw
-    from app.experiments.bench.report import LEGEND, show_selection, write_json
-    from app.experiments.bench.rounds import planes_for
-    from app.experiments.bench.select import Plan, measure_selection
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench.contenders import default_words
+    from closecall.app.experiments.bench.figure import check_figure, draw
+    from closecall.app.experiments.bench.report import LEGEND, show_selection, write_json
+    from closecall.app.experiments.bench.rounds import planes_for
+    from closecall.app.experiments.bench.select import Plan, measure_selection
+    from closecall.core.pool.pool import Pool
 
     check_figure(figure)
     pool = Pool.open(folder)

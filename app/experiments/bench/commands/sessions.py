@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import json_option, pool_option
 
 
 @click.command("sessions")
@@ -85,10 +85,10 @@ def bench_sessions(
 
     Sessions remember earlier hyperplanes as on the page: one pass over the pool in the background for all.
     """
-    from app.experiments.bench.report import show_sessions, write_json
-    from app.experiments.bench.rounds import planes_for
-    from app.experiments.bench.sessions import Plan, measure_sessions
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench.report import show_sessions, write_json
+    from closecall.app.experiments.bench.rounds import planes_for
+    from closecall.app.experiments.bench.sessions import Plan, measure_sessions
+    from closecall.core.pool.pool import Pool
 
     pool = Pool.open(folder)
     planes = planes_for(pool, corpus, settings, 0, seed)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import json_option, pool_option
 
 if TYPE_CHECKING:
-    from core.similar.index import StructureName
+    from closecall.core.similar.index import StructureName
 
 BITS = (8, 12, 16, 24, 32, 48)
 """Lengths of code at which precision is measured, as in the papers."""
@@ -182,11 +182,11 @@ def bench_similar(
     speed: how long the nearest ten take by a scan of the codes, tables, permuted orders and semantic hashing,
     against the exact scan, and how many of the ten are found; with --peer by faiss, too.
     """
-    from app.experiments.bench import neighbours, precision, similar, speed, survey
-    from app.experiments.bench.report import write_json
-    from core.errors import InputError
-    from core.experiment.families import families_named
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench import neighbours, precision, similar, speed, survey
+    from closecall.app.experiments.bench.report import write_json
+    from closecall.core.errors import InputError
+    from closecall.core.experiment.families import families_named
+    from closecall.core.pool.pool import Pool
 
     rows: list[dict[str, Any]] = []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.experiments.bench.commands.options import json_option
+from closecall.app.experiments.bench.commands.options import json_option
 
 
 @click.command("stopping")
@@ -58,10 +58,10 @@ def bench_stopping(
 
     The annotator is simulated; the cost is in points of AUROC on items that were never asked about.
     """
-    from app.experiments.bench.report import write_json
-    from app.experiments.bench.stopping import Plan, measure_stopping, show_stopping
-    from core.evaluation.stopping import ENOUGH
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench.report import write_json
+    from closecall.app.experiments.bench.stopping import Plan, measure_stopping, show_stopping
+    from closecall.core.evaluation.stopping import ENOUGH
+    from closecall.core.pool.pool import Pool
 
     plan = Plan(
         n_sessions=sessions,

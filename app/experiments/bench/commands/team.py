@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import json_option, pool_option
 
 
 @click.command("team")
@@ -104,12 +104,12 @@ def bench_team(
     With --in-process there is neither: people answer from threads of this process, and what it prints every
     minute is its memory and the size of the log. --kills, --leave, --lease and --verify need a server.
     """
-    from app.experiments.bench.report import write_json
-    from app.experiments.bench.team import inside
-    from app.experiments.bench.team.measure import Plan, measure_team
-    from app.experiments.bench.team.person import Manner
-    from app.experiments.bench.team.report import show_inside, show_look, show_team
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench.report import write_json
+    from closecall.app.experiments.bench.team import inside
+    from closecall.app.experiments.bench.team.measure import Plan, measure_team
+    from closecall.app.experiments.bench.team.person import Manner
+    from closecall.app.experiments.bench.team.report import show_inside, show_look, show_team
+    from closecall.core.pool.pool import Pool
 
     manner = Manner(pace=pace, noise=noise, seed=seed)
     if in_process:

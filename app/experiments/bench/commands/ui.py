@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import json_option, pool_option
 
 
 @click.command("ui")
@@ -55,10 +55,10 @@ def bench_ui(
     json_file: Path | None,
 ) -> None:
     """Label in a real browser: from a key press to the next image on the screen, and what was stored."""
-    from app.experiments.bench.annotator import MODES
-    from app.experiments.bench.report import show_ui, write_json
-    from app.experiments.bench.ui import Plan, measure_ui
-    from core.pool.pool import Pool
+    from closecall.app.experiments.bench.annotator import MODES
+    from closecall.app.experiments.bench.report import show_ui, write_json
+    from closecall.app.experiments.bench.ui import Plan, measure_ui
+    from closecall.core.pool.pool import Pool
 
     rows: list[dict[str, Any]] = []
 

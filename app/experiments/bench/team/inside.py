@@ -22,20 +22,20 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from app.api.cards import card_of, submit
-from app.engine import training
-from app.experiments.bench.annotator import Truth
-from app.experiments.bench.memory import anonymous_mb
-from app.experiments.bench.projects import class_asked_for, make_project, truth_of
-from app.experiments.bench.team.person import LOOKS, Manner
-from app.projects.config import LABELS_FILE, ProjectFile
-from app.sessions.labeling import LabelingSession
-from app.sessions.registry import OpenProject
-from app.sessions.workspace import Workspace
-from core.errors import InputError
-from core.learning import round as learner
-from core.pool.pool import Pool
-from storage import StorageError
+from closecall.app.api.cards import card_of, submit
+from closecall.app.engine import training
+from closecall.app.experiments.bench.annotator import Truth
+from closecall.app.experiments.bench.memory import anonymous_mb
+from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
+from closecall.app.experiments.bench.team.person import LOOKS, Manner
+from closecall.app.projects.config import LABELS_FILE, ProjectFile
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.workspace import Workspace
+from closecall.core.errors import InputError
+from closecall.core.learning import round as learner
+from closecall.core.pool.pool import Pool
+from closecall.storage import StorageError
 
 BEFORE = "before"
 """Whose the labels are that are there before."""

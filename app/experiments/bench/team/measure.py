@@ -22,18 +22,18 @@ from typing import Any
 
 import click
 
-from app.experiments.bench.annotator import Truth
-from app.experiments.bench.projects import class_asked_for, make_project, truth_of
-from app.experiments.bench.serving import Server
-from app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
-from app.experiments.bench.team.person import Diary, Manner, Person
-from app.projects.config import ProjectFile
-from app.runtime import child
-from app.sessions.labeling import LabelingSession
-from app.sessions.workspace import Workspace
-from core.errors import InputError
-from core.pool.pool import Pool
-from storage import Concepts, Database, LabelLog
+from closecall.app.experiments.bench.annotator import Truth
+from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
+from closecall.app.experiments.bench.serving import Server
+from closecall.app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
+from closecall.app.experiments.bench.team.person import Diary, Manner, Person
+from closecall.app.projects.config import ProjectFile
+from closecall.app.runtime import child
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.workspace import Workspace
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.storage import Concepts, Database, LabelLog
 
 EARLY = (0.05, 0.15)
 """Whoever leaves without a word does so at this share of the time."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from app.experiments.bench.team.person import Diary, Held, Press
-from storage import AnswerRecord, SelectionRecord
+from closecall.app.experiments.bench.team.person import Diary, Held, Press
+from closecall.storage import AnswerRecord, SelectionRecord
 
 SLACK_SECONDS = 5.0
 """So long the last that a page said may wait for its turn at the server."""

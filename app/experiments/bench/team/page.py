@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 from websockets.typing import Origin, Subprotocol
 
-from app.experiments.bench.team.card import POLL_SECONDS, RETRY_SECONDS, Card, Store
+from closecall.app.experiments.bench.team.card import POLL_SECONDS, RETRY_SECONDS, Card, Store
 
 COMPONENT = "closecall_label"
 COOKIE = "closecall_name"

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from app.experiments.bench.annotator import Truth
-from app.experiments.bench.team.card import Given, Store
-from app.experiments.bench.team.page import Page
+from closecall.app.experiments.bench.annotator import Truth
+from closecall.app.experiments.bench.team.card import Given, Store
+from closecall.app.experiments.bench.team.page import Page
 
 LOOKS = (0.5, 1.5)
 """An image is looked at for the pace times something between these."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from app.experiments.bench.team.inside import Look
+    from closecall.app.experiments.bench.team.inside import Look
 
 
 def show_look(look: Look) -> None:

@@ -84,7 +84,7 @@ def compare_similar(
     What their codes retrieve, at which length and cost, and how near tables and permuted orders come to the
     exact scan. Interrupted, the same command goes on with the next family.
     """
-    from app.experiments.compare.similar.comparison import Wish, run_comparison
+    from closecall.app.experiments.compare.similar.comparison import Wish, run_comparison
 
     sizes = QUICK if quick else FULL
     wish = Wish(

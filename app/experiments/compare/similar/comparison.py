@@ -9,19 +9,19 @@ from time import perf_counter
 
 import click
 
-from app.display.phrases import duration
-from app.experiments.compare.folder import begun, tell_size
-from app.experiments.compare.similar.figures import draw_figures
-from app.experiments.compare.similar.names import lane_label
-from app.experiments.compare.similar.plan import Plan, Unit
-from app.experiments.compare.similar.report import write_report
-from app.experiments.compare.similar.results import Lane, Results, write_results, write_unit
-from core.errors import InputError
-from core.experiment.families import families_named
-from core.experiment.similarity import Truths, measure_family
-from core.mercer import kernel_from
-from core.numerics.blas import one_thread
-from core.pool.pool import Pool
+from closecall.app.display.phrases import duration
+from closecall.app.experiments.compare.folder import begun, tell_size
+from closecall.app.experiments.compare.similar.figures import draw_figures
+from closecall.app.experiments.compare.similar.names import lane_label
+from closecall.app.experiments.compare.similar.plan import Plan, Unit
+from closecall.app.experiments.compare.similar.report import write_report
+from closecall.app.experiments.compare.similar.results import Lane, Results, write_results, write_unit
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import families_named
+from closecall.core.experiment.similarity import Truths, measure_family
+from closecall.core.mercer import kernel_from
+from closecall.core.numerics.blas import one_thread
+from closecall.core.pool.pool import Pool
 
 SEARCHED, TIMED = 200, 25
 """So many of the queries, at most, are put to the search structures, and to the exact scan one by one."""

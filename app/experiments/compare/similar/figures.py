@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.display.theme import LIGHT
-from app.experiments.compare.drawing import INK, LINE, SECOND, plain, title, write_figures
-from app.experiments.compare.similar.looks import look_of
-from app.experiments.compare.similar.names import STRUCTURES, lane_label
-from app.experiments.compare.similar.results import Lane, Results
-from core.experiment.similarity import SEARCHED
+from closecall.app.display.theme import LIGHT
+from closecall.app.experiments.compare.drawing import INK, LINE, SECOND, plain, title, write_figures
+from closecall.app.experiments.compare.similar.looks import look_of
+from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label
+from closecall.app.experiments.compare.similar.results import Lane, Results
+from closecall.core.experiment.similarity import SEARCHED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

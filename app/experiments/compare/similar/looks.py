@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.display.theme import LIGHT, STRATEGY_COLOURS
-from app.experiments.compare.similar.results import Lane
-from core.hashing import FAMILIES
+from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
+from closecall.app.experiments.compare.similar.results import Lane
+from closecall.core.hashing import FAMILIES
 
 Dash = tuple[float, ...]
 """Lengths of strokes and gaps by turns, in widths of the line; none where it is solid."""

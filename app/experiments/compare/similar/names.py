@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.display.strategy_labels import FAMILY_LABELS
-from app.experiments.compare.similar.results import Lane
+from closecall.app.display.strategy_labels import FAMILY_LABELS
+from closecall.app.experiments.compare.similar.results import Lane
 
 YARDSTICKS = {
     "angle": "the angle",

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.experiments.compare.settled import Settled
-from core.experiment.families import Draw
-from core.experiment.kernelized import held_out_queries
-from core.experiment.similarity import Queries
-from core.pool.pool import Pool
+from closecall.app.experiments.compare.settled import Settled
+from closecall.core.experiment.families import Draw
+from closecall.core.experiment.kernelized import held_out_queries
+from closecall.core.experiment.similarity import Queries
+from closecall.core.pool.pool import Pool
 
 
 class Unit(NamedTuple):

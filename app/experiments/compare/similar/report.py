@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from app.display.strategy_labels import FAMILY_LABELS
-from app.experiments.compare.claims import figure, percent
-from app.experiments.compare.page import REPORT, drawing, write_page
-from app.experiments.compare.results import machine, versions
-from app.experiments.compare.similar.looks import look_of, outline
-from app.experiments.compare.similar.names import STRUCTURES, lane_label, yardstick_label
-from app.experiments.compare.similar.results import Lane, Results
-from core.experiment.families import FITTED_TO
-from core.experiment.similarity import SEARCHED, WANTED
+from closecall.app.display.strategy_labels import FAMILY_LABELS
+from closecall.app.experiments.compare.claims import figure, percent
+from closecall.app.experiments.compare.page import REPORT, drawing, write_page
+from closecall.app.experiments.compare.results import machine, versions
+from closecall.app.experiments.compare.similar.looks import look_of, outline
+from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label, yardstick_label
+from closecall.app.experiments.compare.similar.results import Lane, Results
+from closecall.core.experiment.families import FITTED_TO
+from closecall.core.experiment.similarity import SEARCHED, WANTED
 
 GOOD = 0.8
 """Of structures is told how little they must search for this recall@10."""

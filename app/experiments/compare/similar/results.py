@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.experiments.compare.results import RESULTS, about, write_manifest
-from app.experiments.compare.settled import UNITS
-from app.experiments.compare.similar.plan import Plan, Unit
-from app.experiments.compare.unit import read_table, write_table
-from core.experiment.similarity import Measured
-from core.pool.pool import Pool
+from closecall.app.experiments.compare.results import RESULTS, about, write_manifest
+from closecall.app.experiments.compare.settled import UNITS
+from closecall.app.experiments.compare.similar.plan import Plan, Unit
+from closecall.app.experiments.compare.unit import read_table, write_table
+from closecall.core.experiment.similarity import Measured
+from closecall.core.pool.pool import Pool
 
 if TYPE_CHECKING:
     import pyarrow as pa
