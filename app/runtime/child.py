@@ -1,25 +1,19 @@
 """Python processes of our own: they run the code that runs here, whatever lies in the working folder.
 
 A plain ``python -m`` looks for modules in the working folder first, which belongs to the user: an ``app.py``
-there would run instead of ours. A child gets the module path of the process that starts it instead.
+there would run instead of ours.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from multiprocessing import get_context
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 
-_RUNNER = Path(__file__).resolve().parents[1] / "cli" / "in_child.py"
-
 SAFE_PATH = "PYTHONSAFEPATH"
 """Keeps the working folder out of the module path of every Python that inherits it."""
-
-_PATH = [entry for entry in sys.path if Path(entry).is_absolute()]
-"""As this process began: what serves pages puts their folder first later on."""
 
 
 def command(*words: str, nice: int = 0) -> list[str]:
@@ -32,13 +26,15 @@ def command(*words: str, nice: int = 0) -> list[str]:
     nice : int
         How far the child lowers its own priority, from its first moment on.
     """
-    return [sys.executable, "-P", str(_RUNNER), json.dumps(_PATH), str(nice), *words]
+    return [sys.executable, "-P", "-m", "closecall.app.cli.in_child", str(nice), *words]
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for `command`: ``PYTHONPATH`` may name the working folder, and is left out."""
+    """Return the environment for `command`: of ``PYTHONPATH`` what does not depend on the working folder."""
+    places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join(place for place in places if Path(place).is_absolute())
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return {**kept, SAFE_PATH: "1"}
+    return {**kept, SAFE_PATH: "1", **({"PYTHONPATH": path} if path else {})}
 
 
 def spawning() -> SpawnContext:

@@ -17,7 +17,7 @@ from closecall.core.pool.pool import Pool
 from tests.projects import digits_pool, open_workspace
 
 ROOT = Path(__file__).parents[2]
-SHADOWS = ("app", "core", "storage", "json", "random", "selectors", "sitecustomize", "multiprocessing")
+SHADOWS = ("closecall", "app", "core", "storage", "json", "random", "selectors", "sitecustomize", "multiprocessing")
 """Our packages, and modules that Python itself imports when it starts a child."""
 
 
@@ -61,7 +61,7 @@ def test_a_builder_runs_no_code_of_the_user(
 
 
 def test_a_command_runs_the_code_that_runs_here(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child's path is the one that this process began with, whatever was put before it since."""
+    """What was put on this process's path since it began is not on the child's."""
     monkeypatch.syspath_prepend(hostile)
     said = subprocess.run(
         child.command("--help"), env=child.environment(), capture_output=True, text=True, check=True
