@@ -7,7 +7,7 @@ import pytest
 
 import closecall.app  # noqa: F401  # BLAS on one thread, as in the program: numpy reads it when it loads
 from tests import scale
-from tests.folders import remove_folders
+from tests.folders import ROOT, remove_folders
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,7 +31,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what takes too long, and keep a file's tests on one worker: they share what is set up."""
     for item in items:
         if not (item.get_closest_marker("xdist_group") or item.path.parent.name == "browser"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem.removeprefix("test_")))
+            place = item.path.relative_to(ROOT / "tests").with_suffix("")
+            item.add_marker(pytest.mark.xdist_group(place.as_posix().replace("test_", "")))
     left_out = [item for item in items if scale.left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not scale.left_out(item)]

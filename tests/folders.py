@@ -8,6 +8,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+ROOT = Path(__file__).parents[1]
+"""Of the checkout."""
+
 PREFIX = "closecall-tests-"
 
 

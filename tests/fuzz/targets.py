@@ -74,7 +74,7 @@ def imports(folder: Path) -> Target:
     from closecall.app.exchange.importing import take_in
     from closecall.storage.imports import format_of, read_predictions
     from tests.storage_kit import make_concept
-    from tests.unit.test_exchange import empty_database, pool
+    from tests.unit.app.exchange.test_exchange import empty_database, pool
 
     database = empty_database()
     make_concept(database)

@@ -1,0 +1,370 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from closecall.app.cli.main import main
+from closecall.core.errors import InputError
+from closecall.core.pool.build_progress import being_built
+from closecall.storage.address import with_schema
+from tests.folders import ROOT
+from tests.projects import digits_pool, label, new_project, open_workspace
+
+README = ROOT / "README.md"
+
+
+def run(*words: object):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def refused(*words: object) -> str:
+    """Run a command that must fail with one sentence and exit code 2; the sentence."""
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.output
+    assert lines[0].startswith("Error: ")
+    return lines[0].removeprefix("Error: ")
+
+
+@pytest.fixture
+def project_folder(tmp_path):
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = new_project(workspace)
+        label(project.session(), 8)
+        return project.folder
+
+
+@pytest.fixture
+def images(tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for i in range(12):
+        Image.fromarray(np.full((8, 8), 20 * i, dtype=np.uint8)).save(folder / f"{i}.png")
+    return folder
+
+
+def test_every_command_explains_itself():
+    """Each command has a help text, and each of its options says what it does."""
+    for name, command in main.commands.items():
+        assert command.help, name
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                assert parameter.help, f"{name} {parameter.name}"
+
+
+def test_the_readme_names_every_command():
+    """A command that the README does not mention is not known to exist."""
+    text = README.read_text("utf-8")
+    for name in main.commands:
+        assert f"closecall {name}" in text, name
+
+
+def test_a_missing_folder(tmp_path):
+    """The sentence names the folder."""
+    assert "nowhere" in refused("pool", "build", tmp_path / "nowhere", "--out", tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()
+
+
+def test_a_folder_without_images(tmp_path):
+    """The sentence names the folder, and no pool is begun."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.txt").write_text("no image")
+    assert "empty" in refused("pool", "build", tmp_path / "empty", "--out", tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()
+
+
+def test_a_pool_that_is_none(tmp_path):
+    """The sentence names the folder."""
+    assert str(tmp_path) in refused("pool", "info", tmp_path)
+
+
+@pytest.fixture
+def copied_pool(tmp_path):
+    import shutil
+
+    return Path(shutil.copytree(digits_pool(), tmp_path / "pool"))
+
+
+def test_a_corrupt_manifest(copied_pool):
+    """A manifest with one changed character is not believed."""
+    manifest = copied_pool / "pool.json"
+    manifest.write_text(manifest.read_text("utf-8").replace("digits", "digitz"), "utf-8")
+    assert "pool.json" in refused("pool", "info", copied_pool)
+
+
+def test_a_truncated_features_file(copied_pool):
+    """The sentence names the file."""
+    features = max(copied_pool.rglob("*.npy"), key=lambda path: path.stat().st_size)
+    with features.open("r+b") as file:
+        file.truncate(features.stat().st_size - 100)
+    assert features.name in refused("pool", "info", copied_pool)
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "word"),
+    [
+        (np.ones((11, 4), dtype=np.float32), "11"),
+        (np.full((12, 4), np.nan, dtype=np.float32), "NaN"),
+        (np.zeros((12, 4), dtype=np.float32), "zero"),
+        (np.ones(12, dtype=np.float32), "shape"),
+        (np.array([{"a": 1}] * 12, dtype=object), "Python objects"),
+    ],
+)
+def test_embeddings_that_do_not_fit(tmp_path, images, embeddings, word):
+    """Another length, NaN, zero rows, one dimension, pickles: each has its sentence."""
+    np.save(tmp_path / "e.npy", embeddings, allow_pickle=True)
+    sentence = refused("pool", "build", f"arrays:{tmp_path / 'e.npy'},{images}", "--out", tmp_path / "pool")
+    assert word in sentence
+
+
+def test_a_database_of_a_newer_version(project_folder):
+    """It is not touched; the sentence says that it is newer."""
+    import sqlite3
+
+    with contextlib.closing(sqlite3.connect(project_folder / "labels.db")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    before = (project_folder / "labels.db").read_bytes()
+    assert "newer" in refused("serve", project_folder, "--headless", "--port", free_port())
+    assert (project_folder / "labels.db").read_bytes() == before
+
+
+def test_a_database_that_is_none(project_folder):
+    """A file of another kind is named, and left as it is."""
+    (project_folder / "labels.db").write_bytes(b"these are not labels" * 100)
+    assert "labels.db" in refused("serve", project_folder, "--headless", "--port", free_port())
+
+
+def test_a_port_in_use(project_folder):
+    """The sentence names the port."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert str(port) in refused("serve", project_folder, "--headless", "--port", port)
+
+
+def test_a_project_that_is_being_served(tmp_path):
+    """Another process is told so; the one that serves goes on."""
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = new_project(workspace)
+        label(project.session(), 2)
+        command = ["serve", project.folder, "--headless", "--port", free_port()]
+        other = subprocess.run(
+            [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert other.returncode == 2
+        assert "already being served" in other.stderr
+        assert len(other.stderr.strip().splitlines()) == 1
+        label(project.session(), 2)
+
+
+def test_no_project_to_serve(tmp_path):
+    """The sentence names what was given."""
+    assert "nothing" in refused("serve", tmp_path / "nothing", "--headless")
+
+
+def test_the_demo_does_not_shrink(tmp_path):
+    """A demo with fewer items than are there says what to do instead."""
+    with open_workspace(tmp_path) as workspace:
+        workspace.demo(200)
+        with pytest.raises(InputError, match="more than"):
+            workspace.demo(100)
+
+
+def test_export_gives_each_label_once(project_folder):
+    """CSV and JSON Lines have one row an item; the log has one an answer."""
+    labels = [
+        json.loads(line) for line in run("export", project_folder, "--format", "jsonl").output.splitlines()
+    ]
+    assert len(labels) == len({row["item"] for row in labels}) == 8
+    assert all(row["name"].startswith("digit") for row in labels)
+    table = run("export", project_folder, "--format", "csv").output.splitlines()
+    assert len(table) == 9
+    assert len(run("export", project_folder, "--format", "jsonl", "--log").output.splitlines()) == 8
+    assert "zebra" in refused("export", project_folder, "--concept", "zebra")
+
+
+def test_backup_and_restore_bring_back_the_labels(project_folder, tmp_path):
+    """What was labeled after the backup is set aside, not destroyed."""
+    copy = tmp_path / "labels.backup"
+    assert run("backup", project_folder, copy).exit_code == 0
+    assert "exists" in refused("backup", project_folder, copy)
+    with open_workspace(project_folder.parent) as workspace:
+        label(workspace.project(project_folder.name).session(), 3)
+    assert "exists" in refused("restore", copy, project_folder)
+    assert run("restore", copy, project_folder, "--force").exit_code == 0
+    assert len(run("export", project_folder, "--format", "jsonl").output.splitlines()) == 8
+    assert list(project_folder.glob("labels.db.replaced-*"))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_a_server_that_is_told_to_stop_ends_its_builder_too(tmp_path):
+    """SIGTERM is as good as Ctrl+C: no process is left behind, and what was built is kept."""
+    command = ["demo", "--items", "500000", "--headless", "--port", free_port(), "--data", tmp_path]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    pool = tmp_path / "digits" / "pool"
+    try:
+        wait_for(lambda: being_built(pool))
+        server.terminate()
+        server.wait(timeout=30)
+        assert not being_built(pool)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def wait_for(condition, seconds=60):
+    """Until something is so; fails where it takes too long."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_labels_of_other_images_are_not_restored(project_folder, tmp_path):
+    """A backup of another project changes nothing, even by force."""
+    images = tmp_path / "images"
+    images.mkdir()
+    for i in range(12):
+        Image.effect_noise((16, 16), 40 + i).save(images / f"{i}.png")
+    other = tmp_path / "other"
+    assert run("new", other, "--images", images, "--question", "Is it noise?").exit_code == 0
+    copy = tmp_path / "labels.backup"
+    assert run("backup", project_folder, copy).exit_code == 0
+    assert run("pool", "build", images, "--out", other / "pool").exit_code == 0
+    before = (other / "labels.db").read_bytes()
+    assert "other items" in refused("restore", copy, other, "--force")
+    assert (other / "labels.db").read_bytes() == before
+
+
+def test_a_project_can_be_made_and_a_pool_is_none(project_folder, tmp_path):
+    """What `new` makes can be served; a pool's folder cannot, and the sentence says what to do."""
+    made = tmp_path / "mine"
+    assert run("new", made, "--images", digits_pool(), "--question", "Is it a 3?").exit_code == 0
+    with open_workspace(tmp_path) as workspace:
+        assert workspace.project("mine").concepts()[0].positive_class == "3"
+    assert "exists already" in refused("new", made, "--images", digits_pool(), "--question", "Is it?")
+    assert "closecall new" in refused("serve", digits_pool(), "--headless", "--port", free_port())
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "taken"),
+    [
+        (("Is there a fox?",), None, False),
+        (("Is there a fox?",), "n", False),
+        (("Is there a fox?",), "y", True),
+        (("Is there a fox?", "--classes"), None, True),
+        (("Is it a cat?",), None, True),
+        (("Is it a cat?", "--no-classes"), None, False),
+        (("Is there a fox?", "--positive", "cat"), None, True),
+    ],
+)
+def test_new_says_what_it_took_for_classes(tmp_path, monkeypatch, words, answer, taken):
+    """Subfolders are named; where the question names none of them, somebody at a terminal is asked."""
+    for kind in ("cat", "dog"):
+        (tmp_path / "images" / kind).mkdir(parents=True)
+        for i in range(12):
+            Image.new("L", (8, 8), 20 * i).save(tmp_path / "images" / kind / f"{i}.png")
+    monkeypatch.setattr("closecall.app.cli.main._somebody_answers", lambda: answer is not None)
+    monkeypatch.setattr("closecall.app.projects.pool_builder.Builder.start", lambda _: None)
+    made = ["new", tmp_path / "mine", "--images", tmp_path / "images", "--question", *words]
+    result = CliRunner().invoke(main, [str(word) for word in made], input=answer)
+    assert result.exit_code == 0, result.output
+    assert "cat, dog" in result.output
+    assert ("Are these subfolders classes" in result.output) is (answer is not None)
+    assert ("Subfolders are classes:" in result.output) is taken
+    assert json.loads((tmp_path / "mine" / "project.json").read_text())["use_classes"] is taken
+
+
+def test_labels_in_postgresql(server, tmp_path):
+    """What is made with an address keeps it, and all commands find the labels there, each project its own."""
+    for name in ("mine", "yours"):
+        made = run(
+            *("new", tmp_path / name, "--images", digits_pool(), "--question", "Is it a 3?"),
+            *("--database", with_schema(server.address, f"{tmp_path.name}-{name}")),
+        )
+        assert made.exit_code == 0, made.output
+        assert not list((tmp_path / name).glob("labels.db*"))
+    mine, copy = tmp_path / "mine", tmp_path / "labels.backup"
+    with open_workspace(tmp_path) as workspace:
+        label(workspace.project("mine").session(), 8)
+        yours = workspace.project("yours")
+        assert yours.live_concept(yours.concepts()[0].id).counts().answered == 0
+    assert len(run("export", mine, "--format", "jsonl").output.splitlines()) == 8
+    assert run("verify", mine).exit_code == 0
+    assert run("backup", mine, copy).exit_code == 0
+    assert "--force" in refused("restore", copy, mine)
+    assert "labels of a project" in refused(
+        *("new", tmp_path / "other", "--images", digits_pool(), "--question", "Is it a 3?"),
+        *("--database", with_schema(server.address, f"{tmp_path.name}-mine")),
+    )
+    assert not (tmp_path / "other").exists()
+
+
+def test_labels_move_to_postgresql_and_back(server, project_folder, tmp_path):
+    """By a backup and a restore that names the new place; where they were before, they stay."""
+    copy, address = tmp_path / "copy", with_schema(server.address, tmp_path.name)
+    before = run("export", project_folder, "--log").output
+    assert run("backup", project_folder, copy).exit_code == 0
+    assert "labels.db" in refused("serve", project_folder, "--headless", "--database", address)
+    assert run("restore", copy, project_folder, "--database", address).exit_code == 0
+    (project_folder / "labels.db").rename(tmp_path / "put-away.db")
+    assert run("export", project_folder, "--log").output == before
+    with open_workspace(project_folder.parent) as workspace:
+        label(workspace.project(project_folder.name).session(), 3)
+    assert run("backup", project_folder, tmp_path / "later").exit_code == 0
+    assert run("restore", tmp_path / "later", project_folder, "--database", "sqlite").exit_code == 0
+    after = run("export", project_folder, "--log").output.splitlines()
+    assert after[: len(before.splitlines())] == before.splitlines()
+    assert len(after) == len(before.splitlines()) + 3
+    assert run("verify", project_folder).exit_code == 0
+
+
+def test_a_password_does_not_belong_into_an_address(project_folder, tmp_path):
+    """Neither on the command line nor in the project's file; and it is not repeated."""
+    secret = "postgresql://ada:s3cret@127.0.0.1:1/labels"
+    for words in (["demo", "--data", tmp_path], ["serve", project_folder], ["serve", tmp_path]):
+        sentence = refused(*words, "--headless", "--port", free_port(), "--database", secret)
+        assert "PGPASSWORD" in sentence
+        assert "s3cret" not in sentence
+    assert "s3cret" not in refused("serve", project_folder, "--database", "host=db password=s3cret")
+    file = project_folder / "project.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"database": secret}))
+    assert "s3cret" not in refused("export", project_folder)
+
+
+def test_a_database_that_does_not_answer(tmp_path):
+    """The sentence names it, and no project is begun."""
+    words = ["--images", digits_pool(), "--question", "Is it a 3?", "--database"]
+    sentence = refused("new", tmp_path / "mine", *words, "postgresql://ada@127.0.0.1:1/labels")
+    assert "postgresql://ada@127.0.0.1:1/labels?schema=mine cannot be reached" in sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_into_a_folder_that_is_not_there(project_folder, tmp_path):
+    """The sentence names the file."""
+    assert "nowhere" in refused("export", project_folder, "--out", tmp_path / "nowhere" / "labels.csv")

@@ -1,0 +1,270 @@
+"""Audits in a labeling session: drawn beside what trains, kept apart from it, and drawn again by verify."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.engine.audit import frame_seed
+from closecall.app.engine.training import AUDIT, PASSED, excluded_items
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.core.errors import InputError
+from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, truth_word, wait_for_index
+from tests.unit.app.verification.test_verify import tamper
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.setattr("closecall.app.indexes.strategies.CHEAP_SECONDS", math.inf)
+    with open_workspace(tmp_path) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def project(workspace):
+    return new_project(workspace)
+
+
+@pytest.fixture
+def session(project) -> LabelingSession:
+    wait_for_index(project, LabelingSession.DEFAULT)
+    session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
+    label(session, 6)
+    return session
+
+
+def drawn(project) -> list:
+    """What the audit drew so far."""
+    return [record for record in project.log.selections(1) if record.why == "audit"]
+
+
+def label_to_an_audit(session) -> dict:
+    """The card of the next item that is the audit's."""
+    card = card_of(session)
+    while card["notes"]["why"] != "audit":
+        card = label(session, 1)
+    return card
+
+
+def verify(folder) -> dict:
+    result = CliRunner().invoke(main, ["verify", str(folder), "--json"])
+    found = json.loads(result.output)
+    assert result.exit_code == bool(found["problems"])
+    return found
+
+
+def test_nothing_is_audited_unless_asked_for(project, session):
+    label(session, 20)
+    assert not drawn(project)
+    assert not len(session.concept.standing().audited)
+
+
+def test_the_share_asked_for_is_audited_and_trains_nothing(project, session):
+    """Audited answers are stored as such; labels, hyperplane and counts of labels leave them out."""
+    session.set_audit_share(0.5)
+    label(session, 60)
+    answers = list(project.log.answers_after(1))
+    audited = [a for a in answers if a.purpose == "audit"]
+    selections = {record.id: record for record in project.log.selections(1)}
+    assert 15 <= len(audited) <= 45
+    assert {selections[a.selection_id].why for a in audited} == {"audit"}
+    standing = session.concept.standing()
+    assert set(standing.audited) == {a.item for a in audited}
+    assert not np.intersect1d(standing.labels.items, standing.audited).size
+    assert len(standing.labels) + len(audited) == len(answers)
+
+
+def test_no_item_comes_twice(project, session):
+    """Neither from the audit what was selected, nor the other way round."""
+    session.set_audit_share(0.4)
+    label(session, 150)
+    items = [a.item for a in project.log.answers_after(1)]
+    assert len(set(items)) == len(items)
+
+
+def test_each_draw_tells_its_probability_and_frame(project, session):
+    session.set_audit_share(0.5)
+    label(session, 40)
+    for record in drawn(project):
+        frame = record.parameters[AUDIT]
+        assert record.strategy == AUDIT
+        assert 0 < record.probability < 1
+        assert frame["seed"] == frame_seed(1, frame["through"])
+        assert frame["through"] <= record.trained_through
+        assert sum(frame["sizes"]) <= N_ITEMS
+        assert record.margin is not None
+        assert record.hyperplane_digest is not None
+
+
+def test_frames_follow_the_labels(project, session):
+    """A quarter more labels, and draws come from strata by a newer classifier."""
+    session.set_audit_share(0.3)
+    label(session, 200)
+    frames = [record.parameters[AUDIT]["through"] for record in drawn(project)]
+    assert len(set(frames)) >= 3
+    assert frames == sorted(frames)
+
+
+def test_what_would_be_audited_is_sent_ahead_like_anything_else(project, session):
+    """Whatever is answered about an audited item, the same follows: nothing of it trains."""
+    session.set_audit_share(0.5)
+    card = label_to_an_audit(session)
+    while card["next_is_coming"]:
+        card = card_of(session)
+    assert set(card["next"]) == {"yes", "no", "skip", "unsure"}
+    assert len({view["item"]["id"] for view in card["next"].values()}) == 1
+    given = answer(card, "yes", next=card["next"]["yes"]["item"]["selection"])
+    after = submit(session, [given])
+    assert after["item"] == after["item"] | card["next"]["yes"]["item"]
+    assert [a.purpose for a in project.log.answers_after(1)][-1] == "audit"
+
+
+def test_answers_to_what_was_sent_ahead_are_the_audits_even_after_a_restart(tmp_path, session, project):
+    """The browser may hand in two answers at once, the second to an item that the server never saw shown."""
+    session.set_audit_share(0.5)
+    card = card_of(session)
+    while True:
+        while card["next_is_coming"]:
+            card = card_of(session)
+        word = truth_word(project, card["item"]["id"])
+        if card["next"][word]["notes"]["why"] == "audit":
+            break
+        card = submit(session, [answer(card, word)])
+    following = card["next"][word]["item"]
+    session.ahead = None
+    submit(
+        session,
+        [
+            answer(card, word, next=following["selection"]),
+            answer({"item": following}, "yes"),
+        ],
+    )
+    assert [a.purpose for a in project.log.answers_after(1)][-1] == "audit"
+
+
+def test_undone_corrected_and_answered_again_it_stays_the_audits(project, session):
+    session.set_audit_share(0.5)
+    card = label_to_an_audit(session)
+    item, given = card["item"]["id"], answer(card, "yes")
+    submit(session, [given])
+    card = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
+    assert card["item"]["id"] == item
+    given = answer(card, "no")
+    card = submit(session, [given])
+    submit(session, [answer({"item": {"id": item, "selection": None}}, "yes", corrects=given["id"])])
+    about = [a for a in project.log.answers_after(1) if a.item == item and a.answer != "undo"]
+    assert [a.answer for a in about] == ["yes", "no", "yes"]
+    assert {a.purpose for a in about} == {"audit"}
+    assert item not in session.concept.standing().labels.items
+
+
+def test_selections_pass_over_audited_items_and_say_so(project, session):
+    """Where a strategy comes to an audited item it takes the next one, and the record names the first."""
+    session.set_audit_share(0.7)
+    label(session, 300)
+    selected = [record for record in project.log.selections(1) if record.why == "strategy"]
+    audited = set(session.concept.standing().audited.tolist())
+    passed = selected[-1].parameters[PASSED]
+    assert passed
+    assert set(passed) <= audited
+    assert not audited & {record.item for record in selected}
+    assert session.concept.audit.passed() == tuple(passed)
+
+
+def test_what_was_passed_over_stays_so_though_it_was_skipped(session):
+    """A further answer to it would train; other skipped items may be asked about again."""
+    standing = session.concept.standing()._replace(
+        answered=np.array([3, 5, 7]), skipped=np.array([3, 7]), audited=np.array([3, 5])
+    )
+    for passed, excluded in (((), []), ((3,), [3]), ((3, 5), [3, 5])):
+        assert excluded_items(standing, (), include_skipped=True, passed=passed).tolist() == excluded
+
+
+def test_what_was_passed_over_is_known_after_a_restart(tmp_path):
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        session.set_audit_share(0.7)
+        label(session, 300)
+        folder, passed = project.folder, session.concept.audit.passed()
+    assert passed
+    with open_workspace(tmp_path) as workspace:
+        session = workspace.project(folder.name).session()
+        assert session.audit_share == 0.7
+        assert session.concept.audit.passed() == passed
+
+
+def test_a_log_with_audits_holds(project, session):
+    """Every draw and its probability are found again, and so is what passed over audited items."""
+    session.set_audit_share(0.5)
+    label(session, 150)
+    card = label_to_an_audit(session)
+    given = answer(card, "yes")
+    submit(session, [given])
+    card = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
+    submit(session, [answer(card, "skip")])
+    label(session, 20)
+    found = verify(project.folder)
+    assert found["problems"] == []
+    assert found["choices"] >= found["answers"] - 1
+    assert AUDIT not in found["ranks"]
+
+
+@pytest.fixture(scope="module")
+def audited_folder(tmp_path_factory):
+    """A project many of whose items were audited; each test changes a copy of it."""
+    with open_workspace(tmp_path_factory.mktemp("audited")) as workspace:
+        project = new_project(workspace)
+        wait_for_index(project, LabelingSession.DEFAULT)
+        session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
+        session.set_audit_share(0.7)
+        label(session, 300)
+        assert session.concept.audit.passed()
+    return project.folder
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        ("UPDATE selections SET probability = probability / 2 WHERE why = 'audit'", "with probability"),
+        (
+            "UPDATE selections SET parameters = json_set(parameters, '$.audit.sizes[0]', 1)"
+            " WHERE why = 'audit'",
+            "other strata",
+        ),
+        ("UPDATE selections SET parameters = json_remove(parameters, '$.passed')", "chooses item"),
+        ("UPDATE selections SET parameters = '{}' WHERE why = 'audit'", "what it was drawn from"),
+        ("UPDATE answers SET purpose = 'train' WHERE purpose = 'audit'", "the labels give hyperplane"),
+    ],
+)
+def test_a_log_whose_audit_was_tampered_with_does_not(audited_folder, tmp_path, statement, complaint):
+    folder = audited_folder.with_name(tmp_path.name)
+    shutil.copytree(audited_folder, folder)
+    tamper(folder, statement)
+    assert any(complaint in problem for problem in verify(folder)["problems"])
+
+
+def test_a_new_session_audits_as_the_one_before(project, session):
+    """Whoever comes next at the concept: the audit is the concept's."""
+    session.set_audit_share(0.2)
+    assert project.session(annotator="bea").audit_share == 0.2
+
+
+def test_what_is_no_share_is_refused(session):
+    with pytest.raises(InputError, match=r"from 0 to 1, got 1\.5"):
+        session.set_audit_share(1.5)
+
+
+def test_an_audit_of_everything_ends_with_the_pool(project, session):
+    """Where nothing is left to draw, or to select, the card says so."""
+    session.set_audit_share(1.0)
+    card = label(session, card_of(session)["notes"]["counts"]["left"])
+    assert card["item"] is None
+    assert card["waiting"]["exhausted"]

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from closecall.app.cli.main import main
+from closecall.app.experiments.compare.plan import Plan, Unit
+from closecall.app.experiments.compare.results import Results
+from closecall.app.experiments.compare.unit import TIMES
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import make_strategy
+from closecall.core.simulation.race import Course, Race
+from tests.fakes import FakeSource
+from tests.folders import ROOT
+from tests.scale import thorough
+
+pytestmark = pytest.mark.xdist_group("compare")  # a comparison is finished once, for all
+
+README = ROOT / "README.md"
+
+WORDS = ("--classes", "a,c", "--runs", "2", "--iterations", "12", "--first", "2", "--seed", "3")
+STRATEGIES = ("--strategy", "random", "--strategy", "exhaustive", "--strategy", "h-hash:n_functions=60")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    source = FakeSource(700, 8, classes=("a", "b", "c"), held_out=range(0, 700, 7), lean=1.0)
+    path = tmp_path_factory.mktemp("compare") / "pool"
+    build(source, path)
+    return path
+
+
+def command(folder, out, *words):
+    return ["compare", "--pool", str(folder), "--out", str(out), *WORDS, *STRATEGIES, *words]
+
+
+def run(*words):
+    result = CliRunner().invoke(main, command(*words))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*words):
+    result = CliRunner().invoke(main, command(*words))
+    assert result.exit_code == 2, result.output
+    return result.output
+
+
+def table(out):
+    """All results but the times."""
+    return pq.read_table(out / "results.parquet").drop_columns(list(TIMES))
+
+
+@pytest.fixture(scope="module")
+def finished(folder, tmp_path_factory):
+    """A comparison that ran to its end with one worker."""
+    out = tmp_path_factory.mktemp("finished") / "out"
+    run(folder, out, "--workers", "1")
+    return out
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Neither figures nor report, where a test is about results alone: they take most of the time."""
+    monkeypatch.setattr("closecall.app.experiments.compare.comparison.draw_figures", lambda *_: {})
+    monkeypatch.setattr("closecall.app.experiments.compare.comparison.write_report", lambda *_: "not written")
+
+
+@pytest.mark.slow
+def test_every_unit_is_the_race_of_its_words(folder, finished):
+    """Class, run, seed and first labels are those that were asked for."""
+    pool = Pool.open(folder)
+    strategies = {
+        "random": make_strategy("random", random_state=3).fit(pool),
+        "exhaustive": make_strategy("exhaustive", random_state=3).fit(pool),
+        "h-hash:n_functions=60": make_strategy("h-hash", random_state=3, n_functions=60).fit(pool),
+    }
+    rows = table(finished).to_pylist()
+    for positive in (0, 2):
+        for number in (0, 1):
+            race = Race(pool, strategies, Course(positive=positive, run=number, n_first=2, seed=3))
+            turns = [turn for _ in range(12) for turn in race.step()]
+            for name in strategies:
+                mine = [
+                    row
+                    for row in rows
+                    if (row["positive"], row["run"], row["strategy"]) == (positive, number, name)
+                ]
+                assert [row["round"] for row in mine] == list(range(13))
+                assert mine[0]["auroc"] == race.first_auroc
+                assert mine[0]["item"] is None
+                own = [turn for turn in turns if turn.strategy == name]
+                assert [row["item"] for row in mine[1:]] == [turn.item for turn in own]
+                assert [row["auroc"] for row in mine[1:]] == [turn.auroc for turn in own]
+                assert [row["digest"] for row in mine[1:]] == [turn.hyperplane.digest for turn in own]
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_results_do_not_depend_on_the_number_of_workers(folder, finished, tmp_path, undrawn):
+    """To the last bit."""
+    run(folder, tmp_path / "out", "--workers", "2")
+    assert table(tmp_path / "out").equals(table(finished))
+
+
+def start(folder, out, *words):
+    """The command in a process of its own."""
+    line = [sys.executable, "-m", "closecall.app.cli", *command(folder, out, *words)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def wait_for_units(out, n):
+    """Until so many units are finished."""
+    patience = time.monotonic() + 120
+    while len(list(out.glob("units/*.parquet"))) < n:
+        assert time.monotonic() < patience
+        time.sleep(0.002)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [thorough(signal.SIGKILL), signal.SIGTERM])
+def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished, tmp_path, sign, undrawn):
+    """Killed, or told to stop, when a unit is finished and others are under way."""
+    out = tmp_path / "out"
+    process = start(folder, out, "--workers", "1")
+    wait_for_units(out, 1)
+    process.send_signal(sign)
+    said, _ = process.communicate(timeout=60)  # which ends when the last worker has closed it, too
+    if sign != signal.SIGKILL:
+        assert process.returncode == 130
+        assert "the same command goes on" in said
+    assert not (out / "results.parquet").exists()
+    assert "of 4 are there already" in run(folder, out, "--workers", "2")
+    assert table(out).equals(table(finished))
+
+
+@pytest.mark.slow
+def test_finished_units_are_not_run_again(folder, finished, undrawn):
+    """Nor are indexes built again."""
+    before = {path: path.stat().st_mtime_ns for path in finished.glob("units/*")}
+    assert "4 of 4 are there already" in run(folder, finished)
+    assert {path: path.stat().st_mtime_ns for path in finished.glob("units/*")} == before
+
+
+@pytest.mark.slow
+def test_other_words_for_the_same_folder_are_refused(folder, finished):
+    """The sentence says what differs."""
+    assert "seed 3, not 4" in refused(folder, finished, "--seed", "4")
+    assert "classes a, c, not a, c, b" in refused(folder, finished, "--classes", "a,b,c")
+    assert "C 1.0, not 2.0" in refused(folder, finished, "--C", "2")
+
+
+@pytest.mark.slow
+def test_the_manifest_says_how_it_was_made(folder, finished):
+    """Words, pool, versions, machine."""
+    manifest = json.loads((finished / "manifest.json").read_text("utf-8"))
+    assert manifest["plan"]["seed"] == 3
+    assert manifest["classes"] == ["a", "c"]
+    assert manifest["pool"]["digest"] == Pool.open(folder).digest
+    assert manifest["versions"]["numpy"] == np.__version__
+    assert manifest["workers"] == [1]
+    assert manifest["machine"]["cores"] == os.cpu_count()
+
+
+@pytest.mark.slow
+def test_results_as_arrays(folder, finished):
+    """Each value stands where its strategy, unit and round are."""
+    results = Results.read(Plan.read(finished), Pool.open(folder), finished)
+    assert results.auroc.shape == (3, 4, 13)
+    assert results.margin.shape == results.item.shape == (3, 4, 12)
+    assert results.units == [Unit(0, 0), Unit(0, 1), Unit(2, 0), Unit(2, 1)]
+    for row in table(finished).to_pylist():
+        place = results.names.index(row["strategy"]), results.units.index((row["positive"], row["run"]))
+        assert results.auroc[*place, row["round"]] == row["auroc"]
+        if row["round"]:
+            assert results.item[*place, row["round"] - 1] == row["item"]
+            assert results.margin[*place, row["round"] - 1] == row["margin"]
+    assert (results.gain[:, :, 0] == 0).all()
+    by_hand = 100 * (results.auroc[1, 2, 1:] - results.auroc[1, 2, 0]).mean()
+    assert results.mean_gain[1, 2] == pytest.approx(by_hand)
+
+
+@pytest.mark.slow
+def test_figures_and_report_are_there(finished):
+    """The report needs nothing beside it, names every strategy, and refers to no id that it hasn't."""
+    for name in ("learning", "above-random", "times", "spent", "first"):
+        assert (finished / f"{name}.svg").stat().st_size > 1000
+        assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    page = (finished / "report.html").read_text("utf-8")
+    assert re.findall(r'(?:src|href|url)=?["(](?!data:|#)[^")]*', page) == []
+    for label in ("Random", "Exhaustive", "H-Hash, n_functions=60"):
+        assert label in page
+    assert "95&nbsp;%" in page
+    assert not re.search("[0-9] %", page)
+    ids = re.findall(r' id="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+def test_the_report_is_made_again_from_what_is_there(folder, finished):
+    """For another price of a label, too, without a race; with the same words it is the same."""
+    before = (finished / "report.html").read_text("utf-8")
+    run(folder, finished, "--label-seconds", "60")
+    assert "60 s a label" in (finished / "report.html").read_text("utf-8")
+    run(folder, finished, "--workers", "2")
+    assert (finished / "report.html").read_text("utf-8") == before
+
+
+def children(pid):
+    """The processes that a process has started."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+    return [int(child) for child in listed.split()]
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found as Linux lists them")
+def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):
+    """As the system does where memory is short; the same command goes on to the same results."""
+    out = tmp_path / "out"
+    process = start(folder, out, "--workers", "1")
+    wait_for_units(out, 1)
+    for child in children(process.pid):
+        if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
+            os.kill(child, signal.SIGKILL)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "A worker was killed, perhaps for want of memory" in said
+    assert "Traceback" not in said
+    run(folder, out)
+    assert table(out).equals(table(finished))
+
+
+@pytest.mark.slow
+def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch, undrawn):
+    """Two words are enough: nothing is downloaded."""
+    monkeypatch.setattr("closecall.app.experiments.compare.folder.DIGITS", "digits:600")
+    words = ["compare", "--out", str(tmp_path), "--quick", "--runs", "1", "--iterations", "3", "--first", "1"]
+    result = CliRunner().invoke(main, [*words, *STRATEGIES])
+    assert result.exit_code == 0, result.output
+    results = pq.read_table(tmp_path / "results.parquet")
+    assert len(set(results["positive"].to_pylist())) == 10
+    assert max(results["round"].to_pylist()) == 3
+
+
+@pytest.mark.slow
+def test_somebodys_own_strategy_takes_part(folder, tmp_path, monkeypatch):
+    """The README's class and entry point are all it needs; and one that fails is shown as such."""
+    python, toml = (
+        re.search(rf"```{kind}\n({begins}.*?)```", README.read_text("utf-8"), re.DOTALL)[1]
+        for kind, begins in (("python", ""), ("toml", r"\[project"))
+    )
+    hasty = (
+        "\nclass Hasty(Newest):\n"
+        "    name = 'hasty'\n"
+        "    def choose(self, query):\n"
+        "        if len(query.exclude) > 9:\n"
+        "            raise ValueError('no patience')\n"
+        "        return super().choose(query)\n"
+    )
+    (tmp_path / "my_package.py").write_text(python + hasty)
+    facts = tmp_path / "my_package-1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1\n")
+    named = tomllib.loads(toml)["project"]["entry-points"]["closecall.strategies"]
+    lines = [f"{name} = {value}" for name, value in {**named, "hasty": "my_package:Hasty"}.items()]
+    (facts / "entry_points.txt").write_text("\n".join(["[closecall.strategies]", *lines]))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    out = tmp_path / "out"
+    process = start(folder, out, "--strategy", "newest", "--strategy", "hasty")
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    ids = Pool.open(folder).ids
+    for row in table(out).to_pylist():
+        if row["strategy"] == "newest" and row["round"] == 1:
+            assert row["item"] in ids[-10:]
+    page = (out / "report.html").read_text("utf-8")
+    assert "Newest" in page
+    assert "run here: ValueError: no patience. It had 16 of 48 rounds." in page
+
+
+def test_what_cannot_be_raced_is_refused(folder, tmp_path):
+    """Before anything is written but the folder."""
+    out = tmp_path / "out"
+    assert "a peer must be one of scikit-activeml" in refused(folder, out, "--peer", "theirs")
+    assert "no class 'z'; it has a, b, c" in refused(folder, out, "--classes", "z")
+    assert "strategy must be one of" in refused(folder, out, "--strategy", "nearest")
+    assert "n_scored and run_length must be" in refused(folder, out, "--strategy", "subsample:n_scored=0")
+    assert [path.name for path in out.iterdir()] == ["comparison.lock"]
+    said = refused(folder, out, "--iterations", "595")
+    assert "595 labels after 3 × 2 first ones need 601 items" in said
+    unknown = tmp_path / "unknown"
+    build(FakeSource(50, 4, classes=("a", "b")), unknown)
+    assert "no held-out items of known class" in refused(unknown, tmp_path / "other")
