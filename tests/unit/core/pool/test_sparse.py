@@ -22,6 +22,7 @@ from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.sources.base import Problem
 from tests.fakes import FakeTexts
+from tests.folders import ROOT
 from tests.pools import contents, small_parts, small_pool
 
 HELD_OUT = range(5, 333, 11)
