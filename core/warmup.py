@@ -7,6 +7,7 @@ the machine code on the disk; where it is there already, this takes a few second
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
@@ -14,16 +15,18 @@ from typing import get_args
 import numpy as np
 
 from closecall.core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
+from closecall.core.hashing.pool import hash_rows
 from closecall.core.learning.round import Labels, accuracy, is_positive, learn
 from closecall.core.mercer import ChiSquared, Intersection
 from closecall.core.metric import ITML, Constraints, KernelLearning
 from closecall.core.metric.itml import Form
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
-from closecall.core.search import STRUCTURES
+from closecall.core.search import SIMILARITY_STRUCTURES, STRUCTURES, built_for_points
 from closecall.core.selection import STRATEGIES, QueryStrategy, make_strategy
 from closecall.core.selection.hashed import HashedSearch
-from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.similar import ByAngle, ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.similar.files import load_codes, load_structure, save_codes, save_structure
 from closecall.core.similar.index import StructureName
 from closecall.core.sources import source_from
 
@@ -79,12 +82,27 @@ def _similar(pool: Pool, labels: Labels, folder: Path) -> None:
     if pool.is_sparse:
         families += [MinHash(weighted=weighted, bits=1, n_functions=30).fit(X) for weighted in (False, True)]
     for family in families:
-        for structure in get_args(StructureName):
-            built = HashedSimilarity.built(pool, family, structure=structure)
-            built.save(folder)
-            for search in (built, HashedSimilarity.load(folder, pool)):
-                search.neighbours(X[:1])
+        codes = hash_rows(family, pool.blocks(), len(pool), _unheard)
+        save_codes(folder / "codes", pool, family, codes, {}, {})
+        saved = load_codes(folder / "codes", pool, _maker(family))
+        how = {"n_compared": 100, "n_bytes": 10**6, "seed": 0}
+        for name in get_args(StructureName):
+            built = built_for_points(name, codes, **how)
+            save_structure(folder / name, built, codes, how)
+            loaded = load_structure(folder / name, SIMILARITY_STRUCTURES[name], saved.codes, how)
+            for hasher, structure in ((family, built), (saved.hasher, loaded)):
+                HashedSimilarity(hasher, structure, nearness_of(pool, family)).neighbours(X[:1])
+                HashedSimilarity(hasher, structure, ByAngle(pool)).neighbours(X[:2])
         ExactSearch(nearness_of(pool, family)).neighbours(X[:1])
+        ExactSearch(ByAngle(pool)).neighbours(X[:2])
+
+
+def _maker(family: SimilarityHasher) -> Callable[[int], SimilarityHasher]:
+    return lambda _: type(family)(**family.params())
+
+
+def _unheard(_: int) -> None:
+    """Nobody waits."""
 
 
 def load_training() -> None:

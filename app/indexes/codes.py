@@ -2,7 +2,7 @@
 
 One code a row, 256 bits (`core.hashing`), and one of the search structures (`core.search`): the Hamming scan
 compares all codes, one large table, bucket tables and permuted orders only a share of them, the likeliest
-(`share_of`). `CANDIDATES` of the compared are ranked exactly. Of several queries each has its part of both.
+(`share_of`). `CANDIDATES` of the compared are ranked exactly.
 
 Whatever a family estimates, the candidates are ranked by the angle. Under a learned metric the codes are of
 random hyperplanes in the space that it makes; other families know nothing of metrics.
@@ -25,8 +25,10 @@ from closecall.core.numerics.rows import Rows, joined
 from closecall.core.pool.pool import Pool
 from closecall.core.search import HashTable, built_for_points
 from closecall.core.search.base import SearchStructure
+from closecall.core.search.ranking import Measure
+from closecall.core.similar import ByAngle, HashedSimilarity
 from closecall.core.similar.answers import LEAST
-from closecall.core.similar.finder import Finder, Floats64, Ids, Probe
+from closecall.core.similar.index import LEAST_COMPARED, LEAST_SHARE
 
 if TYPE_CHECKING:
     from closecall.app.indexes.metric import LearnedMetric
@@ -43,21 +45,15 @@ N_FUNCTIONS = 256
 N_TAUGHT = 64
 """Functions of a family that learns from answers: each takes a while, and few tell two classes apart."""
 
-SHARE = 0.02
+SHARE = LEAST_SHARE
 """Of the rows, the codes of so many are compared by a structure that can choose which."""
 
 SHARE_OF_TABLE = 0.1
 """The same of one large table, where those that are compared lie side by side."""
 
-LEAST_COMPARED = 2_000
-"""Small pools are searched for the most part: a share of a few hundred rows tells nothing."""
-
 CANDIDATES = 4_000
 """Angles that are computed, at most. Of a million photographs' GIST the scan of 256 bits finds 0.90 of the
 nearest ten among 1,000, 0.97 among 4,000 and 0.98 among 8,000, in 5, 8 and 11 ms."""
-
-LEAST_CANDIDATES = 256
-"""For each of many queries."""
 
 LANDMARKS = 300
 """Of kernelized families: each row of the pool is compared with so many."""
@@ -68,61 +64,28 @@ BYTES_A_ROW = 128
 SEED = 0
 
 
-class HashedSearch(Finder):
-    """A search structure over the codes of a pool.
-
-    Parameters
-    ----------
-    pool : Pool
-        The snapshot whose rows have the codes.
-    hasher : SimilarityHasher
-        Fitted.
-    structure : SearchStructure
-    labels : Labels or None
-        What the family learned from.
-    """
-
-    def __init__(
-        self, pool: Pool, hasher: SimilarityHasher, structure: SearchStructure, labels: Labels | None = None
-    ) -> None:
-        super().__init__(pool)
-        self.name = structure.name
-        self.labels = labels
-        self._hasher = hasher
-        self._structure = structure
-
-    def params(self) -> dict[str, Any]:
-        """All numbers that a search depends on."""
-        family = USUAL if isinstance(self._hasher, MetricLSH) else self._hasher.name
-        return parameters(family, self.name) | taught_by(self.labels)
-
-    def _retrieved(self, probe: Probe, weights: Floats64, n: int) -> tuple[Ids, int]:  # noqa: ARG002
-        queries = self._hasher.queries(probe.X)
-        wanted = max(CANDIDATES // len(queries), LEAST_CANDIDATES)
-        each = n_compared(self.n_items, self.name, len(queries))
-        found = [
-            self._structure.found(query, wanted, n_compared=each, measure="weights") for query in queries
-        ]
-        compared = min(sum(one.compared for one in found), self.n_items)
-        return np.unique(np.concatenate([one.rows for one in found])), compared
-
-
 def share_of(structure: str) -> float:
     """Of the rows, the codes of so many are compared by a structure, if it can choose which."""
     return SHARE_OF_TABLE if structure == HashTable.name else SHARE
 
 
-def n_compared(n_items: int, structure: str, n_queries: int = 1) -> int:
-    """How many codes each of so many queries compares, of structures that can choose which.
+def n_compared(n_items: int, structure: str) -> int:
+    """How many codes a query compares, of structures that can choose which."""
+    return min(max(round(share_of(structure) * n_items), LEAST_COMPARED), n_items)
 
-    Together no more than there are, as long as each compares `SHARE`.
+
+def parameters(family: str, structure: str, measure: Measure, labels: Labels | None) -> dict[str, Any]:
+    """All that hashed searches by a family's codes and a structure depend on today, for the log.
+
+    Parameters
+    ----------
+    family, structure : str
+        Their names.
+    measure : "weights" or "disagreements"
+        By which codes are compared. Logs of earlier versions don't tell it: it was always "weights".
+    labels : Labels or None
+        What the family learned from, if it did.
     """
-    share = max(min(share_of(structure), 1 / n_queries), SHARE)
-    return min(max(round(share * n_items), LEAST_COMPARED), n_items)
-
-
-def parameters(family: str, structure: str) -> dict[str, Any]:
-    """All that hashed searches by a family's codes and a structure depend on today."""
     return {
         "family": family,
         "functions": n_functions(family),
@@ -131,17 +94,14 @@ def parameters(family: str, structure: str) -> dict[str, Any]:
         "candidates": CANDIDATES,
         "landmarks": LANDMARKS,
         "seed": SEED,
+        **({} if measure == "weights" else {"measure": measure}),
+        **({} if labels is None else {"through": labels.through, "labels": len(labels)}),
     }
 
 
 def n_functions(family: str) -> int:
     """How many functions its codes have."""
     return N_TAUGHT if FAMILIES[family].needs_labels else N_FUNCTIONS
-
-
-def taught_by(labels: Labels | None) -> dict[str, Any]:
-    """Which labels a family learned from, for the log; nothing of one that learned from none."""
-    return {} if labels is None else {"through": labels.through, "labels": len(labels)}
 
 
 def unfitted(family: str, metric: Metric | None, n_rows: int) -> SimilarityHasher:
@@ -218,16 +178,42 @@ def building(structure: str, n_rows: int) -> dict[str, int]:
     return {"n_compared": n_compared(n_rows, structure), "n_bytes": BYTES_A_ROW * n_rows, "seed": SEED}
 
 
-def built(
-    name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes, labels: Labels | None = None
-) -> HashedSearch:
-    """The structure `name` over these codes; `labels` as of `coded`."""
+def built(name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes, **how: Any) -> HashedSimilarity:
+    """The structure `name` over these codes; `how` as of `searching`."""
     structure = built_for_points(name, codes, **building(name, len(codes)))
-    return rehearsed(HashedSearch(pool, hasher, structure, labels))
+    return searching(pool, hasher, structure, **how)
 
 
-def rehearsed(search: HashedSearch) -> HashedSearch:
-    """The search, after its first, which takes longer: files are mapped, compiled code is loaded."""
-    pool = search.pool
-    search.find(Probe(pool.rows(np.zeros(1, dtype=np.int64)), pool.ids[:0]), 1)
+def searching(
+    pool: Pool,
+    hasher: SimilarityHasher,
+    structure: SearchStructure,
+    *,
+    metric: LearnedMetric | None = None,
+    measure: Measure | None = None,
+) -> HashedSimilarity:
+    """A search by codes that ranks by the angle.
+
+    Parameters
+    ----------
+    pool : Pool
+        The snapshot whose rows have the codes.
+    hasher : SimilarityHasher
+        Fitted.
+    structure : SearchStructure
+        Over the codes.
+    metric : LearnedMetric or None
+        Under which the angles are.
+    measure : "weights", "disagreements" or None
+        See `HashedSimilarity`.
+    """
+    search = HashedSimilarity(
+        hasher,
+        structure,
+        ByAngle(pool) if metric is None else metric.nearness,
+        n_compared=n_compared(len(pool), structure.name),
+        n_candidates=CANDIDATES,
+        measure=measure,
+    )
+    search.neighbours(pool.rows(np.zeros(1, dtype=np.int64)), 1)  # the first takes longer: files are mapped
     return search

@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from closecall.core.similar.answers import (
     GoOn,
     learn_from_answers,
 )
-from closecall.core.similar.finder import ExactScan
 
 if TYPE_CHECKING:
     from closecall.core.pool.pool import Pool
@@ -57,11 +55,6 @@ class LearnedMetric(AnswersMetric):
         self.n_labels = n_labels
         self.seconds = seconds
         self.finished = time.time()
-
-    @cached_property
-    def exact(self) -> ExactScan:
-        """The scan of the rows whose norms are known."""
-        return ExactScan(self.pool)
 
     def said(self) -> dict[str, Any]:
         """For the page: from how many labels it was learned, how long ago, and what that took, in seconds."""

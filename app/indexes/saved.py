@@ -27,17 +27,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.indexes.codes import (
-    HashedSearch,
     building,
     coded,
     extended,
-    rehearsed,
+    parameters,
+    searching,
     unfitted,
 )
 from closecall.app.indexes.strategies import GROWTH, is_worth_saving
 from closecall.core.errors import InputError
 from closecall.core.search import SIMILARITY_STRUCTURES, SearchStructure, built_for_points
 from closecall.core.selection.files import remove_leftovers
+from closecall.core.similar import HashedSimilarity
 from closecall.core.similar.files import (
     SavedCodes,
     digest_of,
@@ -176,10 +177,11 @@ class Kept:
         made = Coded(wanted.pool, hasher, codes, labels, seconds)
         return self._saved(wanted, made) if is_worth_saving(seconds, wanted.pool) else made
 
-    def search(self, name: str, wanted: Wanted, codes: Coded) -> HashedSearch:
-        """The search by the structure `name` over these codes."""
+    def search(self, name: str, wanted: Wanted, codes: Coded) -> tuple[HashedSimilarity, dict[str, Any]]:
+        """The search by the structure `name` over these codes, and what the log says of it."""
         structure = self._structure(name, wanted.word, codes)
-        return rehearsed(HashedSearch(codes.pool, codes.hasher, structure, codes.labels))
+        search = searching(codes.pool, codes.hasher, structure, metric=wanted.metric)
+        return search, parameters(wanted.family, name, search.measure, codes.labels)
 
     def touch(self, word: str) -> None:
         """Note that what is in this folder is in use, if it is there; any thread may."""

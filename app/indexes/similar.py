@@ -26,11 +26,15 @@ from closecall.app.indexes.strategies import is_due
 from closecall.app.runtime.background import ClosedError, Troubles, Workers
 from closecall.core.errors import InputError
 from closecall.core.hashing import FAMILIES
+from closecall.core.numerics.rows import Rows
+from closecall.core.similar import ByAngle, ExactSearch, Neighbours, SimilaritySearch
 from closecall.core.similar.answers import GoOn
-from closecall.core.similar.finder import ExactScan, Finder, Found, Probe
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from closecall.app.engine.concept import LiveConcept
     from closecall.core.pool.pool import Pool
@@ -61,19 +65,22 @@ class Method:
 
     Parameters
     ----------
-    finder : Finder
+    search : SimilaritySearch
+    params : mapping
+        Whatever else must be known to make the same search again.
     awaited : dict or None
         Where another method is being prepared: its `label`, the `share` that is done, 0 … 1, and what
         hinders it, as `problem`.
     """
 
-    finder: Finder
+    search: SimilaritySearch
+    params: Mapping[str, Any] = field(default_factory=dict)
     awaited: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
         """Of what answers: "exact" where that stands in for another method."""
-        return self.finder.name
+        return self.search.name
 
     @property
     def label(self) -> str:
@@ -84,7 +91,7 @@ class Method:
 class Checked:
     """The exact scan's answer to what was `found`, for comparison; it comes when it is there."""
 
-    def __init__(self, found: Found, n: int, job: Future[Found] | None) -> None:
+    def __init__(self, found: Neighbours, n: int, job: Future[Neighbours] | None) -> None:
         self.found = found
         self._n = n
         self._job = job
@@ -119,7 +126,7 @@ class _Index:
     """An index of the pool under one metric: its codes, and what was built over them, by name."""
 
     coded: Coded | None = None
-    searches: Mapping[str, Finder] = field(default_factory=dict)
+    methods: Mapping[str, Method] = field(default_factory=dict)
     seconds: float = 0.0
     is_wanted: bool = False
     share: float = 0.0
@@ -146,7 +153,7 @@ class Similar:
         self._saves = Kept(folder, labels)
         self._pool = pool
         self._learnings: dict[int, Learning] = {}
-        self._exact: ExactScan | None = None
+        self._exact: ExactSearch | None = None
         self._plain: dict[tuple[str, int | None], _Index] = {}
         self._learned: WeakKeyDictionary[LearnedMetric, _Index] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -204,24 +211,27 @@ class Similar:
         wanted = Wanted(USUAL if metric is not None else codes, pool, concept.record.id, metric, labels)
         with self._lock:
             index = self._kept(wanted) if metric is None else self._learned.setdefault(metric, _Index())
-            finder = index.searches.get(name)
-            if finder is None or _is_behind(finder, index, pool, labels):
+            method = index.methods.get(name)
+            if method is None or _is_behind(method, index, pool, labels):
                 self._want(index, name, wanted)
-            if finder is not None:
-                return Method(finder)
+            if method is not None:
+                return method
             awaited = {"label": METHODS[name], "share": index.share, "problem": index.problem}
-        return Method(exact, awaited)
+        return Method(exact, awaited=awaited)
 
-    def check(self, finder: Finder, probe: Probe, found: Found, n: int) -> Checked:
-        """Ask the exact scan the same, in the background, unless it was the one that answered."""
-        if isinstance(finder, ExactScan):
+    def check(
+        self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
+    ) -> Checked:
+        """Ask the exact scan for the same n, in the background, unless it was the one that answered."""
+        if isinstance(search, ExactSearch):
             return Checked(found, n, None)
-        return Checked(found, n, self._checker.submit(ExactScan(finder.pool).find, probe, n))
+        exact = ExactSearch(search.nearness)
+        return Checked(found, n, self._checker.submit(exact.neighbours, queries, n, exclude=exclude))
 
-    def _exact_scan(self, pool: Pool) -> ExactScan:
+    def _exact_scan(self, pool: Pool) -> ExactSearch:
         with self._lock:
             if self._exact is None or self._exact.pool is not pool:
-                self._exact = ExactScan(pool)
+                self._exact = ExactSearch(ByAngle(pool))
             return self._exact
 
     def _learn(self, job: Callable[[GoOn], None]) -> None:
@@ -254,11 +264,11 @@ class Similar:
             self._go_on()
             index.share = done / of
 
-        coded, searches, problem = index.coded, {}, None
+        coded, methods, problem = index.coded, {}, None
         started = time.perf_counter()
         try:
             coded = self._saves.coded(wanted, index.coded, advanced)
-            searches[name] = self._saves.search(name, wanted, coded)
+            methods[name] = Method(*self._saves.search(name, wanted, coded))
         except InputError as error:
             log.warning("%s can't be prepared: %s", METHODS[name], error)
             problem = f"{METHODS[name]} can't be prepared: {error}"
@@ -266,13 +276,13 @@ class Similar:
             log.exception("%s can't be prepared", METHODS[name])
             problem = f"{METHODS[name]} can't be prepared: {error or type(error).__name__}"
         with self._lock:
-            others = index.searches if coded is index.coded else {}
-            index.coded, index.searches = coded, {**others, **searches}
+            others = index.methods if coded is index.coded else {}
+            index.coded, index.methods = coded, {**others, **methods}
             index.seconds = time.perf_counter() - started
             index.is_wanted, index.problem = False, problem
 
 
-def _is_behind(finder: Finder, index: _Index, pool: Pool, labels: Labels | None) -> bool:
+def _is_behind(method: Method, index: _Index, pool: Pool, labels: Labels | None) -> bool:
     """Whether the pool, or what there is to learn from, has outgrown what was built."""
     learned_from = index.coded.labels if index.coded is not None else None
-    return is_due(finder.n_items, index.seconds, pool) or is_outgrown(learned_from, labels)
+    return is_due(len(method.search.pool), index.seconds, pool) or is_outgrown(learned_from, labels)

@@ -14,7 +14,8 @@ from closecall.app.projects.uploads import Uploads
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.core.similar.finder import PAGE, ExactScan, Finder, Found, Probe
+from closecall.core.similar import ByAngle, ExactSearch, Neighbours, SimilaritySearch
+from closecall.core.similar.queries import PAGE
 
 if TYPE_CHECKING:
     from closecall.app.verification.replay import Replay
@@ -51,7 +52,7 @@ def search_again(
     """
     uploads, made = Uploads(project), _Made(log, concept, pool)
     for replay in replays:
-        found: dict[_How, Found | str] = {}
+        found: dict[_How, Neighbours | str] = {}
         for record in replay.records:
             own = record.parameters[SIMILAR]
             how = _How(own["items"], _text(own["metric"]), own["method"], _text(own["params"]), own["like"])
@@ -81,7 +82,7 @@ class _Made:
         self._pool = pool
         self._concept = concept
         self._metric: tuple[tuple[str, int], LearnedMetric] | None = None
-        self._finder: tuple[tuple[object, ...], Finder] | None = None
+        self._search: tuple[tuple[object, ...], SimilaritySearch] | None = None
 
     def _labels(self, through: int) -> Labels:
         return self._log.labels(self._concept.id, through, is_item=self._pool.has_row)
@@ -96,30 +97,32 @@ class _Made:
             self._metric = key, learn(then, labels, said)
         return self._metric[1]
 
-    def finder(self, how: _How, then: Pool, metric: LearnedMetric | None) -> Finder:
+    def search(self, how: _How, then: Pool, metric: LearnedMetric | None) -> SimilaritySearch:
         if how.method == "exact":
-            return ExactScan(then)
+            return ExactSearch(ByAngle(then)) if metric is None else metric.exact
         said = json.loads(how.params)
         family, labels = said.get("family"), None
         if "through" in said:
             labels = self._labels(said["through"])
+        measure = said.get("measure", "weights")
         known = family in hashed.OFFERED
-        if not known or said != hashed.parameters(family, how.method) | hashed.taught_by(labels):
+        if not known or said != hashed.parameters(family, how.method, measure, labels):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
-        if self._finder is None or self._finder[0] != key:
+        if self._search is None or self._search[0] != key:
             hasher, codes = hashed.coded(then, metric, _unheard, family, labels)
-            self._finder = key, hashed.built(how.method, then, hasher, codes, labels)
-        return self._finder[1]
+            made = hashed.built(how.method, then, hasher, codes, metric=metric, measure=measure)
+            self._search = key, made
+        return self._search[1]
 
 
-def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made) -> Found | str:
+def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made) -> Neighbours | str:
     """What the search finds now, or why it can't be made."""
     try:
         queries = queries_of(Like.of(how.like), then, labels, uploads)
         metric = made.metric(how, then)
-        finder = made.finder(how, then, metric)
-        return finder.find(Probe(queries.X, queries.items, metric), PAGE * PAGES)
+        search = made.search(how, then, metric)
+        return search.neighbours(queries.X, PAGE * PAGES, exclude=queries.items)
     except (InputError, KeyError) as error:
         return str(error)
 

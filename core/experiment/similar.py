@@ -15,7 +15,9 @@ from closecall.core.experiment.positives import Turn, Way
 from closecall.core.learning.round import Labels
 from closecall.core.pool.pool import Pool
 from closecall.core.similar.answers import GAMMA, LEAST, AnswersMetric, learn_from_answers
-from closecall.core.similar.finder import PAGE, ExactScan, Probe, looked_for
+from closecall.core.similar.index import ExactSearch
+from closecall.core.similar.nearness import ByAngle
+from closecall.core.similar.queries import PAGE, looked_for
 
 Metric = Literal["original", "learned"]
 
@@ -23,7 +25,7 @@ Metric = Literal["original", "learned"]
 class FindSimilar(Way):
     """Shows the items nearest to all yes answers, a page at once, and all of a page is answered.
 
-    An item is as near as its nearest yes (`core.similar.finder`). Under the learned metric, that is learned
+    An item is as near as its nearest yes (`core.similar.nearness`). Under the learned metric, that is learned
     again after each page, from all answers so far (`core.similar.answers`); until there are `LEAST` of each
     kind, angles are between the features as they are. Where the answers contradict each other, items with
     the same features being yes and no, the metric before stays. On the page itself answered items keep their
@@ -59,7 +61,7 @@ class FindSimilar(Way):
         self._gamma = gamma
         self._metric = metric
         self._page = page
-        self._scan = ExactScan(pool)
+        self._exact = ExactSearch(ByAngle(pool))
         self._learned: dict[int, AnswersMetric] = {}
 
     def choose(self, turns: Sequence[Turn]) -> list[NDArray[np.int64]]:
@@ -69,8 +71,9 @@ class FindSimilar(Way):
     def _next(self, turn: Turn) -> NDArray[np.int64]:
         known = _Known.of(turn.labels)
         X = self._pool.rows_of(looked_for(known.items[known.yes]))
-        probe = Probe(X, turn.answered, self._newest(turn.number, known))
-        return self._scan.find(probe, min(self._page, turn.most)).ids
+        metric = self._newest(turn.number, known)
+        search = self._exact if metric is None else metric.exact
+        return search.neighbours(X, min(self._page, turn.most), exclude=turn.answered).ids
 
     def _newest(self, number: int, known: _Known) -> AnswersMetric | None:
         if self._metric == "original" or min(known.yes.sum(), (~known.yes).sum()) < LEAST:

@@ -1,9 +1,10 @@
 """Find similar: the nearest items to an example, exactly or by codes."""
 
 from closecall.core.similar.index import ExactSearch, HashedSimilarity, Neighbours, SimilaritySearch
-from closecall.core.similar.nearness import ByDistance, ByFamily, Nearness, nearness_of
+from closecall.core.similar.nearness import ByAngle, ByDistance, ByFamily, Nearness, nearness_of
 
 __all__ = [
+    "ByAngle",
     "ByDistance",
     "ByFamily",
     "ExactSearch",

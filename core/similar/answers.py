@@ -17,6 +17,8 @@ from closecall.core.errors import InputError
 from closecall.core.metric import ITML, Constraints, Metric
 from closecall.core.numerics.rows import Rows, as_bytes, cut
 from closecall.core.pool.pool import Pool
+from closecall.core.similar.index import ExactSearch
+from closecall.core.similar.nearness import ByAngle
 
 LEAST = 5
 """So many yes answers, and as many no answers, does a metric need."""
@@ -32,7 +34,6 @@ SEED = 0
 
 _ROWS_AT_ONCE = 8192
 
-Floats64 = NDArray[np.float64]
 GoOn = Callable[[], None]
 
 
@@ -49,7 +50,7 @@ class Answers(Protocol):
 
 
 class AnswersMetric:
-    """A metric, with the norms of the rows of a pool under it; a `core.similar.finder.Metric`.
+    """A metric, with the norms of the rows of a pool under it.
 
     Parameters
     ----------
@@ -64,14 +65,8 @@ class AnswersMetric:
         self.metric = metric
         self.pool = pool
         self.row_norms = row_norms
-
-    def weights(self, X: Rows) -> Floats64:
-        """Ax of each row, of shape (n, n_features)."""
-        return self.metric.directions(X)
-
-    def norms(self, X: Rows) -> Floats64:
-        """‖Gx‖ of each row, of shape (n,)."""
-        return np.asarray(np.sqrt(self.metric.squared_norms(X)))
+        self.nearness = ByAngle(pool, metric, norms=row_norms)
+        self.exact = ExactSearch(self.nearness)
 
     @property
     def n_items(self) -> int:

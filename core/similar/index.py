@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, Self
 
@@ -18,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.hashing import FAMILIES, Codes, SimilarityHasher
-from closecall.core.hashing.base import named, part_of
+from closecall.core.hashing import Codes, SimilarityHasher
 from closecall.core.hashing.pool import hash_rows
 from closecall.core.hashing.similarity import Estimate, checked_rows
 from closecall.core.numerics.rows import Rows, is_sparse
@@ -34,11 +32,19 @@ from closecall.core.search.orders import order_rule
 from closecall.core.search.ranking import Measure
 from closecall.core.selection.base import Progress, sorted_ids
 from closecall.core.selection.exclusion import rows_among
-from closecall.core.selection.files import covered_rows, header_of, read_index, write_index
 from closecall.core.selection.reader import Ids, PoolRows
-from closecall.core.similar.nearness import ByDistance, Nearness, nearness_of
+from closecall.core.similar.nearness import Nearness, Ranked, nearness_of
 
 COMPARED = 200_000
+
+LEAST_COMPARED = 2_000
+"""Codes that each of several queries compares: a share of a few hundred rows tells nothing."""
+
+LEAST_SHARE = 0.02
+"""The same as a share of the rows."""
+
+LEAST_CANDIDATES = 256
+"""Candidates of each of several queries."""
 
 StructureName = Literal["table", "orders", "scan", "tables", "ball"]
 
@@ -74,6 +80,16 @@ class Neighbours:
     seconds: float
 
     @property
+    def degrees(self) -> NDArray[np.float64]:
+        """The angles in degrees, where these are measured."""
+        return np.degrees(self.values)
+
+    @property
+    def looked_at(self) -> int:
+        """Of how many items anything was read, be it only their codes."""
+        return max(self.scored, self.compared)
+
+    @property
     def searched(self) -> float:
         """The share of the pool whose features were read, as the papers count it."""
         return self.scored / self.items
@@ -82,16 +98,24 @@ class Neighbours:
 class SimilaritySearch(ABC):
     """Finds the neighbours of examples; immutable, and any number of threads may ask."""
 
+    name: str
+    """By which it is chosen, and told in a log."""
+
     nearness: Nearness
 
+    @property
+    def pool(self) -> PoolRows:
+        """The snapshot that is searched."""
+        return self.nearness.pool
+
     @abstractmethod
-    def neighbours(self, query: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """The n items nearest to an example, or as many as are found.
+    def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
+        """The n items nearest to an example, or to any of several; or as many as are found.
 
         Parameters
         ----------
-        query : array of shape (n_features,) or (1, n_features), or csr_array
-            The example's features.
+        queries : array of shape (n_features,) or (n_queries, n_features), or csr_array
+            The examples' features.
         n : int
             How many items.
         exclude : iterable of int
@@ -103,15 +127,24 @@ class SimilaritySearch(ABC):
             If n is less than 1, or the features are not finite, of no direction, or of another number.
         """
 
-    def _checked(self, query: Rows, n: int) -> Rows:
+    def _checked(self, queries: Rows, n: int) -> Rows:
         if n < 1:
             raise InputError(f"n must be at least 1, got {n}")
-        query = query if is_sparse(query) else np.atleast_2d(np.asarray(query, dtype=np.float32))
-        if query.shape != (1, self.nearness.pool.n_features):
-            raise InputError(
-                f"an example needs {self.nearness.pool.n_features} features, got shape {query.shape}"
-            )
-        return checked_rows(query)
+        queries = queries if is_sparse(queries) else np.atleast_2d(np.asarray(queries, dtype=np.float32))
+        if queries.shape[1] != self.pool.n_features or not queries.shape[0]:
+            raise InputError(f"an example needs {self.pool.n_features} features, got shape {queries.shape}")
+        return checked_rows(queries)
+
+    def _told(self, ranked: Ranked, *, scored: int, compared: int, start: float) -> Neighbours:
+        return Neighbours(
+            ids=self.pool.ids[ranked.rows].astype(np.int64),
+            values=self.nearness.values(ranked),
+            measure=self.nearness.measure,
+            scored=scored,
+            compared=compared,
+            items=len(self.pool),
+            seconds=perf_counter() - start,
+        )
 
 
 class ExactSearch(SimilaritySearch):
@@ -123,40 +156,32 @@ class ExactSearch(SimilaritySearch):
         Over the pool.
     """
 
+    name = "exact"
+
     def __init__(self, nearness: Nearness) -> None:
         self.nearness = nearness
 
-    def neighbours(self, query: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
+    def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
         """See `SimilaritySearch.neighbours`."""
-        return self.neighbours_of_many(self._checked(query, n), n, exclude=exclude)[0]
+        start = perf_counter()
+        queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
+        ranked = self.nearness.nearest(queries, n, excluded)
+        return self._told(ranked, scored=len(self.pool), compared=0, start=start)
 
     def neighbours_of_many(
         self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()
     ) -> list[Neighbours]:
-        """What `neighbours` gives for each row of `queries`, by one pass over the pool."""
+        """What `neighbours` gives for each row of `queries` by itself, by one pass over the pool."""
         start = perf_counter()
-        pool = self.nearness.pool
-        excluded = rows_among(pool, sorted_ids(exclude))
-        found = self.nearness.scan(checked_rows(queries), n, excluded)
-        seconds = perf_counter() - start
-        return [
-            Neighbours(
-                ids=pool.ids[ranked.rows],
-                values=self.nearness.values(ranked),
-                measure=self.nearness.measure,
-                scored=len(pool),
-                compared=0,
-                items=len(pool),
-                seconds=seconds,
-            )
-            for ranked in found
-        ]
+        queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
+        each = self.nearness.scan(queries, n, excluded)
+        return [self._told(ranked, scored=len(self.pool), compared=0, start=start) for ranked in each]
 
 
 class HashedSimilarity(SimilaritySearch):
     """Only candidates are ranked, which a search structure over codes proposes.
 
-    `built` makes one, `load` opens one that was saved.
+    `built` hashes a pool and makes one; `core.similar.files` saves codes and structures.
 
     Parameters
     ----------
@@ -167,9 +192,11 @@ class HashedSimilarity(SimilaritySearch):
     nearness : Nearness
         By what candidates are ranked.
     n_compared : int
-        How many whole codes are compared with the example's, a scan compares all.
+        How many whole codes are compared with the example's; a scan compares all. Several examples compare
+        as many together as there are rows, as long as `LEAST_SHARE` of them is left for each.
     n_candidates : int
-        How many of them, the likest, are ranked; at least ten for each item wanted.
+        How many of them, the likest, are ranked; at least ten for each item wanted. Several examples have
+        a part of them each, of `LEAST_CANDIDATES` at least.
     measure : "weights", "disagreements" or None
         Which codes are likest: by how much the example's own bits say, or by the number of functions that
         differ. None: by weights, but of functions with several bits by disagreements.
@@ -196,6 +223,7 @@ class HashedSimilarity(SimilaritySearch):
             )
         self.family = family
         self.structure = structure
+        self.name = structure.name
         self.nearness = nearness
         self.n_compared = n_compared
         self.n_candidates = n_candidates
@@ -258,77 +286,40 @@ class HashedSimilarity(SimilaritySearch):
             )
         return cls(family, made, nearness_of(pool, family), **params)
 
-    def neighbours(self, query: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """See `SimilaritySearch.neighbours`; where so many are excluded that too few remain, it looks on."""
+    def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
+        """See `SimilaritySearch.neighbours`; where fewer than n candidates are not excluded, it looks on."""
         start = perf_counter()
-        query = self._checked(query, n)
-        pool, excluded = self.nearness.pool, sorted_ids(exclude)
-        code = self.family.queries(query)[0]
-        wanted = max(self.n_candidates, 10 * n)
-        asked, compared, before = wanted, max(self.n_compared, wanted), -1
+        queries, excluded = self._checked(queries, n), sorted_ids(exclude)
+        codes = self.family.queries(queries)
+        asked = max(self.n_candidates, 10 * n)
+        asked, compared = for_each(asked, self.n_compared, len(codes), len(self.pool))
+        before = -1
         while True:
-            found = self.structure.found(code, asked, n_compared=compared, measure=self.measure)
-            rows = found.rows
-            if len(excluded):
-                rows = rows[~np.isin(pool.ids[rows], excluded)]
-            if len(rows) >= max(n, wanted // 2) or asked >= len(pool) or len(found.rows) == before:
+            found = [
+                self.structure.found(code, asked, n_compared=compared, measure=self.measure) for code in codes
+            ]
+            every = np.unique(np.concatenate([one.rows for one in found]))
+            rows = every[~np.isin(self.pool.ids[every], excluded)] if len(excluded) else every
+            if len(rows) >= n or asked >= len(self.pool) or len(every) == before:
                 break
-            before = len(found.rows)
+            before = len(every)
             asked, compared = 4 * asked, max(compared, 4 * asked)
-        ranked = self.nearness.nearest_of(query, np.sort(rows[:wanted]), n)
-        return Neighbours(
-            ids=pool.ids[ranked.rows],
-            values=self.nearness.values(ranked),
-            measure=self.nearness.measure,
-            scored=min(len(rows), wanted),
-            compared=found.compared,
-            items=len(pool),
-            seconds=perf_counter() - start,
-        )
+        ranked = self.nearness.nearest_of(queries, rows, n)
+        n_compared = min(sum(one.compared for one in found), len(self.pool))
+        return self._told(ranked, scored=len(rows), compared=n_compared, start=start)
 
     @property
     def bytes_an_item(self) -> float:
         """What codes and structure take in memory."""
         return self.structure.n_bytes / len(self.nearness.pool)
 
-    def save(self, folder: Path | str) -> None:
-        """Write family, structure and parameters to `folder`, checksummed, replacing what is there."""
-        pool = self.nearness.pool
-        header = {
-            "family": self.family.name,
-            "family-params": self.family.params(),
-            "structure": self.structure.name,
-            "params": {name: getattr(self, name) for name in ("n_compared", "n_candidates", "measure")},
-            **header_of(pool),
-        }
-        arrays = named("family", self.family.arrays()) | named("structure", self.structure.arrays())
-        squares = getattr(self.nearness, "squares_", None)
-        write_index(Path(folder), header, arrays if squares is None else {**arrays, "squares": squares})
 
-    @classmethod
-    def load(cls, folder: Path | str, pool: PoolRows) -> Self:
-        """What was saved in `folder`, over the rows of `pool` that it covered; arrays stay on disk.
-
-        Raises
-        ------
-        InputError
-            If the folder is damaged, of another version, or was made for another pool.
-        """
-        header, arrays = read_index(Path(folder))
-        try:
-            covered = covered_rows(Path(folder), header, pool)
-            family = FAMILIES[header["family"]](**header["family-params"])
-            family = family.restored(part_of(arrays, "family"))
-            structure = SIMILARITY_STRUCTURES[header["structure"]].from_arrays(part_of(arrays, "structure"))
-            nearness: Nearness
-            if "squares" in arrays:
-                metric = getattr(family, "metric", None)
-                nearness = ByDistance(covered, metric, squares=arrays["squares"])
-            else:
-                nearness = nearness_of(covered, family)
-            return cls(family, structure, nearness, **header["params"])
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{folder} was made by another version: build the index again") from error
+def for_each(n_candidates: int, n_compared: int, n_queries: int, n_rows: int) -> tuple[int, int]:
+    """How many candidates each query gives, and how many codes it compares, see `HashedSimilarity`."""
+    if n_queries == 1:
+        return n_candidates, max(n_compared, n_candidates)
+    share = max(round(n_rows / n_queries), round(LEAST_SHARE * n_rows))
+    return max(n_candidates // n_queries, LEAST_CANDIDATES), max(min(n_compared, share), LEAST_COMPARED)
 
 
 def _hashed(family: SimilarityHasher, pool: PoolRows, progress: Progress | None) -> Codes:

@@ -15,7 +15,7 @@ from closecall.app.projects.uploaded_images import why_none
 from closecall.app.sessions.similar.query import require_shown
 from closecall.app.sessions.similar.session import RECALLED
 from closecall.core.errors import InputError
-from closecall.core.similar.finder import PAGE
+from closecall.core.similar.queries import PAGE
 
 if TYPE_CHECKING:
     from closecall.app.sessions.answers import Outcome
@@ -47,7 +47,7 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
                 **(free.get(item) or taken[item]),
                 "list": name,
                 "place": place,
-                "angle": float(search.lists[name].angles[place]),
+                "angle": float(search.lists[name].degrees[place]),
             }
             for name, place, item in in_view
         ]
@@ -102,8 +102,8 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
         "total": found.items,
         "search": {
             "ms": 1000 * found.seconds,
-            "compared": found.compared,
-            "in_full": found.in_full,
+            "compared": found.looked_at,
+            "in_full": found.scored,
             "items": found.items,
             "method": method.label,
             "is_exact": method.name == "exact",

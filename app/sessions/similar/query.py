@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows, as_sparse
 from closecall.core.pool.pool import Pool
-from closecall.core.similar.finder import looked_for
+from closecall.core.similar.queries import looked_for
 
 if TYPE_CHECKING:
     from closecall.app.projects.uploads import Uploads

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from closecall.core.similar.finder import PAGE, Finder, Found
+from closecall.core.similar import Neighbours
+from closecall.core.similar.queries import PAGE
 
 if TYPE_CHECKING:
     from closecall.app.indexes.metric import LearnedMetric
@@ -34,13 +35,9 @@ class Search:
 
     asked: tuple[object, ...]
     queries: Queries
-    lists: dict[str, Found]
+    lists: dict[str, Neighbours]
     methods: dict[str, Method]
     learned: LearnedMetric | None
-
-    def finders(self) -> dict[str, Finder]:
-        """What found each list."""
-        return {name: method.finder for name, method in self.methods.items()}
 
     def metric_in_view(self, view: str) -> str:
         """The metric whose numbers are told."""

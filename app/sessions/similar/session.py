@@ -24,7 +24,7 @@ from closecall.app.sessions.similar.query import PAGES, Like, queries_of, requir
 from closecall.app.sessions.similar.search import VIEWS, Search
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.core.similar.finder import PAGE, Probe
+from closecall.core.similar.queries import PAGE
 from closecall.storage import Labels
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ class SimilarSession(BatchSession):
                 own,
                 why="similar",
                 seconds=found.seconds,
-                scored=found.compared,
+                scored=found.looked_at,
                 items=found.items,
             )
 
@@ -320,8 +320,8 @@ class SimilarSession(BatchSession):
         return {
             "like": self.like.word,
             "method": method.name,
-            "params": method.finder.params(),
-            "items": method.finder.n_items,
+            "params": dict(method.params),
+            "items": len(method.search.pool),
             "metric": search.learned.params() if metric == "learned" and search.learned else None,
             "place": place,
         }
@@ -346,18 +346,23 @@ class SimilarSession(BatchSession):
         }
         asked = self.like, queries.items.tobytes()
         before, lists = self.search, {}
-        for name, metric in metrics.items():
-            finder = methods[name].finder
-            if before is not None and before.asked == asked and before.finders().get(name) is finder:
+        for name in metrics:
+            by = methods[name].search
+            if (
+                before is not None
+                and before.asked == asked
+                and name in before.methods
+                and before.methods[name].search is by
+            ):
                 lists[name] = before.lists[name]
             else:
-                lists[name] = finder.find(Probe(queries.X, queries.items, metric), PAGE * PAGES)
+                lists[name] = by.neighbours(queries.X, PAGE * PAGES, exclude=queries.items)
         self.search = search = Search(asked, queries, lists, methods, learned)
         name = search.metric_in_view(self.view)
         if self.checked is None or self.checked.found is not lists[name]:
-            probe, found = Probe(queries.X, queries.items, metrics[name]), lists[name]
-            self.checked = similar.check(methods[name].finder, probe, found, RECALLED)
-            share = found.compared / found.items
+            found, by = lists[name], methods[name].search
+            self.checked = similar.check(by, found, RECALLED, queries.X, queries.items)
+            share = found.looked_at / found.items
             self.course.append({"ms": 1000 * found.seconds, "share": share, "recall": None})
         self.first = min(self.first, max(0, len(lists["original"].ids) - 1) // PAGE * PAGE)
         return search

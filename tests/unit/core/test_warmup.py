@@ -6,13 +6,15 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH
+from closecall.core.hashing.pool import hash_rows
 from closecall.core.learning.round import Labels, accuracy, is_positive, play_round
 from closecall.core.metric import ITML, Constraints
 from closecall.core.pool.build import build
-from closecall.core.search import SIMILARITY_STRUCTURES, STRUCTURES
+from closecall.core.search import SIMILARITY_STRUCTURES, STRUCTURES, built_for_points
 from closecall.core.selection import STRATEGIES, make_strategy
 from closecall.core.selection.hashed import HashedSearch
-from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.similar import ByAngle, ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.similar.files import load_codes, load_structure, save_codes, save_structure
 from closecall.core.sources import source_from
 from closecall.core.warmup import warm_up
 from tests.fakes import FakeTexts
@@ -76,9 +78,15 @@ def test_nothing_is_left_to_compile_for_finding_similar_items(structure, texts, 
     X, y = pool.rows(range(80)), pool.truth(pool.ids[:80])
     metric = ITML().fit(X, Constraints.from_labels(X, y)).metric_
     for family in (RandomHyperplaneLSH(n_functions=20), MetricLSH(metric=metric, n_functions=20)):
-        search = HashedSimilarity.built(pool, family.fit(X), structure=structure)
-        search.save(tmp_path / "index")
-        for found in (search, HashedSimilarity.load(tmp_path / "index", pool)):
-            found.neighbours(X[[3]], 4, exclude=range(9))
-        ExactSearch(nearness_of(pool, family)).neighbours(X[[3]], 4)
+        codes = hash_rows(family.fit(X), pool.blocks(), len(pool), lambda _: None)
+        save_codes(tmp_path / "codes", pool, family, codes, {}, {})
+        saved = load_codes(tmp_path / "codes", pool, lambda _, one=family: type(one)(**one.params()))
+        how = {"n_compared": 90, "n_bytes": 10**6, "seed": 0}
+        built = built_for_points(structure, codes, **how)
+        save_structure(tmp_path / structure, built, codes, how)
+        loaded = load_structure(tmp_path / structure, SIMILARITY_STRUCTURES[structure], saved.codes, how)
+        for nearness in (nearness_of(pool, family), ByAngle(pool)):
+            for hasher, made in ((family, built), (saved.hasher, loaded)):
+                HashedSimilarity(hasher, made, nearness).neighbours(X[[3]], 4, exclude=range(9))
+            ExactSearch(nearness).neighbours(X[[3]], 4)
     assert compiled() == before

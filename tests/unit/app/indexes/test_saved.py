@@ -25,7 +25,6 @@ from closecall.app.sessions.similar.query import Like
 from closecall.core.hashing.similarity import SimilarityHasher
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
-from closecall.core.similar.finder import Probe
 from closecall.storage import Labels
 from tests.fakes import FakeSource
 from tests.projects import answer, new_project, open_workspace, truth_word
@@ -116,16 +115,26 @@ def made(folder, wanted, name="tables", log=no_log):
     return one.search(name, wanted, codes)
 
 
-def found(search, metric=None):
+def params_of(made):
+    """What the log would say of it."""
+    _, params = made
+    return params
+
+
+def found(made):
     """What it finds for a few items."""
+    search, _ = made
     pool = search.pool
-    probes = [Probe(pool.rows(np.array([row])), pool.ids[row : row + 1], metric) for row in (3, 500, 1999)]
-    answers = [search.find(probe, 40) for probe in probes]
-    return [(one.ids.tolist(), one.angles.tolist(), one.compared, one.items) for one in answers]
+    answers = [
+        search.neighbours(pool.rows(np.array([row])), 40, exclude=pool.ids[row : row + 1])
+        for row in (3, 500, 1999)
+    ]
+    return [(one.ids.tolist(), one.values.tolist(), one.compared, one.items) for one in answers]
 
 
-def is_mapped(search):
-    return isinstance(search._structure.codes_.packed, np.memmap)
+def is_mapped(made):
+    search, _ = made
+    return isinstance(search.structure.codes_.packed, np.memmap)
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
@@ -138,14 +147,14 @@ def test_what_is_loaded_finds_what_was_built(pool, tmp_path, monkeypatch, work, 
     metric = learn(pool, labels, parameters()) if kind == "metric" else None
     wanted = Wanted("ksh", pool, 1, labels=labels) if kind == "taught" else Wanted("lsh", pool, 1, metric)
     codes = coded(pool, metric, unheard, wanted.family, wanted.labels)
-    unsaved = hashed.built(name, pool, *codes, wanted.labels)
+    unsaved = hashed.built(name, pool, *codes, metric=metric)
     work.taken()
     built = made(tmp_path, wanted, name, log)
     assert work.taken() == ([3000], [codes[0].name], [name])
     loaded = made(tmp_path, wanted, name, log)
     assert work.taken() == NOTHING
-    assert found(built, metric) == found(loaded, metric) == found(unsaved, metric)
-    assert built.params() == loaded.params() == unsaved.params()
+    assert found(built) == found(loaded) == found((unsaved, {}))
+    assert params_of(built) == params_of(loaded)
     assert is_mapped(built)
     assert is_mapped(loaded)
     word = {"plain": "lsh", "taught": "ksh-1", "metric": "metric-1"}[kind]
@@ -178,11 +187,10 @@ def test_a_family_is_learned_again_from_a_quarter_more_answers(pool, tmp_path, w
     work.taken()
     search = made(tmp_path, Wanted("ksh", pool, 1, labels=more), log=log)
     assert work.taken() == NOTHING
-    assert (search.params()["through"], search.params()["labels"]) == (7, 24)
-    assert search.labels.items.tolist() == old.items.tolist()
+    assert (params_of(search)["through"], params_of(search)["labels"]) == (7, 24)
     search = made(tmp_path, Wanted("ksh", pool, 1, labels=many), log=log)
     assert work.taken() == ([3000], ["ksh"], ["tables"])
-    assert search.params()["through"] == 13
+    assert params_of(search)["through"] == 13
     assert caplog.text == ""
 
 
@@ -198,7 +206,7 @@ def test_what_was_learned_from_answers_that_are_not_in_the_log_is_built_anew(
     now = Labels(others.items, others.yes, 9 if log == "of other answers" else 6)
     search = made(tmp_path, Wanted("ksh", pool, 1, labels=now), log=of_log(others, now))
     assert work.taken() == ([3000], ["ksh"], ["tables"])
-    assert search.params()["through"] == now.through
+    assert params_of(search)["through"] == now.through
     assert "The saved index similar/ksh-1 is built anew: it has learned from answers that" in caplog.text
 
 
@@ -345,7 +353,7 @@ def test_kill_9_while_saving(pool, tmp_path, work):
         child.join()
         left += len(list(folder.glob("*/*.tmp")))
         search = made(folder, wanted, log=log)
-        assert found(search) == expected[search.params()["through"]]
+        assert found(search) == expected[params_of(search)["through"]]
         assert list(folder.glob("*/*.tmp")) == []
         work.taken()
         again = made(folder, wanted, log=log)
@@ -386,7 +394,7 @@ def test_an_index_serves_on_while_it_is_extended(tmp_path, work, monkeypatch):
 
         def items(of):
             method = similar.method("tables", "lsh", of, None, concept)
-            return method.finder.n_items if method.awaited is None else None
+            return len(method.search.pool) if method.awaited is None else None
 
         until(lambda: items(young) == 540)
         work.taken()

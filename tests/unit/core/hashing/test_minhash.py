@@ -148,20 +148,17 @@ def test_a_zero_is_no_member():
 
 @pytest.mark.parametrize("structure", ["scan", "tables", "orders", "table"])
 @pytest.mark.parametrize("bits", [1, 4, 16])
-def test_near_sets_are_found_by_codes(structure, bits, tmp_path):
-    """Nearly as by all overlaps, in a pool of a thousand; and saved, the same are found."""
+def test_near_sets_are_found_by_codes(structure, bits):
+    """Nearly as by all overlaps, in a pool of a thousand."""
     pool = ArrayPool(bags(1000, most=30))
     queries = pool.rows(np.arange(0, 1000, 50))
     hasher = MinHash(weighted=True, bits=bits).fit(queries)
     search = HashedSimilarity.built(pool, hasher, structure=structure, n_compared=300, n_candidates=100)
-    search.save(tmp_path / "index")
-    again = HashedSimilarity.load(tmp_path / "index", pool)
     assert search.measure == ("weights" if bits == 1 else "disagreements")
     exact = ExactSearch(nearness_of(pool, hasher))
     hits = []
     for i in range(len(range(0, 1000, 50))):
         wanted, found = (one.neighbours(queries[[i]], 2) for one in (exact, search))
-        assert np.array_equal(found.ids, again.neighbours(queries[[i]], 2).ids)
         assert found.values[0] == 1
         assert (np.diff(wanted.values) <= 0).all()
         hits.append(np.isin(wanted.ids, found.ids).mean())

@@ -7,11 +7,19 @@ import pytest
 
 import closecall.core.linear.scoring
 from closecall.core.errors import InputError
-from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH, ShiftInvariantHash, SpectralHash
+from closecall.core.hashing import RandomHyperplaneLSH, ShiftInvariantHash, SpectralHash
 from closecall.core.linear.hyperplane import unit_rows
 from closecall.core.metric import ITML, Constraints
+from closecall.core.search import built_for_points
 from closecall.core.selection import ArrayPool
-from closecall.core.similar import ByDistance, ByFamily, ExactSearch, HashedSimilarity, nearness_of
+from closecall.core.similar import (
+    ByAngle,
+    ByDistance,
+    ByFamily,
+    ExactSearch,
+    HashedSimilarity,
+    nearness_of,
+)
 from tests.contract.kit import bags, dense_rows, gaussian_pool
 
 D = 8
@@ -95,6 +103,58 @@ def test_a_family_orders_by_what_it_estimates():
     assert np.array_equal(by_family.rows, ByDistance(pool).nearest_of(query, some, 7).rows)
 
 
+def nearness_by(kind, pool):
+    """Of each kind one, and what it calls near, row by row; less is nearer."""
+    X = dense_rows(pool).astype(np.float64)
+    if kind == "family":
+        family = ShiftInvariantHash(n_functions=8).fit(pool.rows(np.arange(len(pool))))
+        return ByFamily(pool, family), lambda q: -family.between(q, pool.rows(np.arange(len(pool))))[0]
+    if kind == "distance":
+        metric = learned(pool)
+        return ByDistance(pool, metric), lambda q: metric.squared_distances(q, X)[0]
+    metric = learned(pool) if kind == "angle under a metric" else None
+    A = np.eye(D) if metric is None else metric.inner(np.eye(D), np.eye(D))
+    norms = np.sqrt(np.einsum("ij,jk,ik->i", X, A, X))
+    nearness = ByAngle(pool, metric, norms=None if metric is None else norms.astype(np.float32))
+
+    def angles(q):
+        q = q[0].astype(np.float64)
+        return np.arccos(np.clip(X @ A @ q / norms / np.sqrt(q @ A @ q), -1, 1))
+
+    return nearness, angles
+
+
+@pytest.mark.parametrize("n_queries", [1, 7])
+@pytest.mark.parametrize("kind", ["family", "distance", "angle", "angle under a metric"])
+def test_a_row_is_as_near_to_several_queries_as_to_the_nearest_of_them(kind, n_queries):
+    """Of all rows and of some; exactly, and by codes where all rows are candidates."""
+    pool = gaussian_pool(500)
+    nearness, far = nearness_by(kind, pool)
+    queries = gaussian_pool(n_queries, seed=9).rows(np.arange(n_queries))
+    least = np.min([far(queries[[i]]) for i in range(n_queries)], axis=0)
+    exclude = pool.ids[::3]
+    order = [row for row in np.argsort(least, kind="stable") if pool.ids[row] not in set(exclude.tolist())]
+    family = RandomHyperplaneLSH(n_functions=24).fit(pool.rows(np.arange(500)))
+    codes = family.hash_points(pool.rows(np.arange(500)))
+    scan = built_for_points("scan", codes, n_compared=500, n_bytes=10**6, seed=0)
+    for search in (
+        ExactSearch(nearness),
+        HashedSimilarity(family, scan, nearness, n_candidates=500 * n_queries),
+    ):
+        found = search.neighbours(queries, 20, exclude=exclude)
+        assert found.ids.tolist() == pool.ids[order[:20]].tolist()
+    some = np.arange(50, 300)
+    ranked = nearness.nearest_of(queries, some, 9)
+    assert ranked.rows.tolist() == some[np.argsort(least[some], kind="stable")[:9]].tolist()
+
+
+def test_where_everything_is_excluded_nothing_is_found():
+    """By any search."""
+    pool = gaussian_pool(30)
+    for search in (ExactSearch(ByAngle(pool)), ExactSearch(ByDistance(pool))):
+        assert len(search.neighbours(pool.rows(np.array([0])), 5, exclude=pool.ids).ids) == 0
+
+
 @pytest.mark.parametrize("family", [SpectralHash, ShiftInvariantHash])
 def test_families_whose_order_is_the_angles_are_scanned_by_angles(family):
     """The same rows come out as by what the family estimates, in the same order."""
@@ -148,36 +208,6 @@ def test_excluded_items_are_passed_over(structure):
     found = search.neighbours(query, 3, exclude=exclude)
     assert len(found.ids) == 3
     assert not exclude & set(found.ids.tolist())
-
-
-@pytest.mark.parametrize("kind", ["lsh", "explicit", "implicit", "sparse"])
-@pytest.mark.parametrize("structure", ["table", "tables"])
-def test_a_saved_search_answers_as_before(tmp_path, kind, structure):
-    """Family, metric, structure and parameters; over the rows that it covered."""
-    pool = bags(300) if kind == "sparse" else gaussian_pool(300)
-    rows = pool.rows(np.arange(300))
-    if kind == "lsh":
-        family = RandomHyperplaneLSH(n_functions=40).fit(rows)
-    else:
-        form = "implicit" if kind == "sparse" else kind
-        family = MetricLSH(metric=learned(pool, form), n_functions=40).fit(rows)
-    covered = pool.prefix(250)
-    search = HashedSimilarity.built(
-        covered, family, structure=structure, n_compared=90, n_candidates=33, measure="disagreements"
-    )
-    search.save(tmp_path / "index")
-    again = HashedSimilarity.load(tmp_path / "index", pool)
-    assert (again.n_compared, again.n_candidates, again.measure) == (90, 33, "disagreements")
-    assert again.bytes_an_item == search.bytes_an_item > 8
-    for i in range(5):
-        before, after = (one.neighbours(rows[[i]], 4) for one in (search, again))
-        assert np.array_equal(before.ids, after.ids)
-        assert np.array_equal(before.values, after.values)
-        assert before.items == after.items == 250
-    with pytest.raises(InputError, match="was made for another pool"):
-        HashedSimilarity.load(tmp_path / "index", gaussian_pool(400, seed=8))
-    with pytest.raises(InputError, match="covers 250 rows, and the pool has only 100"):
-        HashedSimilarity.load(tmp_path / "index", pool.prefix(100))
 
 
 def test_the_rules_decide_how_many_tables_and_orders_there_are():

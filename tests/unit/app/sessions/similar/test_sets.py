@@ -146,7 +146,8 @@ def test_a_metric_is_learned_and_verified(project, similar):
         assert card["similar"]["metric"]["labels"] == 48
     learned = similar.learning.newest(project.pool)
     X = project.pool.rows(np.arange(len(project.pool)))
-    mapped = learned.metric.inner(X, X) / np.outer(learned.norms(X), learned.norms(X))
+    norms = np.sqrt(learned.metric.squared_norms(X))
+    mapped = learned.metric.inner(X, X) / np.outer(norms, norms)
     row = project.pool.row_of([item])[0]
     angles = np.degrees(np.arccos(np.clip(np.sort(np.delete(mapped[row], row))[::-1], -1, 1)))
     assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE], atol=0.05)

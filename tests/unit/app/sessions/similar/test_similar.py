@@ -14,7 +14,7 @@ from PIL import Image
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
-from closecall.app.indexes.codes import built, coded, n_compared
+from closecall.app.indexes.codes import CANDIDATES, built, coded, n_compared
 from closecall.app.indexes.metric import Learning, learn, parameters, what_is_missing
 from closecall.app.indexes.similar import KEPT_CODES
 from closecall.app.projects.uploads import Uploads
@@ -23,8 +23,10 @@ from closecall.app.sessions.similar.query import PAGES, Like, queries_of
 from closecall.app.sessions.similar.session import PAGE, SimilarSession
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.similar import ByAngle, ExactSearch
 from closecall.core.similar.answers import LEAST, check_contradictions, pairs_of
-from closecall.core.similar.finder import MOST_QUERIES, ExactScan, Probe
+from closecall.core.similar.index import for_each
+from closecall.core.similar.queries import MOST_QUERIES
 from closecall.storage import Labels
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
 
@@ -365,12 +367,12 @@ def test_what_a_browser_asks_for_is_checked(similar, wrong):
 def test_hashed_searches_rank_exactly_what_they_retrieve(project, name):
     """Angles are exact, ascending, and those of the items; with all rows compared nothing near is lost."""
     pool = project.pool
-    finder = built(name, pool, *coded(pool, None, lambda done, of: None))  # noqa: ARG005
+    search = built(name, pool, *coded(pool, None, lambda done, of: None))  # noqa: ARG005
     X = pool.rows(np.array([3]))
-    found = finder.find(Probe(X, pool.ids[3:4]), 50)
-    exact = ExactScan(pool).find(Probe(X, pool.ids[3:4]), 50)
+    found = search.neighbours(X, 50, exclude=pool.ids[3:4])
+    exact = ExactSearch(ByAngle(pool)).neighbours(X, 50, exclude=pool.ids[3:4])
     assert found.ids.tolist() == exact.ids.tolist()
-    assert found.angles.tolist() == exact.angles.tolist()
+    assert found.values.tolist() == exact.values.tolist()
     assert (found.compared, found.items) == (len(pool), len(pool))
 
 
@@ -387,7 +389,8 @@ def test_hashed_searches_rank_exactly_what_they_retrieve(project, name):
 )
 def test_many_examples_divide_what_a_table_compares(structure, n_queries, expected):
     """A tenth of a million items each, as long as that is no more than all; but never less than others."""
-    assert n_compared(10**6, structure, n_queries) == expected
+    candidates, compared = for_each(CANDIDATES, n_compared(10**6, structure), n_queries, 10**6)
+    assert (candidates, compared) == (max(CANDIDATES // n_queries, 256), expected)
 
 
 def test_an_index_is_built_beside_the_page(similar):
@@ -499,12 +502,13 @@ def test_angles_under_the_metric_are_those_of_the_mapped_rows(project, similar):
     learned, pool = similar.learning.newest(project.pool), project.pool
     G = learned.metric.explicit().G
     X = unit_rows(pool.rows(np.arange(len(pool))).astype(np.float64) @ G.T)
-    found = learned.exact.find(Probe(pool.rows(np.array([5])), pool.ids[5:6], learned), 40)
+    found = learned.exact.neighbours(pool.rows(np.array([5])), 40, exclude=pool.ids[5:6])
     ids, angles = by_brute_force_of(X, pool.ids, 5)
     assert found.ids.tolist() == ids[:40]
-    assert np.allclose(found.angles, angles[:40], atol=1e-3)
-    hashed = built("scan", pool, *coded(pool, learned, lambda done, of: None))  # noqa: ARG005
-    assert hashed.find(Probe(pool.rows(np.array([5])), pool.ids[5:6], learned), 40).ids.tolist() == ids[:40]
+    assert np.allclose(found.degrees, angles[:40], atol=1e-3)
+    hashed = built("scan", pool, *coded(pool, learned, lambda done, of: None), metric=learned)  # noqa: ARG005
+    found = hashed.neighbours(pool.rows(np.array([5])), 40, exclude=pool.ids[5:6])
+    assert found.ids.tolist() == ids[:40]
 
 
 def by_brute_force_of(X, ids, row):
