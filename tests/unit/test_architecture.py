@@ -99,6 +99,14 @@ def test_every_file_of_app_has_a_room():
     ]
 
 
+@pytest.mark.parametrize("package", ["app", "core"])
+def test_the_architecture_page_names_every_room(package):
+    """A newcomer finds each folder there."""
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rooms = [path.name for path in (ROOT / package).iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert [name for name in sorted(rooms) if f"`{package}/{name}/`" not in page] == []
+
+
 def test_rooms_import_downwards():
     """In functions and for type checkers too."""
     assert upward(imported(modules())) == []
