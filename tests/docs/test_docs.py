@@ -197,6 +197,14 @@ def test_links_anchors_and_pictures_exist(page):
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_tables_have_whole_rows(page):
+    """A bar inside of a cell, as in |w|, would begin another one."""
+    for table in re.findall(r"(?:^\|.*\n)+", prose_of(page), re.MULTILINE):
+        rows = table.splitlines()
+        assert {row.count("|") - row.count("\\|") for row in rows} == {rows[1].count("|")}, rows[0]
+
+
 def test_every_page_is_in_the_navigation():
     """And each entry has its page; three documents of the root are taken in."""
     named = set(
