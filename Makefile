@@ -4,7 +4,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup run test test-all test-long test-processors lint format bench clean
+.PHONY: setup run test test-all test-long test-processors lint types links format docs bench clean
 
 setup: $(VENV)/.ready
 
@@ -22,6 +22,10 @@ $(VENV)/.ready: requirements.txt pyproject.toml setup.py
 
 $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.ready-docs: $(VENV)/.ready requirements-docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@touch $@
 
 run: setup
@@ -44,17 +48,27 @@ test-processors: $(VENV)/.ready-dev
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory types
+
+types: $(VENV)/.ready-dev links
+	$(BIN)/mypy
+
+# The folders under their import name, for programs that read the sources without importing them.
+links:
 	@mkdir -p build/types/closecall
 	@for part in app core storage; do ln -sfn ../../../$$part build/types/closecall/$$part; done
-	$(BIN)/mypy
 
 format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Into site/; any warning is an error.
+docs: $(VENV)/.ready-docs links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: setup
 	$(BIN)/closecall bench $(ARGS)
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Takes the README's pictures from the running demo::
+"""Takes the documentation's pictures from the running demo::
 
     python -m tests.browser.screenshots --data DIR [--items 1000000] [--answers 60]
 

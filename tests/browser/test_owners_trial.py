@@ -1,4 +1,4 @@
-"""An owner's way through the README: a team on PostgreSQL signs in, disagrees, is backed up, and moves."""
+"""An owner's way through the documents: a team on PostgreSQL signs in, disagrees, is backed up, and moves."""
 
 from __future__ import annotations
 

@@ -17,10 +17,7 @@ from closecall.app.cli.main import main
 from closecall.core.errors import InputError
 from closecall.core.pool.build_progress import being_built
 from closecall.storage.address import with_schema
-from tests.folders import ROOT
 from tests.projects import digits_pool, label, new_project, open_workspace
-
-README = ROOT / "README.md"
 
 
 def run(*words: object):
@@ -52,22 +49,6 @@ def images(tmp_path):
     for i in range(12):
         Image.fromarray(np.full((8, 8), 20 * i, dtype=np.uint8)).save(folder / f"{i}.png")
     return folder
-
-
-def test_every_command_explains_itself():
-    """Each command has a help text, and each of its options says what it does."""
-    for name, command in main.commands.items():
-        assert command.help, name
-        for parameter in command.params:
-            if parameter.param_type_name == "option":
-                assert parameter.help, f"{name} {parameter.name}"
-
-
-def test_the_readme_names_every_command():
-    """A command that the README does not mention is not known to exist."""
-    text = README.read_text("utf-8")
-    for name in main.commands:
-        assert f"closecall {name}" in text, name
 
 
 def test_a_missing_folder(tmp_path):

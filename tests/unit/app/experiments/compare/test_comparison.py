@@ -29,7 +29,7 @@ from tests.scale import thorough
 
 pytestmark = pytest.mark.xdist_group("compare")  # a comparison is finished once, for all
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "compare.md"
 
 WORDS = ("--classes", "a,c", "--runs", "2", "--iterations", "12", "--first", "2", "--seed", "3")
 STRATEGIES = ("--strategy", "random", "--strategy", "exhaustive", "--strategy", "h-hash:n_functions=60")
@@ -260,9 +260,9 @@ def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch, undrawn):
 
 @pytest.mark.slow
 def test_somebodys_own_strategy_takes_part(folder, tmp_path, monkeypatch):
-    """The README's class and entry point are all it needs; and one that fails is shown as such."""
+    """The documentation's class and entry point are all it needs; and one that fails is shown as such."""
     python, toml = (
-        re.search(rf"```{kind}\n({begins}.*?)```", README.read_text("utf-8"), re.DOTALL)[1]
+        re.search(rf"```{kind}\n({begins}.*?)```", PAGE.read_text("utf-8"), re.DOTALL)[1]
         for kind, begins in (("python", ""), ("toml", r"\[project"))
     )
     hasty = (
