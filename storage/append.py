@@ -183,7 +183,9 @@ def _check_selection(a: AnswerRecord, known: _Known) -> None:
     if selected is None:
         raise _Refused("unknown-selection", f"there is no selection {a.selection_id!r:.80}")
     session, item = selected
-    if session != a.session_id and a.corrects is None:
+    corrected = known.answers.get(a.corrects or "")
+    is_the_corrected_ones = corrected is not None and corrected.selection_id == a.selection_id
+    if session != a.session_id and not is_the_corrected_ones:
         raise _Refused("not-yours", f"selection {a.selection_id} was shown in another session")
     if item != a.item:
         raise _Refused("wrong-item", f"selection {a.selection_id} showed item {item}, not {a.item}")

@@ -252,7 +252,10 @@ class LabelLog:
         return bool(self._all(about.limit(1)))
 
     def is_answered(self, selection_id: str) -> bool:
-        """Whether an answer that was not undone refers to the selection."""
+        """Whether whoever was shown the selection has given an answer to it that was not undone.
+
+        Logs of earlier versions may have corrections by others that name it, too.
+        """
         return bool(self._all(_answers_to(), selection=selection_id))
 
     def selections(
@@ -456,10 +459,12 @@ def _selections() -> Select[Any]:
 
 @cache
 def _answers_to() -> Select[Any]:
-    """One answer to a `selection` that was not undone."""
+    """One answer to a `selection` that was not undone, by whoever was shown it."""
     undo = aliased(Answer)
     return (
         select(Answer.seq)
+        .join(Selection, Selection.id == Answer.selection_id)
+        .join(Session, (Session.id == Selection.session_id) & (Session.annotator == Answer.annotator))
         .outerjoin(undo, undo.undoes == Answer.id)
         .where(Answer.selection_id == bindparam("selection"), Answer.answer != "undo", undo.seq.is_(None))
         .limit(1)

@@ -277,6 +277,10 @@ class Stage:
             assert record.annotator == said.annotator == tab.name, said
             assert record.concept_id == said.concept, said
             assert said.purpose in ("train", "audit", "decision"), said
+            shown_in = served.shown_in(said.selection)
+            if shown_in not in (None, said.session):
+                corrected = next(line for line in model.log if line.id == said.corrects)
+                assert corrected.selection == said.selection, f"{said} answers what others see"
             if said.word == "undo":
                 undone = next(line for line in model.log if line.id == said.undoes)
                 assert (undone.item, undone.concept, undone.session) == (

@@ -295,6 +295,14 @@ class Served:
             ).all()
         return "audit" in json.loads(found[0][0])
 
+    def shown_in(self, selection: str | None) -> str | None:
+        """The session that a selection was shown in."""
+        if selection is None:
+            return None
+        with self.project.database.read() as connection:
+            found = connection.exec_driver_sql(f"SELECT session_id FROM selections WHERE id = '{selection}'")
+            return str(found.scalar_one())
+
     def compare(self) -> None:
         """Assert that the database means what the model means, by every way in which the program asks it."""
         for concept in self.project.concepts(put_away=True):

@@ -141,6 +141,37 @@ def test_a_correction_may_come_in_a_later_session(ada: Annotator, database: Data
     assert ada.log.state(ada.session.concept_id).votes(5) == {"Ada": "no"}
 
 
+def test_a_correction_answers_nobody_elses_selection(ada: Annotator, database: Database) -> None:
+    """It may name the selection that was answered, or one of its own session, and no other."""
+    concept = ada.session.concept_id
+    bob = Annotator(ada.log, ada.log.start_session(concept, "Bob", "h-hash"))
+    shown, mine = bob.is_shown(5), ada.says("yes", 5)
+    assert refusal(ada, ada.record("no", 5, corrects=mine.id, selection_id=shown.id)) == "not-yours"
+    own = ada.is_shown(5)
+    ada.says("no", 5, corrects=mine.id, selection_id=own.id)
+    assert not ada.log.is_answered(shown.id)
+    bob.says("yes", 5, selection_id=shown.id)
+    assert ada.log.is_answered(shown.id)
+
+
+def test_a_selection_is_answered_by_whom_it_was_shown_to(ada: Annotator, database: Database) -> None:
+    """Logs of earlier versions have corrections by others that name it: they answer nothing for its owner."""
+    bob = Annotator(ada.log, ada.log.start_session(ada.session.concept_id, "Bob", "h-hash"))
+    shown, mine = bob.is_shown(5), ada.says("yes", 5)
+    correction = ada.says("no", 5, corrects=mine.id)
+    with database.write() as connection:
+        if connection.dialect.name == "sqlite":
+            found = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").all()
+            for (name,) in found:
+                connection.exec_driver_sql(f"DROP TRIGGER {name}")
+        else:
+            connection.exec_driver_sql("ALTER TABLE answers DISABLE TRIGGER USER")
+        connection.exec_driver_sql(
+            f"UPDATE answers SET selection_id = '{shown.id}' WHERE id = '{correction.id}'"
+        )
+    assert not ada.log.is_answered(shown.id)
+
+
 def test_an_answer_is_undone_once(ada: Annotator) -> None:
     """A second undo, and an undo of an undo, are refused; the first one sent again is known."""
     mine = ada.says("yes", 5)
