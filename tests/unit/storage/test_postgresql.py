@@ -258,7 +258,7 @@ def test_a_program_that_hangs_in_the_middle_of_a_write_lets_go(
 def test_one_program_serves_a_schema(schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one is told so, on whatever machine; who reads keeps nobody out, and who was killed neither."""
     serve = (
-        "import sys, time; from storage import Database; "
+        "import sys, time; from closecall.storage import Database; "
         "database = Database.open(sys.argv[1], alone=True); print('serves', flush=True); time.sleep(600)"
     )
     with Database.open(schema, read_only=True):

@@ -80,7 +80,7 @@ def test_nothing_is_sent_to_strangers() -> None:
 def test_blas_has_one_thread_a_call() -> None:
     """Sessions share the cores; the libraries read how many threads they have when they are loaded."""
     asked = (
-        "import app.sessions.workspace, threadpoolctl;"
+        "import closecall.app.sessions.workspace, threadpoolctl;"
         "print({i['num_threads'] for i in threadpoolctl.threadpool_info() if i['user_api'] == 'blas'})"
     )
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}

@@ -127,11 +127,11 @@ def test_threads_and_interruptions_change_no_byte(tmp_path: Path, monkeypatch: p
 def test_a_builder_that_is_killed_leaves_a_pool_that_goes_on(tmp_path: Path) -> None:
     """A kill −9 in the middle of publishing a segment: what was published is whole, and the rest follows."""
     script = (
-        "import os, signal, core.pool.publish as p\n"
+        "import os, signal, closecall.core.pool.publish as p\n"
         "from pathlib import Path\n"
         "from tests.fakes import FakeTexts\n"
         "from tests.pools import small_parts\n"
-        "from core.pool.build import build\n"
+        "from closecall.core.pool.build import build\n"
         "small_parts()\n"
         "write, seen = p.publish_folder, []\n"
         "def deadly(temporary, path):\n"

@@ -120,7 +120,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
 
 def test_every_kind_is_under_contract() -> None:
     """A kind that is registered in core.sources is tested here."""
-    assert {kind for kind, made in KINDS.items() if made.__module__.startswith("core.")} == {
+    assert {kind for kind, made in KINDS.items() if made.__module__.startswith("closecall.")} == {
         word.partition(",")[0] for word in MAKERS
     }
 
