@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from threading import BoundedSemaphore
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +75,9 @@ OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, P
 """Parameters of a selection that are none of its strategy's."""
 
 
+_CORES = BoundedSemaphore(os.cpu_count() or 1)
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """A concept as the labels up to a log position teach it.
@@ -109,9 +114,13 @@ def train_concept(
     *,
     examples_through: int,
 ) -> Trained:
-    """Train the SVM of a concept. Examples count as labels, with negative ids of their own."""
-    known = known_labels(pool, labels, examples)
-    trained = learner.learn(known, C=concept.c, class_weight=concept.class_weight)
+    """Train the SVM of a concept. Examples count as labels, with negative ids of their own.
+
+    No more trainings run at once than there are cores: each copies the labels' rows.
+    """
+    with _CORES:
+        known = known_labels(pool, labels, examples)
+        trained = learner.learn(known, C=concept.c, class_weight=concept.class_weight)
     return Trained(
         hyperplane=trained.hyperplane,
         retrain_ms=None if trained.seconds is None else 1000 * trained.seconds,
