@@ -4,9 +4,10 @@ import threading
 import time
 
 from closecall.app.engine import training
+from tests.projects import label, new_project
 
 
-def test_no_more_trainings_run_at_once_than_there_are_cores(project, monkeypatch):
+def test_no_more_trainings_run_at_once_than_there_are_cores(workspace, monkeypatch):
     """Fifty people who answer at the same moment do not need fifty copies of the labels' rows."""
     running, most, lock = 0, 0, threading.Lock()
     learn = training.learner.learn
@@ -25,6 +26,8 @@ def test_no_more_trainings_run_at_once_than_there_are_cores(project, monkeypatch
     monkeypatch.setattr(training.learner, "learn", watched)
     cores = 2
     monkeypatch.setattr(training, "_CORES", threading.BoundedSemaphore(cores))
+    project = new_project(workspace)
+    label(project.session(), 4)
     concept = project.live_concept(project.concepts()[0].id)
     labels = concept.catch_up().labels()
 
