@@ -2,7 +2,19 @@
 
 import { element, say } from "../shared/dom.js";
 
-const SUPERSCRIPTS = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const SUPERSCRIPTS = {
+  "-": "⁻",
+  0: "⁰",
+  1: "¹",
+  2: "²",
+  3: "³",
+  4: "⁴",
+  5: "⁵",
+  6: "⁶",
+  7: "⁷",
+  8: "⁸",
+  9: "⁹",
+};
 const LEAST = 1e-9; // nearer to the hyperplane is as good as on it
 
 /** From one power of ten to another, around all of `values`; ticks at powers, every other one where there are many. */
@@ -27,7 +39,8 @@ export class LogAxis {
   /** The ticks' names, for the column's head. */
   names() {
     return this.ticks.map((power) => {
-      const unit = power === this.high && this.unit ? [element("span", { className: "unit" }, this.unit)] : [];
+      const unit =
+        power === this.high && this.unit ? [element("span", { className: "unit" }, this.unit)] : [];
       return placed("span", "tick", this.at(10 ** power), this.write(power), ...unit);
     });
   }
@@ -63,7 +76,9 @@ function stretch(part, x, end) {
 
 /** Whiskers, box and median of a spread's percentiles, what is newest as a dot, and what is written above. */
 export class BoxPlot {
-  #parts = Object.fromEntries(["whisker", "box", "middle", "newest"].map((name) => [name, element("i", { className: name })]));
+  #parts = Object.fromEntries(
+    ["whisker", "box", "middle", "newest"].map((name) => [name, element("i", { className: name })]),
+  );
   #said = element("b", {});
   #reads = element("span", { className: "reads" }, this.#said);
   #place;
@@ -78,7 +93,10 @@ export class BoxPlot {
     const key = `${axis.low} ${axis.high} ${Boolean(spread)}`;
     if (this.#axis !== key) {
       this.#axis = key;
-      this.#place.replaceChildren(...axis.lines(), ...(spread ? [...Object.values(this.#parts), this.#reads] : []));
+      this.#place.replaceChildren(
+        ...axis.lines(),
+        ...(spread ? [...Object.values(this.#parts), this.#reads] : []),
+      );
     }
     if (!spread) return;
     const { whisker, box, middle, newest } = this.#parts;
@@ -97,7 +115,8 @@ export class BoxPlot {
 export const plain = (power) => String(Number((10 ** power).toPrecision(1)));
 
 /** 10⁻², 1. */
-export const powerOfTen = (power) => (power ? `10${[...String(power)].map((sign) => SUPERSCRIPTS[sign]).join("")}` : "1");
+export const powerOfTen = (power) =>
+  power ? `10${[...String(power)].map((sign) => SUPERSCRIPTS[sign]).join("")}` : "1";
 
 /** As many digits as are measured: 0.012, 0.52, 6.20, 47. */
 export function milliseconds(value) {

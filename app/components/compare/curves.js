@@ -14,7 +14,6 @@ const MOST_POINTS = 700; // of a line; more are closer than pixels
 
 export class Curves {
   #svg;
-  #lanes;
   #grid = drawn("g", {});
   #window = drawn("rect", { x: PAD.left - MARK, y: 0 });
   #guides = drawn("g", {});
@@ -23,7 +22,6 @@ export class Curves {
   /** `lanes` are `{ symbol, label }`, in the order of the rows. */
   constructor(svg, lanes) {
     this.#svg = svg;
-    this.#lanes = lanes;
     this.#lines = lanes.map((lane) => new Line(lane));
     const clip = drawn("clipPath", { id: "curves-window" }, this.#window);
     const paths = drawn("g", { "clip-path": "url(#curves-window)" }, ...this.#lines.map((line) => line.path));
@@ -41,7 +39,8 @@ export class Curves {
     const right = width < NARROW ? 118 : 196;
     const y = yScale(courses.map(({ ys }) => ys.filter((value) => value != null)));
     const across = (value) => PAD.left + (value / most) * (width - PAD.left - right);
-    const down = (value) => PAD.top + (1 - (value - y.low) / (y.high - y.low)) * (height - PAD.top - PAD.bottom);
+    const down = (value) =>
+      PAD.top + (1 - (value - y.low) / (y.high - y.low)) * (height - PAD.top - PAD.bottom);
     const edges = { left: PAD.left, right: width - right, bottom: height - PAD.bottom };
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.#window.setAttribute("width", width);
@@ -82,7 +81,8 @@ export class Curves {
       places[i].at = Math.min(places[i].at, i === places.length - 1 ? room : places[i + 1].at - apart);
     }
     for (const line of this.#lines) line.label(null);
-    for (const { line, left, top, at, value } of places) line.label({ left, top, at, value, edge: edges.right, isNarrow, digits });
+    for (const { line, left, top, at, value } of places)
+      line.label({ left, top, at, value, edge: edges.right, isNarrow, digits });
   }
 }
 
@@ -111,7 +111,8 @@ class Line {
   }
 
   label(place) {
-    for (const part of [this.leader, this.mark, this.text]) part.setAttribute("visibility", place ? "visible" : "hidden");
+    for (const part of [this.leader, this.mark, this.text])
+      part.setAttribute("visibility", place ? "visible" : "hidden");
     if (!place) return;
     const { left, top, at, value, edge, isNarrow, digits } = place;
     const turn = Math.max(edge, left);
@@ -125,12 +126,20 @@ class Line {
 }
 
 function guided({ from, to, y, write }, across, down, edges) {
-  const line = (points) => drawn("path", { class: "guide", d: `M${points.map((point) => point.join(" ")).join("L")}` });
+  const line = (points) =>
+    drawn("path", { class: "guide", d: `M${points.map((point) => point.join(" ")).join("L")}` });
   const [x1, x2, at] = [across(from), across(to), down(y)];
   const near = x2 - x1 < 36;
   return [
-    line([[x1, edges.bottom], [x1, at], [x2, at]]),
-    line([[x2, at], [x2, edges.bottom]]),
+    line([
+      [x1, edges.bottom],
+      [x1, at],
+      [x2, at],
+    ]),
+    line([
+      [x2, at],
+      [x2, edges.bottom],
+    ]),
     written(`guidename${near ? " before" : ""}`, x1 + (near ? -6 : 6), edges.bottom - 8, write(from)),
     written("guidename", x2 + 6, edges.bottom - 8, write(to)),
   ];

@@ -43,7 +43,7 @@ class Comparison {
     if (rows.length) this.show(rows);
     this.card.dataset.state = isComing ? "coming" : "shown";
     clearTimeout(this.timer);
-    if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", (this.beat += 1)), POLL);
+    if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", ++this.beat), POLL);
   }
 
   show(rows) {
@@ -51,14 +51,20 @@ class Comparison {
     const full = shown.find((row) => row.strategy === "exhaustive");
     if (!full) return;
     say(this.last, spanOf(this.component.data.n));
-    const time = new LogAxis(shown.flatMap(({ ms }) => [ms.low, ms.high]), { unit: "ms", write: plain });
+    const time = new LogAxis(
+      shown.flatMap(({ ms }) => [ms.low, ms.high]),
+      { unit: "ms", write: plain },
+    );
     const margin = new LogAxis(
       shown.flatMap((row) => [row.margin.low, row.margin.high, row.margin.now]),
       { mostTicks: 4, write: powerOfTen },
     );
     for (const [name, axis] of Object.entries({ time, margin })) {
       const head = this.heads[name];
-      head.replaceChildren(head.querySelector(".axisname"), element("span", { className: "ticks" }, ...axis.names()));
+      head.replaceChildren(
+        head.querySelector(".axisname"),
+        element("span", { className: "ticks" }, ...axis.names()),
+      );
     }
     for (const row of rows) {
       const key = `${row.strategy} ${row.label}`;
@@ -104,7 +110,8 @@ class Row {
     const isShown = row.state === "shown";
     this.line.dataset.used = String(row.in_use);
     this.line.dataset.state = row.state;
-    for (const part of [this.pick, this.time, this.margin, this.rank.place, this.scored.place]) part.hidden = !isShown;
+    for (const part of [this.pick, this.time, this.margin, this.rank.place, this.scored.place])
+      part.hidden = !isShown;
     this.said.hidden = isShown;
     say(this.said, isShown ? "" : row.said);
     say(this.brief, isShown ? `rank ${whole(row.rank)}` : "");
@@ -126,7 +133,13 @@ class Row {
     reads.style.setProperty("--x", at.toFixed(2));
     reads.dataset.side = at > ROOM.until || (full >= at && full - at < ROOM.apart) ? "left" : "right";
     const dot = placed("span", "dot", at, this.marker("mark"));
-    return [stretched("rule", at, full), placed("i", "full", full), stretched("band", axis.at(row.ms.low), axis.at(row.ms.high)), dot, reads];
+    return [
+      stretched("rule", at, full),
+      placed("i", "full", full),
+      stretched("band", axis.at(row.ms.low), axis.at(row.ms.high)),
+      dot,
+      reads,
+    ];
   }
 }
 

@@ -3,7 +3,7 @@
 
 import { element, glyph, say } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
-import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
+import { hasKeys, isField, isShortcut, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
 import { BoxPlot, LogAxis, milliseconds, plain, powerOfTen } from "./axis.js";
 import { Curves } from "./curves.js";
 import { Records, spreadOf, verdict } from "./records.js";
@@ -19,7 +19,20 @@ class RacePage {
   constructor(root) {
     this.root = root;
     this.card = root.querySelector(".card");
-    const parts = ["title", "done", "rounds", "go", "step", "speed", "repeat", "measure", "failures", "lines", "curves", "trouble"];
+    const parts = [
+      "title",
+      "done",
+      "rounds",
+      "go",
+      "step",
+      "speed",
+      "repeat",
+      "measure",
+      "failures",
+      "lines",
+      "curves",
+      "trouble",
+    ];
     for (const part of parts) this[part] = root.querySelector(`.${part}`);
     this.heads = { time: root.querySelector(".axis.time"), margin: root.querySelector(".axis.margin") };
     this.against = "labels";
@@ -45,7 +58,10 @@ class RacePage {
     const options = { signal: this.abort.signal };
     document.addEventListener("keydown", (event) => this.pressed(event), options);
     for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { ...options, capture: true });
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), {
+        ...options,
+        capture: true,
+      });
     }
     this.go.addEventListener("click", () => this.command(this.go.dataset.does));
     this.step.addEventListener("click", () => this.command("step"));
@@ -54,14 +70,18 @@ class RacePage {
     // A pressed button keeps the focus, and would take the space bar.
     this.card.addEventListener("click", (event) => event.detail && event.target.closest("button")?.blur());
     this.choice("against", () => this.draw());
-    this.choice("column", () => (this.card.dataset.column = this.column));
+    this.choice("column", () => {
+      this.card.dataset.column = this.column;
+    });
     this.card.dataset.column = this.column;
   }
 
   /** Tabs that set the property `name`. */
   choice(name, chosen) {
     const tabs = [...this.root.querySelectorAll(`[data-${name}].tab`)];
-    const show = () => tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset[name] === this[name])));
+    const show = () => {
+      for (const tab of tabs) tab.setAttribute("aria-pressed", String(tab.dataset[name] === this[name]));
+    };
     for (const tab of tabs) {
       tab.addEventListener("click", () => {
         this[name] = tab.dataset[name];
@@ -87,7 +107,7 @@ class RacePage {
 
   pressed(event) {
     if (!hasKeys(this) || event.repeat || event.defaultPrevented || isField(event)) return;
-    if (event.ctrlKey || event.metaKey || event.altKey || !this.data?.race) return;
+    if (isShortcut(event) || !this.data?.race) return;
     const isButtons = event.composedPath()[0]?.closest?.("button");
     if (event.key === " " && !isButtons) this.command(this.go.dataset.does);
     else if (event.key === "ArrowRight" && !this.step.disabled) this.command("step");
@@ -116,7 +136,7 @@ class RacePage {
     clearTimeout(this.timer);
     if (!race) {
       say(this.title, said ?? "");
-      if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", (this.beat += 1)), PREPARING);
+      if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", ++this.beat), PREPARING);
       return;
     }
     if (race !== before) this.begin();
@@ -126,9 +146,14 @@ class RacePage {
 
   begin() {
     const { lanes, rounds, held_out: heldOut } = this.data;
-    const symbols = lanes.map(({ strategy }) => (this.root.querySelector(`#s-${strategy}`) ? strategy : "other"));
+    const symbols = lanes.map(({ strategy }) =>
+      this.root.querySelector(`#s-${strategy}`) ? strategy : "other",
+    );
     this.records = new Records(this.data);
-    this.chart = new Curves(this.curves, lanes.map(({ label }, i) => ({ label, symbol: symbols[i] })));
+    this.chart = new Curves(
+      this.curves,
+      lanes.map(({ label }, i) => ({ label, symbol: symbols[i] })),
+    );
     this.lines.replaceChildren();
     this.rows = lanes.map((lane, i) => new LaneRow(this.lines, lane, symbols[i], this.data.first_picks));
     this.news = null;
@@ -149,7 +174,7 @@ class RacePage {
       const asked = `race?race=${race}&since=${this.records.rounds}${pictures ? "&pictures" : ""}`;
       const answer = await fetch(asked, { cache: "no-store", signal: this.abort.signal });
       if (answer.status === 404) {
-        this.component.setStateValue("beat", (this.beat += 1));
+        this.component.setStateValue("beat", ++this.beat);
       } else if (answer.ok) {
         const news = await answer.json();
         if (race === this.data.race && !this.isClosed) this.take(news, pictures);
@@ -161,7 +186,8 @@ class RacePage {
     } finally {
       this.isAsking = false;
     }
-    const goesOn = !this.news || this.news.is_running || pause === PATIENCE || performance.now() < this.awaited;
+    const goesOn =
+      !this.news || this.news.is_running || pause === PATIENCE || performance.now() < this.awaited;
     if (!this.isClosed && goesOn) this.timer = setTimeout(() => this.poll(), pause);
   }
 
@@ -190,15 +216,24 @@ class RacePage {
     say(this.title, said ?? (records.rounds ? "The race has begun." : "Which strategy learns fastest?"));
     say(this.done, whole(records.rounds));
     this.go.dataset.does = news?.is_running ? "pause" : isOver ? "again" : "start";
-    say(this.go.querySelector(".word"), { pause: "Pause", again: "Again", start: records.rounds ? "Go on" : "Start" }[this.go.dataset.does]);
+    say(
+      this.go.querySelector(".word"),
+      { pause: "Pause", again: "Again", start: records.rounds ? "Go on" : "Start" }[this.go.dataset.does],
+    );
     this.step.disabled = isOver || Boolean(news?.is_running);
     say(this.speed, `${this.pace ?? speeds[0]} rounds/s`);
     this.card.dataset.running = String(Boolean(news?.is_running));
     this.card.dataset.rounds = String(records.rounds);
-    say(this.failures, (news?.failures ?? []).flatMap((why, i) => (why ? [`${lanes[i].label} is out: ${why}.`] : [])).join(" "));
+    say(
+      this.failures,
+      (news?.failures ?? [])
+        .flatMap((why, i) => (why ? [`${lanes[i].label} is out: ${why}.`] : []))
+        .join(" "),
+    );
     const courses = lanes.map((_, i) => records.course(i, against, labelSeconds));
     const most = against === "labels" ? rounds : this.mostSeconds(courses, labelSeconds * rounds);
-    const name = against === "labels" ? "labels given" : `seconds spent: ${labelSeconds} s a label, and selecting`;
+    const name =
+      against === "labels" ? "labels given" : `seconds spent: ${labelSeconds} s a label, and selecting`;
     const write = against === "labels" ? whole : (x) => (most < 10 ? fixed(1)(x) : whole(x));
     this.chart.show({ courses, most, guide, name, write });
     this.curves.setAttribute("aria-label", this.spoken(courses));
@@ -215,21 +250,33 @@ class RacePage {
 
   drawRows() {
     const { records } = this;
-    const spreads = records.lanes.map((lane) => ({ time: spreadOf(lane.milliseconds), margin: spreadOf(lane.margins) }));
-    const values = (name) => spreads.flatMap((spread) => (spread[name] ? [spread[name].low, spread[name].high] : []));
+    const spreads = records.lanes.map((lane) => ({
+      time: spreadOf(lane.milliseconds),
+      margin: spreadOf(lane.margins),
+    }));
+    const values = (name) =>
+      spreads.flatMap((spread) => (spread[name] ? [spread[name].low, spread[name].high] : []));
     const time = new LogAxis([...values("time"), 0.1, 10], { mostTicks: 5, write: plain });
     const margin = new LogAxis([...values("margin"), 1e-4, 1], { mostTicks: 4, write: powerOfTen });
     for (const [name, axis] of Object.entries({ time, margin })) {
       const [head, key] = [this.heads[name], `${axis.low} ${axis.high}`];
       if (head.dataset.key === key) continue;
       head.dataset.key = key;
-      head.replaceChildren(head.querySelector(".axisname"), element("span", { className: "ticks" }, ...axis.names()));
+      head.replaceChildren(
+        head.querySelector(".axisname"),
+        element("span", { className: "ticks" }, ...axis.names()),
+      );
     }
-    this.rows.forEach((row, i) => row.show(spreads[i], { time, margin }, records.picks[i], records.firsts.map((round) => round[i])));
+    for (const [i, row] of this.rows.entries()) {
+      const firsts = records.firsts.map((round) => round[i]);
+      row.show(spreads[i], { time, margin }, records.picks[i], firsts);
+    }
   }
 
   spoken(courses) {
-    const reached = courses.map(({ ys }, i) => `${this.data.lanes[i].label} ${ys.findLast((y) => y != null)?.toFixed(3) ?? "–"}`);
+    const reached = courses.map(
+      ({ ys }, i) => `${this.data.lanes[i].label} ${ys.findLast((y) => y != null)?.toFixed(3) ?? "–"}`,
+    );
     return `AUROC after ${this.records.rounds} labels: ${reached.join(", ")}`;
   }
 }
@@ -238,10 +285,17 @@ class RacePage {
 class LaneRow {
   constructor(lines, { label, in_use: inUse }, symbol, nFirst) {
     this.image = element("img", { alt: "", hidden: true });
-    const cells = ["time", "margin"].map((name) => element("span", { className: `plot ${name}`, role: "cell" }));
+    const cells = ["time", "margin"].map((name) =>
+      element("span", { className: `plot ${name}`, role: "cell" }),
+    );
     this.plots = { time: new BoxPlot(cells[0]), margin: new BoxPlot(cells[1]) };
     this.firsts = Array.from({ length: nFirst }, () => element("img", { alt: "", hidden: true }));
-    const who = element("span", { className: "who", role: "rowheader" }, glyph(`s-${symbol}`, `strategy ${symbol}`), element("b", {}, label));
+    const who = element(
+      "span",
+      { className: "who", role: "rowheader" },
+      glyph(`s-${symbol}`, `strategy ${symbol}`),
+      element("b", {}, label),
+    );
     const pick = element("span", { className: "pick", role: "cell" }, this.image);
     const firsts = element("span", { className: "firsts", role: "cell" }, ...this.firsts);
     const line = element("div", { className: `line ${symbol}`, role: "row" }, who, pick, ...cells, firsts);
@@ -254,7 +308,7 @@ class LaneRow {
     this.plots.time.show(time, axes.time, time && `${milliseconds(time.median)} ms`);
     this.plots.margin.show(margin, axes.margin, margin && nearness(margin.median));
     showPicture(this.image, pick);
-    this.firsts.forEach((image, i) => showPicture(image, firsts[i] ?? ""));
+    for (const [i, image] of this.firsts.entries()) showPicture(image, firsts[i] ?? "");
   }
 }
 

@@ -38,8 +38,9 @@ export class Records {
   /** A lane's AUROC after each round, the first labels' before it; against labels given, or seconds spent. */
   course(lane, against, labelSeconds) {
     const { aurocs, milliseconds } = this.lanes[lane];
-    let spent = 0;
-    const xs = [0, ...aurocs.map((_, i) => (against === "labels" ? i + 1 : (spent += labelSeconds + (milliseconds[i] ?? 0) / 1000)))];
+    const xs = [0];
+    for (const ms of milliseconds)
+      xs.push(xs.at(-1) + (against === "labels" ? 1 : labelSeconds + (ms ?? 0) / 1000));
     return { xs, ys: [this.firstAuroc, ...aurocs] };
   }
 }

@@ -29,7 +29,10 @@ class Verdict {
     const sides = data.sides.map((side) => ({ ...side, symbol: this.symbol(side.strategy) }));
     this.lines.replaceChildren(...sides.map(row));
     this.chart = new Curves(this.curves, sides);
-    this.curves.toggleAttribute("hidden", sides.every(({ curve }) => curve.length < 2));
+    this.curves.toggleAttribute(
+      "hidden",
+      sides.every(({ curve }) => curve.length < 2),
+    );
     this.curves.setAttribute("aria-label", `AUROC against labels. ${data.headline}.`);
     this.draw();
   }
@@ -37,7 +40,10 @@ class Verdict {
   draw() {
     if (!this.data) return;
     this.chart.show({
-      courses: this.data.sides.map(({ curve }) => ({ xs: curve.map(([n]) => n), ys: curve.map(([, value]) => value) })),
+      courses: this.data.sides.map(({ curve }) => ({
+        xs: curve.map(([n]) => n),
+        ys: curve.map(([, value]) => value),
+      })),
       most: Math.max(1, this.data.most),
       guide: null,
       name: "labels of each",
@@ -52,18 +58,40 @@ class Verdict {
 
 function row({ symbol, label, firsts, yes, labels, auroc }) {
   const name = element("span", { className: "name" }, element("b", {}, label));
-  const who = element("span", { className: "who", role: "rowheader" }, glyph(`s-${symbol}`, `strategy ${symbol}`), name);
+  const who = element(
+    "span",
+    { className: "who", role: "rowheader" },
+    glyph(`s-${symbol}`, `strategy ${symbol}`),
+    name,
+  );
   const pictures = firsts.map((first) => {
     const answer = first.yes ? "yes" : "no";
-    return element("figure", {}, element("img", { src: first.src, alt: answer }), glyph(`g-${answer}`, `glyph ${answer}`));
+    return element(
+      "figure",
+      {},
+      element("img", { src: first.src, alt: answer }),
+      glyph(`g-${answer}`, `glyph ${answer}`),
+    );
   });
   const chosen = element("span", { className: "chosen", role: "cell" }, ...pictures);
   const found = number(String(yes), `of ${labels}`);
-  return element("div", { className: `line ${symbol}`, role: "row" }, who, chosen, found, number(auroc === null ? "–" : auroc.toFixed(4), ""));
+  return element(
+    "div",
+    { className: `line ${symbol}`, role: "row" },
+    who,
+    chosen,
+    found,
+    number(auroc === null ? "–" : auroc.toFixed(4), ""),
+  );
 }
 
 function number(value, aside) {
-  return element("span", { className: "number", role: "cell" }, element("b", {}, value), element("small", {}, aside));
+  return element(
+    "span",
+    { className: "number", role: "cell" },
+    element("b", {}, value),
+    element("small", {}, aside),
+  );
 }
 
 export default function (component) {

@@ -46,7 +46,10 @@ export class Finder {
     }
     const isAnswered = !this.#asked || this.#asked.text === text;
     if (isAnswered) this.#card.removeAttribute("data-asked");
-    say(this.#card.querySelector(".found"), text ? `${whole(found)} of ${whole(total)} ${total === 1 ? "item" : "items"}` : "");
+    say(
+      this.#card.querySelector(".found"),
+      text ? `${whole(found)} of ${whole(total)} ${total === 1 ? "item" : "items"}` : "",
+    );
     this.#card.querySelector(".pager").hidden = found <= page;
     say(this.#card.querySelector(".place"), `${whole(first + 1)}–${whole(Math.min(first + page, found))}`);
     for (const button of this.#card.querySelectorAll("[data-turn]")) {

@@ -5,7 +5,7 @@
 import { alikeAddress } from "../shared/alike.js";
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { element, painted, say } from "../shared/dom.js";
-import { hasKeys, isField, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
+import { hasKeys, isField, isShortcut, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
 import { Notes } from "../shared/notes.js";
 import { Outbox } from "../shared/outbox.js";
 import { Draft } from "./draft.js";
@@ -14,7 +14,12 @@ import { Marks } from "./marks.js";
 import { standing, Tiles } from "./tiles.js";
 
 const MARKS = { y: "yes", n: "no", s: "skip", m: "unsure", "?": "unsure" };
-const STEPS = { ArrowLeft: () => -1, ArrowRight: () => 1, ArrowUp: (columns) => -columns, ArrowDown: (columns) => columns };
+const STEPS = {
+  ArrowLeft: () => -1,
+  ArrowRight: () => 1,
+  ArrowUp: (columns) => -columns,
+  ArrowDown: (columns) => columns,
+};
 const PAGES = { pageup: -1, pagedown: 1 };
 const COUNTED = [
   ["no", "no"],
@@ -56,7 +61,10 @@ class Grid {
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
     for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), {
+        signal,
+        capture: true,
+      });
     }
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
     window.addEventListener("online", () => this.outbox?.send(), { signal });
@@ -124,7 +132,10 @@ class Grid {
   showSaving() {
     if (!this.outbox) return;
     this.card.dataset.saving = String(this.outbox.queue.own.length);
-    say(this.root.querySelector(".status"), this.outbox.sentence(this.data.message) || this.refusal || this.hint || this.data.message || "");
+    say(
+      this.root.querySelector(".status"),
+      this.outbox.sentence(this.data.message) || this.refusal || this.hint || this.data.message || "",
+    );
   }
 
   // What is in view
@@ -134,8 +145,18 @@ class Grid {
     this.current = namesOf(cells);
     const given = new Map(this.outbox.queue.own.map(({ selection, answer }) => [selection, answer]));
     const kept = this.draft.of(cells);
-    const words = cells.map(({ id, selection }) => given.get(selection) ?? kept.get(selection) ?? kept.get(id) ?? null);
-    this.paint(cells, new Marks(cells.map(() => null), words, cells.map(({ stands }) => stands ?? null)), false);
+    const words = cells.map(
+      ({ id, selection }) => given.get(selection) ?? kept.get(selection) ?? kept.get(id) ?? null,
+    );
+    this.paint(
+      cells,
+      new Marks(
+        cells.map(() => null),
+        words,
+        cells.map(({ stands }) => stands ?? null),
+      ),
+      false,
+    );
   }
 
   showLast() {
@@ -156,7 +177,10 @@ class Grid {
     await painted();
     if (this.cells !== cells || !cells.length) return;
     this.paintedAt = performance.now();
-    say(this.spoken, isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} items.`);
+    say(
+      this.spoken,
+      isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} items.`,
+    );
     this.refresh();
   }
 
@@ -164,7 +188,8 @@ class Grid {
     const { cells, waiting } = this.data;
     if (cells.length) return "";
     if (!waiting) return this.finder.isUsed ? this.finder.absence : "";
-    if (waiting.exhausted && imagesMayCome(waiting)) return "Every item so far has an answer. More are being prepared…";
+    if (waiting.exhausted && imagesMayCome(waiting))
+      return "Every item so far has an answer. More are being prepared…";
     if (waiting.exhausted) return "Every item has an answer.";
     if (!waiting.done) return "The first items are being prepared…";
     const whole = (value) => value.toLocaleString("en-US");
@@ -181,7 +206,9 @@ class Grid {
   showMarks() {
     this.tiles.show(this.marks);
     const counted = COUNTED.filter(([word]) => word !== "unsure" || this.marks.count(word));
-    const parts = counted.map(([word, said]) => element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${said}`));
+    const parts = counted.map(([word, said]) =>
+      element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${said}`),
+    );
     const elsewhere = this.isLast ? 0 : this.draft.elsewhere(this.cells);
     if (elsewhere) parts.push(element("li", {}, element("b", {}, String(elsewhere)), " marked elsewhere"));
     this.root.querySelector(".marked").replaceChildren(...parts);
@@ -243,7 +270,9 @@ class Grid {
   /** Say why an image can't be marked; false where it can. */
   tellSettled(place) {
     const word = this.marks.settled[place];
-    this.hint = word ? `${this.cells[place].alt} is ${standing(word)}${word === "held" ? "" : "; Review can change that"}.` : "";
+    this.hint = word
+      ? `${this.cells[place].alt} is ${standing(word)}${word === "held" ? "" : "; Review can change that"}.`
+      : "";
     this.showSaving();
     return Boolean(word);
   }
@@ -303,8 +332,7 @@ class Grid {
   }
 
   keyPressed(event) {
-    if (!hasKeys(this) || this.finder.pressed(event)) return;
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
+    if (!hasKeys(this) || isShortcut(event) || this.finder.pressed(event) || isField(event)) return;
     const action = this.actionOf(event);
     if (!action) return;
     event.preventDefault();

@@ -48,7 +48,10 @@ export class Tiles {
         tile.dataset.mark = word ?? "";
         tile.querySelector(".badge").replaceChildren(...(word ? [glyph(`g-${word}`)] : []));
       }
-      tile.setAttribute("aria-label", `${this.#cells[place].alt}, ${settled[place] ? standing(word) : (WORDS[word] ?? "open")}`);
+      tile.setAttribute(
+        "aria-label",
+        `${this.#cells[place].alt}, ${settled[place] ? standing(word) : (WORDS[word] ?? "open")}`,
+      );
       tile.classList.toggle("cursor", place === cursor);
       tile.tabIndex = place === cursor ? 0 : -1;
     });

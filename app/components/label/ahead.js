@@ -15,8 +15,14 @@ function inFrame(made) {
 }
 
 export class Ahead {
+  #picture;
   #selection = null;
   #coming = new Map(); // by answer
+
+  /** `picture(item)` makes what can be decoded. */
+  constructor(picture) {
+    this.#picture = picture;
+  }
 
   /**
    * Take up what the server computed for the selection in view: `next` has a view for each answer, `pictures` the
@@ -31,7 +37,7 @@ export class Ahead {
     for (const [answer, view] of views) {
       const item = { ...view.item, src: pictures[view.item.id] };
       if (!item.src) continue; // it can't be shown; the server says so when its turn comes
-      if (!images.has(item.id)) images.set(item.id, picture(item));
+      if (!images.has(item.id)) images.set(item.id, this.#picture(item));
       this.#coming.set(answer, { view: { ...view, item }, image: images.get(item.id), isDecoded: false });
     }
     const decoding = [...this.#coming.values()].map(async (entry) => {

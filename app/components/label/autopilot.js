@@ -3,7 +3,7 @@
 
 import { element, glyph, say } from "../shared/dom.js";
 import { fixed } from "../shared/figures.js";
-import { isField } from "../shared/keys.js";
+import { isField, isShortcut } from "../shared/keys.js";
 
 const PACES = [0.2, 0.5, 1, 2, 5, 10, 20]; // answers a second
 const USUAL = 3;
@@ -35,7 +35,12 @@ export class Autopilot {
     this.#pace.setAttribute("aria-label", "Pace of the autopilot");
     const head = element("div", { className: "head" }, element("span", {}, "Autopilot"), this.#said);
     const controls = element("div", { className: "controls" }, this.#run, this.#step, this.#pace);
-    this.#place = element("div", { className: "autopilot", role: "group", "aria-label": "Autopilot" }, head, controls);
+    this.#place = element(
+      "div",
+      { className: "autopilot", role: "group", "aria-label": "Autopilot" },
+      head,
+      controls,
+    );
     this.#place.hidden = true;
     card.querySelector(".notes").append(this.#place);
     const { signal } = this.#abort;
@@ -119,7 +124,7 @@ export class Autopilot {
 
   #pressed(event) {
     const own = event.composedPath()[0] === this.#pace;
-    if (!this.isOn || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (!this.isOn || isShortcut(event) || event.repeat) return;
     if (isField(event) && !own) return;
     if (event.key.toLowerCase() === "p") this.toggle();
     else if (event.key === ".") this.step();
@@ -138,7 +143,10 @@ export class Autopilot {
     const pace = PACES[this.#pace.value];
     this.#pace.setAttribute("aria-valuetext", `${pace} answers a second`);
     const held = this.#held();
-    say(this.#said, held && held < 0.9 * pace ? `${fixed(1)(held)} of ${pace} answers/s` : `${pace} answers/s`);
+    say(
+      this.#said,
+      held && held < 0.9 * pace ? `${fixed(1)(held)} of ${pace} answers/s` : `${pace} answers/s`,
+    );
   }
 
   /** Answers a second over the last seconds; null before they can be counted. */
@@ -150,5 +158,9 @@ export class Autopilot {
 }
 
 function controlButton(name, key) {
-  return element("button", { type: "button", className: `tool ${name}`, "aria-keyshortcuts": key.toUpperCase() });
+  return element("button", {
+    type: "button",
+    className: `tool ${name}`,
+    "aria-keyshortcuts": key.toUpperCase(),
+  });
 }

@@ -57,7 +57,9 @@ export class Choices {
 
   /** What the server is told of an action. */
   given(action) {
-    const { answer, concept = null } = this.list.find((choice) => choice.action === action) ?? { answer: action };
+    const { answer, concept = null } = this.list.find((choice) => choice.action === action) ?? {
+      answer: action,
+    };
     if (!this.areClasses) return { answer };
     return { answer, concept, classes: this.#classes.map((one) => one.concept) };
   }
@@ -70,7 +72,9 @@ export class Choices {
 
   /** The choice that an answer was; it may be a class that is offered no more. */
   of({ answer, concept = null }) {
-    const found = this.list.find((choice) => choice.answer === answer && (choice.concept ?? null) === concept);
+    const found = this.list.find(
+      (choice) => choice.answer === answer && (choice.concept ?? null) === concept,
+    );
     return found ?? { action: "", answer, concept, word: answer };
   }
 
@@ -92,7 +96,11 @@ export class Choices {
     this.#card.dataset.rows = Math.ceil(choices.length / wide);
     this.#card.dataset.narrowRows = Math.ceil(choices.length / narrow);
     if (this.#card.querySelector(".tools .skip")) return;
-    const skip = element("button", { type: "button", className: "tool skip", "aria-keyshortcuts": "S ArrowDown" });
+    const skip = element("button", {
+      type: "button",
+      className: "tool skip",
+      "aria-keyshortcuts": "S ArrowDown",
+    });
     skip.dataset.answer = "skip";
     skip.append(...inside(SKIP));
     this.#card.querySelector(".tools .undo").after(skip);
@@ -100,7 +108,11 @@ export class Choices {
 }
 
 function makeButton(choice) {
-  const button = element("button", { type: "button", className: `answer ${choice.answer}`, title: choice.word });
+  const button = element("button", {
+    type: "button",
+    className: `answer ${choice.answer}`,
+    title: choice.word,
+  });
   button.dataset.answer = choice.action;
   button.setAttribute("aria-keyshortcuts", choice.keys ?? choice.key);
   button.append(...inside(choice));

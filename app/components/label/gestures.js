@@ -72,7 +72,10 @@ export class Gestures {
   #pinch(before, event) {
     const other = [...this.#pointers.values()].find(({ pointerId }) => pointerId !== event.pointerId);
     const apart = (one) => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
-    const middle = { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 };
+    const middle = {
+      clientX: (event.clientX + other.clientX) / 2,
+      clientY: (event.clientY + other.clientY) / 2,
+    };
     this.#zoom.move((event.clientX - before.clientX) / 2, (event.clientY - before.clientY) / 2);
     this.#zoom.by(apart(event) / Math.max(1, apart(before)), middle);
   }

@@ -60,10 +60,13 @@ export class Strip {
     const length = wide ? this.#place.clientWidth : this.#place.clientHeight;
     const room = Math.max(0, Math.floor((length + gap) / (size + gap)));
     const shown = room ? this.#entries.slice(-room) : [];
-    const present = new Map([...this.#place.querySelectorAll("button.thumb")].map((b) => [b.dataset.answerId, b]));
+    const present = new Map(
+      [...this.#place.querySelectorAll("button.thumb")].map((b) => [b.dataset.answerId, b]),
+    );
     const buttons = shown.map((entry) => this.#fill(present.get(entry.answer_id) ?? makeThumb(entry), entry));
     if (this.#menu && !shown.some((entry) => entry.answer_id === this.#menu.dataset.answerId)) this.close();
-    const unchanged = buttons.length === present.size && buttons.every((b, i) => this.#place.children[i] === b);
+    const unchanged =
+      buttons.length === present.size && buttons.every((b, i) => this.#place.children[i] === b);
     if (!unchanged) this.#place.replaceChildren(...buttons);
   }
 

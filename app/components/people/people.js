@@ -1,7 +1,7 @@
 // The people page: who labeled how much and how fast, and how far they agree.
 
 import { element, say } from "../shared/dom.js";
-import { ABSENT, Figure, between, fixed, whole } from "../shared/figures.js";
+import { ABSENT, between, Figure, fixed, whole } from "../shared/figures.js";
 import { mayChoose, releaseFocus } from "../shared/keys.js";
 
 class People {
@@ -52,9 +52,18 @@ class People {
       value: together?.fleiss == null ? null : fixed(2)(together.fleiss),
       aside: together ? `${count(together.fleiss_items, "item")} of ${together.voices} answers each` : "",
     });
-    this.contested.show({ value: whole(contested), aside: decided ? `${count(decided, "item")} decided` : "" });
-    const none = "Nobody answered an item that another one had answered. Settings, on the Label page, lets each item be for several people.";
-    say(this.explained, together ? "1 is agreement on every item, 0 what chance alone would give. The interval holds the figure in 95 of 100 cases." : none);
+    this.contested.show({
+      value: whole(contested),
+      aside: decided ? `${count(decided, "item")} decided` : "",
+    });
+    const none =
+      "Nobody answered an item that another one had answered. Settings, on the Label page, lets each item be for several people.";
+    say(
+      this.explained,
+      together
+        ? "1 is agreement on every item, 0 what chance alone would give. The interval holds the figure in 95 of 100 cases."
+        : none,
+    );
   }
 }
 
@@ -69,12 +78,20 @@ function row({ name, is_you: isYou, today, items, per_hour: hour, seconds }) {
   if (isYou) title.append(element("span", { className: "you" }, "you"));
   const pace = hour === null ? ABSENT : whole(hour);
   const median = seconds === null ? ABSENT : `${fixed(1)(seconds)} s`;
-  return element("tr", {}, title, ...[whole(today), whole(items), pace, median].map((text) => element("td", {}, text)));
+  return element(
+    "tr",
+    {},
+    title,
+    ...[whole(today), whole(items), pace, median].map((text) => element("td", {}, text)),
+  );
 }
 
 function pair({ names, items, kappa, interval }) {
   const value = kappa === null ? ABSENT : fixed(2)(kappa);
-  const parts = [element("b", {}, value), ...[between(interval), count(items, "item")].map((text) => element("span", {}, text))];
+  const parts = [
+    element("b", {}, value),
+    ...[between(interval), count(items, "item")].map((text) => element("span", {}, text)),
+  ];
   return element("li", {}, element("span", {}, names.join(" and ")), ...parts);
 }
 

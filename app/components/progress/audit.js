@@ -2,6 +2,7 @@
 
 import { element, say } from "../shared/dom.js";
 import { ABSENT, Tally, whole } from "../shared/figures.js";
+import { isShortcut } from "../shared/keys.js";
 
 const MEASURES = [
   { name: "precision", label: "Precision", about: "of the predicted yes, those that are" },
@@ -30,7 +31,8 @@ export class Audit {
   }
 
   show({ audit, counts, items }) {
-    this.#rows.forEach((row, i) => row.show(audit.judged?.[MEASURES[i].name] ?? null, audit.level));
+    for (const [i, row] of this.#rows.entries())
+      row.show(audit.judged?.[MEASURES[i].name] ?? null, audit.level);
     say(this.#said, sentence(audit, items));
     this.#showShares(audit);
     this.#tally.show(counts);
@@ -58,7 +60,7 @@ export class Audit {
 
   #moved(event, button) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step) return;
+    if (!step || isShortcut(event)) return;
     event.preventDefault();
     const all = [...this.#shares.children];
     const next = all[(all.indexOf(button) + step + all.length) % all.length];
@@ -89,12 +91,17 @@ class Measure {
     this.#bar = element("div", { className: "interval", "aria-hidden": "true" }, this.#range, this.#dot);
     const name = element("dt", { title: about }, element("span", {}, label), this.#aside);
     const small = element("small", {}, about);
-    list.append(element("div", { className: "measure" }, name, element("dd", {}, this.#value, small), this.#bar));
+    list.append(
+      element("div", { className: "measure" }, name, element("dd", {}, this.#value, small), this.#bar),
+    );
   }
 
   show(interval, level) {
     this.#bar.hidden = !interval;
-    say(this.#aside, interval ? `${whole(100 * level)} %: ${percent(interval.low)} to ${percent(interval.high)}` : "");
+    say(
+      this.#aside,
+      interval ? `${whole(100 * level)} %: ${percent(interval.low)} to ${percent(interval.high)}` : "",
+    );
     if (!interval) {
       say(this.#value, ABSENT);
       return;

@@ -70,14 +70,19 @@ function traced({ className, values }, xs, across, down) {
   if (!known.length) return [];
   const path = `M${known.map(([a, b]) => `${a.toFixed(1)} ${b.toFixed(1)}`).join("L")}`;
   const [cx, cy] = known.at(-1);
-  return [drawn("path", { class: `series ${className}`, d: path }), drawn("circle", { class: `end ${className}`, cx, cy, r: 3.5 })];
+  return [
+    drawn("path", { class: `series ${className}`, d: path }),
+    drawn("circle", { class: `end ${className}`, cx, cy, r: 3.5 }),
+  ];
 }
 
 /** Labels at the lines' ends, pushed apart where they would lie upon each other. */
 function ends(lines, xs, across, down) {
   const places = lines.flatMap(({ className, values, label }) => {
     const last = values.findLastIndex((value) => value != null);
-    return last < 0 || !label ? [] : [{ className, label, left: across(xs[last]) + 8, top: down(values[last]) + 4 }];
+    return last < 0 || !label
+      ? []
+      : [{ className, label, left: across(xs[last]) + 8, top: down(values[last]) + 4 }];
   });
   places.sort((one, other) => one.top - other.top);
   places.forEach((place, i) => {

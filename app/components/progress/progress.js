@@ -15,8 +15,14 @@ const COURSES = {
     name: "Accuracy",
     note: "Of labels under classifiers that did not see them. Labels chosen at the margin are the hardest there are.",
   },
-  within: { name: "Items within the margin", note: "Unanswered items that would move the hyperplane, if labeled." },
-  agreement: { name: "Stability", note: "How far predictions agree with those of a quarter fewer labels (kappa)." },
+  within: {
+    name: "Items within the margin",
+    note: "Unanswered items that would move the hyperplane, if labeled.",
+  },
+  agreement: {
+    name: "Stability",
+    note: "How far predictions agree with those of a quarter fewer labels (kappa).",
+  },
 };
 
 const wholePercent = (value) => `${Math.round(100 * value)} %`;
@@ -58,10 +64,17 @@ class Progress {
     this.card.dataset.state = isComing ? "coming" : "shown";
     this.showAnswers();
     this.showCourses();
-    say(this.empty, milestones.length ? "" : isComing ? "The course so far is being computed…" : "The first milestone comes with 20 labels.");
+    say(
+      this.empty,
+      milestones.length
+        ? ""
+        : isComing
+          ? "The course so far is being computed…"
+          : "The first milestone comes with 20 labels.",
+    );
     this.audit.show(this.data);
     clearTimeout(this.timer);
-    if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", (this.beat += 1)), POLL);
+    if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", ++this.beat), POLL);
   }
 
   headline() {
@@ -98,9 +111,16 @@ class Progress {
     const [few, many] = [xs[0] ?? 1, xs.at(-1) ?? 1];
     const x = logarithmic(few, many, ratioTicks(few, many), short);
     const isThere = milestones.length > 1;
-    const [validated, heldOut, within, kappa] = ["cross_validated", "held_out", "within_margin", "agreement"].map(column);
+    const [validated, heldOut, within, kappa] = [
+      "cross_validated",
+      "held_out",
+      "within_margin",
+      "agreement",
+    ].map(column);
     const shares = [...validated, ...heldOut].filter((value) => value != null);
-    this.accuracy.show(isThere && shares.length ? { xs, x, ...accuracies(validated, heldOut, shares) } : null);
+    this.accuracy.show(
+      isThere && shares.length ? { xs, x, ...accuracies(validated, heldOut, shares) } : null,
+    );
     this.within.show(isThere ? { xs, x, ...inside(within) } : null);
     this.agreement.show(milestones.length > 2 ? { xs, x, ...stability(kappa, this.data.enough) } : null);
   }
@@ -110,8 +130,14 @@ function accuracies(validated, heldOut, shares) {
   const low = Math.min(0.9, Math.floor(10 * Math.min(...shares)) / 10);
   const said = `${wholePercent(shares.at(-1))} at last.`;
   const lines = [{ className: "", values: validated, label: "labels" }];
-  if (heldOut.some((value) => value != null)) lines.push({ className: "brand", values: heldOut, label: "held out" });
-  return { lines, y: linear(low, 1, roundTicks(low, 1, 4), wholePercent), aside: "by number of labels", said };
+  if (heldOut.some((value) => value != null))
+    lines.push({ className: "brand", values: heldOut, label: "held out" });
+  return {
+    lines,
+    y: linear(low, 1, roundTicks(low, 1, 4), wholePercent),
+    aside: "by number of labels",
+    said,
+  };
 }
 
 function inside(within) {
@@ -119,7 +145,12 @@ function inside(within) {
   const low = Math.max(1, Math.min(...within));
   const label = whole(within.at(-1));
   const y = logarithmic(low, high, ratioTicks(low, high), short);
-  return { lines: [{ className: "", values: within, label }], y, aside: "by number of labels", said: `${label} are left.` };
+  return {
+    lines: [{ className: "", values: within, label }],
+    y,
+    aside: "by number of labels",
+    said: `${label} are left.`,
+  };
 }
 
 function stability(kappa, enough) {
@@ -128,7 +159,13 @@ function stability(kappa, enough) {
   const label = kappa.at(-1) == null ? "" : kappa.at(-1).toFixed(2);
   const y = linear(floor, 1, roundTicks(floor, 1, 4), (value) => value.toFixed(2));
   const mark = { value: enough, text: "enough" };
-  return { lines: [{ className: "", values: kappa, label }], y, mark, aside: "by number of labels", said: `Agreement ${label}.` };
+  return {
+    lines: [{ className: "", values: kappa, label }],
+    y,
+    mark,
+    aside: "by number of labels",
+    said: `Agreement ${label}.`,
+  };
 }
 
 function timeTicks(first, last) {
@@ -139,7 +176,12 @@ function timeTicks(first, last) {
 function timeOf(first, last) {
   const clock = { hour: "2-digit", minute: "2-digit" };
   const span = last - first;
-  const format = span > 86_400_000 ? { day: "numeric", month: "short" } : span > 300_000 ? clock : { ...clock, second: "2-digit" };
+  const format =
+    span > 86_400_000
+      ? { day: "numeric", month: "short" }
+      : span > 300_000
+        ? clock
+        : { ...clock, second: "2-digit" };
   return (value) => new Date(value).toLocaleString("en-GB", format);
 }
 

@@ -1,6 +1,6 @@
 // The margin of the review page: likely mistakes, corrections, agreement, pace, counts.
 
-import { Figure, Tally, fixed, whole } from "../shared/figures.js";
+import { Figure, fixed, Tally, whole } from "../shared/figures.js";
 import { ago } from "./times.js";
 
 export class Margin {
@@ -20,10 +20,23 @@ export class Margin {
   }
 
   show(notes, judged) {
-    const { doubted, labels, corrected, corrected_last: last, agreement, pace_ms: pace, paces_ms: paces } = notes;
+    const {
+      doubted,
+      labels,
+      corrected,
+      corrected_last: last,
+      agreement,
+      pace_ms: pace,
+      paces_ms: paces,
+    } = notes;
     this.#doubted.show({
       value: doubted === null ? null : whole(doubted),
-      aside: doubted === null ? (judged ? "after the first yes and no" : "") : `of ${whole(labels)} ${labels === 1 ? "label" : "labels"}`,
+      aside:
+        doubted === null
+          ? judged
+            ? "after the first yes and no"
+            : ""
+          : `of ${whole(labels)} ${labels === 1 ? "label" : "labels"}`,
     });
     this.#corrected.show({ value: whole(corrected), aside: last === null ? "" : `last one ${ago(last)}` });
     this.#agreement.show({

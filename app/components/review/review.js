@@ -3,7 +3,7 @@
 
 import { element, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
-import { isField, mayChoose, releaseFocus } from "../shared/keys.js";
+import { isField, isShortcut, mayChoose, releaseFocus } from "../shared/keys.js";
 import { Outbox } from "../shared/outbox.js";
 import { Margin } from "./margin.js";
 import { Row } from "./row.js";
@@ -17,7 +17,11 @@ const POLL = 700; // while the model is being trained
 const STATUS = 1000;
 
 const VIEWS = {
-  doubted: { tab: "Doubted", title: (n) => (n ? `${items(n, "answer")} that the model doubts most` : "Nothing that the model clearly doubts") },
+  doubted: {
+    tab: "Doubted",
+    title: (n) =>
+      n ? `${items(n, "answer")} that the model doubts most` : "Nothing that the model clearly doubts",
+  },
   contested: { tab: "Contested", title: (n) => `${items(n)} on which annotators disagree` },
   no: { tab: "No", title: (n) => `${items(n)} answered no` },
   yes: { tab: "Yes", title: (n) => `${items(n)} answered yes` },
@@ -47,7 +51,10 @@ class Review {
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
     for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), {
+        signal,
+        capture: true,
+      });
     }
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
     this.card.addEventListener("focusin", (event) => this.focused(event), { signal });
@@ -122,8 +129,12 @@ class Review {
 
   explanation() {
     const { view, line, listed, views, notes, judged } = this.data;
-    if (line) return view === "all" ? "Every answer was searched." : `Searched among: ${VIEWS[view].tab.toLowerCase()}.`;
-    if (view === "contested") return "One against one is a tie: it does not train the model until somebody decides it.";
+    if (line)
+      return view === "all"
+        ? "Every answer was searched."
+        : `Searched among: ${VIEWS[view].tab.toLowerCase()}.`;
+    if (view === "contested")
+      return "One against one is a tie: it does not train the model until somebody decides it.";
     if (view !== "doubted") return "Those answered last come first.";
     if (notes.doubted === null) return judged ? "There is no model yet: it needs a yes and a no." : "";
     if (!listed) return "The model, trained without it, agrees with every answer.";
@@ -141,7 +152,8 @@ class Review {
     this.rows = new Map(rows.map((row) => [row.item, known.get(row.item) ?? new Row(row.item)]));
     for (const row of rows) this.rows.get(row.item).show(row, annotator, pending.get(row.item) ?? [], scale);
     const places = [...this.rows.values()].map((row) => row.place);
-    const unchanged = places.length === this.table.children.length && places.every((p, i) => this.table.children[i] === p);
+    const unchanged =
+      places.length === this.table.children.length && places.every((p, i) => this.table.children[i] === p);
     if (!unchanged) this.table.replaceChildren(...places);
     if (!this.rows.has(this.current)) this.current = (this.enterAtEnd ? rows.at(-1) : rows[0])?.item ?? null;
     if ([...this.rows.values()].some((row) => row.lacksPicture)) this.ask({ again: this.asked.again + 1 });
@@ -170,7 +182,10 @@ class Review {
     this.card.dataset.saving = String(this.outbox.queue.own.length);
     this.card.querySelector("[data-undo]").setAttribute("aria-disabled", String(!this.changes.length));
     const { message, problem, judged, view, listed } = this.data;
-    const training = judged || (view === "doubted" && !listed) ? "" : "The model is being retrained; the scores are those from before.";
+    const training =
+      judged || (view === "doubted" && !listed)
+        ? ""
+        : "The model is being retrained; the scores are those from before.";
     say(this.status, this.outbox.sentence(message) || this.refusal || message || problem || training);
   }
 
@@ -190,7 +205,7 @@ class Review {
 
   /** Ask the same again: the answer comes when the model is trained. */
   poll() {
-    this.component.setStateValue("asked", { ...this.asked, beat: (this.beat += 1) });
+    this.component.setStateValue("asked", { ...this.asked, beat: ++this.beat });
   }
 
   list(changes) {
@@ -225,7 +240,8 @@ class Review {
     else if (step === -1 && at < 0) {
       this.enterAtEnd = this.data.first > 0;
       this.turn(-1);
-    } else if (order.length) this.select(order[Math.max(0, Math.min(order.length - 1, at))], { scroll: true });
+    } else if (order.length)
+      this.select(order[Math.max(0, Math.min(order.length - 1, at))], { scroll: true });
   }
 
   select(item, how) {
@@ -260,10 +276,11 @@ class Review {
   }
 
   keyPressed(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (isShortcut(event)) return;
     const target = event.composedPath()[0];
     if (target === this.search) this.keyInSearch(event);
-    else if (!isField(event) && this.act(event.key.toLowerCase(), event.repeat, target)) event.preventDefault();
+    else if (!isField(event) && this.act(event.key.toLowerCase(), event.repeat, target))
+      event.preventDefault();
   }
 
   /** True if the key means something here. What the keyboard repeats only moves. */
@@ -291,7 +308,9 @@ class Review {
   }
 
   clicked(event) {
-    const target = event.target.closest("[data-view],[data-undo],[data-turn],[data-answer],[data-history],.row");
+    const target = event.target.closest(
+      "[data-view],[data-undo],[data-turn],[data-answer],[data-history],.row",
+    );
     const row = event.target.closest(".row");
     if (row) this.select(Number(row.dataset.item));
     if (!target) return;

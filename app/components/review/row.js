@@ -16,7 +16,9 @@ const MINUS = "\u2212";
 /** An annotator's answers about an item that were not undone, oldest first, those that wait to be saved included. */
 export function standing(events, annotator, pending) {
   const undone = new Set(events.map((event) => event.undoes));
-  const own = events.filter((event) => event.annotator === annotator && event.answer !== "undo" && !undone.has(event.id));
+  const own = events.filter(
+    (event) => event.annotator === annotator && event.answer !== "undo" && !undone.has(event.id),
+  );
   const stack = own.map(({ id, answer }) => ({ id, answer, saving: false }));
   for (const { id, answer, undoes } of pending) {
     if (answer === "undo") {
@@ -40,7 +42,11 @@ export class Row {
     this.score = element("span", { className: "score" }, this.bar, this.figure);
     this.buttons = CHOICES.map(makeButton);
     const group = element("span", { className: "choices", role: "group" }, ...this.buttons);
-    this.alike = element("a", { className: "alike", target: "_self", title: "Items like this one (L)" }, this.picture);
+    this.alike = element(
+      "a",
+      { className: "alike", target: "_self", title: "Items like this one (L)" },
+      this.picture,
+    );
     const what = element("span", { className: "what" }, this.name, this.by);
     this.history = element("ol", { className: "history", hidden: true });
     this.place = element("li", { className: "row" }, this.alike, what, this.score, group, this.history);
@@ -106,8 +112,16 @@ export class Row {
         event.round === null ? "" : `round ${event.round}, chosen by ${event.chosen_by}`,
         event.taken_ms === null ? "" : seconds(event.taken_ms),
       ].filter(Boolean);
-      const line = element("li", {}, element("time", {}, clock(event.time)), element("b", {}, event.annotator));
-      line.append(element("span", { className: event.answer }, glyph(`g-${event.answer}`), what), more.join(", "));
+      const line = element(
+        "li",
+        {},
+        element("time", {}, clock(event.time)),
+        element("b", {}, event.annotator),
+      );
+      line.append(
+        element("span", { className: event.answer }, glyph(`g-${event.answer}`), what),
+        more.join(", "),
+      );
       line.classList.toggle("undone", undone.has(event.id));
       return line;
     });
@@ -132,12 +146,15 @@ function modelSays(score) {
 function byline(item, name, events, mine) {
   const now = events.filter((event) => event.in_force);
   const known = name.includes(String(item)) ? [] : [`item ${item}`];
-  if (now.length > 1) return [...known, ...now.map((event) => `${event.annotator} ${WORDS[event.answer]}`)].join(", ");
+  if (now.length > 1)
+    return [...known, ...now.map((event) => `${event.annotator} ${WORDS[event.answer]}`)].join(", ");
   const [last] = now;
   if (!last) return [...known, mine ? "being saved" : "no answer any more"].join(", ");
   const said = [...known, last.annotator, clock(last.time)];
   if (last.is_correction) {
-    const before = events.findLast((event) => event !== last && event.annotator === last.annotator && event.answer !== "undo");
+    const before = events.findLast(
+      (event) => event !== last && event.annotator === last.annotator && event.answer !== "undo",
+    );
     return [...said, before ? `corrected from ${WORDS[before.answer]}` : "corrected"].join(", ");
   }
   if (last.taken_ms !== null) said.push(seconds(last.taken_ms));

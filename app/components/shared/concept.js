@@ -11,7 +11,9 @@ export function showConcept(card, { question, guideline, examples }) {
   const written = `${examples.length} ${examples.at(-1)?.length}`;
   if (pictures.dataset.written !== written) {
     pictures.dataset.written = written;
-    pictures.replaceChildren(...examples.slice(0, 6).map((src) => element("img", { src, alt: "An example of yes" })));
+    pictures.replaceChildren(
+      ...examples.slice(0, 6).map((src) => element("img", { src, alt: "An example of yes" })),
+    );
   }
   card.querySelector(".lead").hidden = !guideline && !examples.length;
   card.dataset.lead = String(Boolean(guideline || examples.length));

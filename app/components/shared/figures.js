@@ -81,7 +81,12 @@ export class Tally {
 
 function makeCount({ name, word, symbol }, list) {
   const value = element("b");
-  const label = element("span", {}, ...(symbol ? [glyph(symbol)] : []), element("span", { className: "word" }, word));
+  const label = element(
+    "span",
+    {},
+    ...(symbol ? [glyph(symbol)] : []),
+    element("span", { className: "word" }, word),
+  );
   const place = element("li", { className: name }, value, label);
   list.append(place);
   return { whole: place, value };
@@ -94,8 +99,11 @@ function points(values, scale) {
   const low = Math.min(...known);
   const span = Math.max(...known) - low;
   const step = Math.min(8, (WIDTH - 8) / Math.max(1, values.length - 1));
-  const y = (height) => HEIGHT - 5 - (span > 1e-9 ? ((height - low) / span) * (HEIGHT - 10) : (HEIGHT - 10) / 2);
-  return heights.flatMap((height, i) => (height === null ? [] : [[WIDTH - 5 - (values.length - 1 - i) * step, y(height)]]));
+  const y = (height) =>
+    HEIGHT - 5 - (span > 1e-9 ? ((height - low) / span) * (HEIGHT - 10) : (HEIGHT - 10) / 2);
+  return heights.flatMap((height, i) =>
+    height === null ? [] : [[WIDTH - 5 - (values.length - 1 - i) * step, y(height)]],
+  );
 }
 
 function trace(values, scale) {

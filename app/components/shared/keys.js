@@ -2,15 +2,22 @@
 
 import { painted } from "./dom.js";
 
-const FIELD_ROLES = "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
+const FIELD_ROLES =
+  "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
 
 /** Whether a key press is meant for a field: letters for text, arrows for everything that is set by them. */
 export function isField(event) {
   const target = event.composedPath()[0];
   if (!target?.closest) return false;
-  if (target.isContentEditable || target.closest("textarea,select") || target.closest(FIELD_ROLES)) return true;
+  if (target.isContentEditable || target.closest("textarea,select") || target.closest(FIELD_ROLES))
+    return true;
   const input = target.closest("input");
   return Boolean(input) && !["checkbox", "button", "submit", "file"].includes(input.type);
+}
+
+/** Whether a key press is the browser's or an input method's, and nothing of ours. */
+export function isShortcut(event) {
+  return event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
 }
 
 const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
@@ -26,7 +33,9 @@ export function hasKeys(owner) {
 
 /** Whether an event may pick an option of one of Streamlit's pickers. */
 export function mayChoose(event) {
-  return event.key === "Enter" || event.composedPath().some((part) => ["option", "radio"].includes(part.role));
+  return (
+    event.key === "Enter" || event.composedPath().some((part) => ["option", "radio"].includes(part.role))
+  );
 }
 
 /** Open the search by name, by the page's own button. */

@@ -1,7 +1,7 @@
 // The notes in the margin: the numbers of the round whose image is in view, each with its course.
 
 import { element, glyph, say } from "./dom.js";
-import { ABSENT, Figure, Tally, fixed, whole } from "./figures.js";
+import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
 
 const MARGIN_NAME = ["|w", element("sup", {}, "T"), "x|"];
 
@@ -47,7 +47,8 @@ const ROWS = [
     label: "Held-out accuracy",
     unit: "%",
     write: (value) => fixed(1)(100 * value),
-    aside: (notes) => (notes.always_no === null ? "" : `always “no”: ${(100 * notes.always_no).toFixed(1)} %`),
+    aside: (notes) =>
+      notes.always_no === null ? "" : `always “no”: ${(100 * notes.always_no).toFixed(1)} %`,
     scale: (value) => value,
     absent: (notes) => !notes.held_out,
   },
@@ -65,9 +66,18 @@ const WHY = {
   undo: (round) => ["Back again", ` for another answer, round ${round}`],
   audit: (round) => ["Drawn for the audit", `, whatever you answer does not train, round ${round}`],
   search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
-  overlap: (round, { items }) => ["Drawn for another opinion", `: somebody has answered ${items > 1 ? "them" : "it"} already, round ${round}`],
-  decision: (round, { waiting }) => ["People disagree", `: what you say here counts, whatever they said. ${waiting === 1 ? "The last one" : `${whole(waiting)} items to decide`}`],
-  blind: (round) => ["Strategies take turns", `, unseen: whose choice this is you’ll hear in the end, round ${round}`],
+  overlap: (round, { items }) => [
+    "Drawn for another opinion",
+    `: somebody has answered ${items > 1 ? "them" : "it"} already, round ${round}`,
+  ],
+  decision: (_round, { waiting }) => [
+    "People disagree",
+    `: what you say here counts, whatever they said. ${waiting === 1 ? "The last one" : `${whole(waiting)} items to decide`}`,
+  ],
+  blind: (round) => [
+    "Strategies take turns",
+    `, unseen: whose choice this is you’ll hear in the end, round ${round}`,
+  ],
   "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
 };
 
@@ -114,13 +124,17 @@ export class Notes {
     const asked = notes.asked ? ` for “${notes.asked}”` : "";
     const told = WHY[notes.why]?.(round, notes);
     const when = notes.awaited ? ` while ${notes.awaited} is prepared` : `${part}, round ${round}`;
-    const [who, rest] = told ? [told[0], asked + told[1]] : [notes.strategy_label, ` chose ${those}${asked}${when}`];
+    const [who, rest] = told
+      ? [told[0], asked + told[1]]
+      : [notes.strategy_label, ` chose ${those}${asked}${when}`];
     const said = item ? `${notes.strategy} ${who}${rest}` : "";
     if (this.#chosen.dataset.written === said) return;
     this.#chosen.dataset.written = said;
     this.#chosen.replaceChildren();
     if (!item) return;
-    const symbol = this.#chosen.getRootNode().getElementById(`s-${notes.strategy}`) ? notes.strategy : "other";
+    const symbol = this.#chosen.getRootNode().getElementById(`s-${notes.strategy}`)
+      ? notes.strategy
+      : "other";
     this.#chosen.append(glyph(`s-${symbol}`, `strategy ${symbol}`), element("strong", {}, who), rest);
   }
 }

@@ -5,7 +5,7 @@ import { Queue } from "./queue.js";
 import { Revival } from "./revive.js";
 
 // Milliseconds.
-const RETRIES = [2000, 3000, 5000, 8000];
+export const RETRIES = [2000, 3000, 5000, 8000];
 const SAVING_AFTER = 1000; // an answer unsaved for longer than this is spoken of
 const OFFLINE_AFTER = 5000;
 
@@ -47,6 +47,7 @@ export class Outbox {
       if (this.queue.settle([id]).length) reasons.set(id, reason);
     }
     if (this.queue.size < known) this.#failures = 0;
+    if (!this.queue.size) clearTimeout(this.#timer);
     // What was refused must not be handed over again with whatever is asked for next.
     if (reasons.size) this.#send(this.queue.pending);
     return reasons;
@@ -75,7 +76,9 @@ export class Outbox {
     if (!waiting.length) return "";
     const age = Date.now() - Math.min(...waiting.map((answer) => answer.browser_time));
     const answers = waiting.length === 1 ? "1 answer" : `${waiting.length} answers`;
-    const kept = this.queue.durable ? "kept in this browser and saved as soon as it can be" : "kept as long as this page is open";
+    const kept = this.queue.durable
+      ? "kept in this browser and saved as soon as it can be"
+      : "kept as long as this page is open";
     if (age > OFFLINE_AFTER) return `${reason || "The server does not answer"}. ${answers} ${kept}.`;
     return age > SAVING_AFTER ? `Saving ${answers}…` : "";
   }

@@ -48,7 +48,7 @@ export class Queue {
     const found = [...this.#entries].filter(([, entry]) => settled.has(entry.answer.id));
     for (const [key] of found) {
       this.#entries.delete(key);
-      if (this.durable) localStorage.removeItem(key);
+      removeEntry(key);
     }
     return found.map(([, entry]) => entry.answer);
   }
@@ -67,6 +67,15 @@ export class Queue {
       this.durable = false;
       return [];
     }
+  }
+}
+
+/** Also after the store was full: what was kept before must not be sent again by another page. */
+function removeEntry(key) {
+  try {
+    localStorage.removeItem(key);
+  } catch {
+    // Without localStorage nothing is there.
   }
 }
 

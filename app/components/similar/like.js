@@ -36,13 +36,18 @@ export class Like {
     this.#whyNoUpload = whyNoUpload;
     const openings = like?.openings ?? [];
     const pictures = like?.pictures ?? [];
-    const written = [...pictures, ...openings.map(({ title, text }) => title + text)].map((one) => one.length).join(" ") + like?.word;
+    const written =
+      [...pictures, ...openings.map(({ title, text }) => title + text)].map((one) => one.length).join(" ") +
+      like?.word;
     if (written !== this.#picture) {
       this.#picture = written;
       const what = this.#card.querySelector(".what");
       what.dataset.n = String(Math.min(9, pictures.length + openings.length));
       what.dataset.kind = openings.length ? "text" : "image";
-      what.replaceChildren(...pictures.map((src) => element("img", { src, alt: "", draggable: false })), ...openings.map((opening) => openingOf(openings.length === 1 ? opening : lineOf(opening))));
+      what.replaceChildren(
+        ...pictures.map((src) => element("img", { src, alt: "", draggable: false })),
+        ...openings.map((opening) => openingOf(openings.length === 1 ? opening : lineOf(opening))),
+      );
     }
     say(this.#card.querySelector(".name"), queryName(like));
     say(this.#card.querySelector(".trouble"), this.#refusal || problem || "");
@@ -77,7 +82,9 @@ export class Like {
     if (!file) return;
     this.#refusal = "";
     if (file.size > LARGEST) {
-      this.#refuse(`“${file.name}” can't be used: it has ${whole(file.size)} bytes, and at most ${whole(LARGEST)} are taken`);
+      this.#refuse(
+        `“${file.name}” can't be used: it has ${whole(file.size)} bytes, and at most ${whole(LARGEST)} are taken`,
+      );
       return;
     }
     try {
@@ -97,7 +104,9 @@ function queryName(like) {
   if (!like) return "";
   if (like.word !== "yes") return like.name;
   if (!like.of) return "";
-  return like.n < like.of ? `any of ${whole(like.n)} of ${whole(like.of)} yes answers` : `any of ${whole(like.of)} yes ${like.of === 1 ? "answer" : "answers"}`;
+  return like.n < like.of
+    ? `any of ${whole(like.n)} of ${whole(like.of)} yes answers`
+    : `any of ${whole(like.of)} yes ${like.of === 1 ? "answer" : "answers"}`;
 }
 
 function base64Of(file) {

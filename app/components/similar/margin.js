@@ -1,7 +1,7 @@
 // The margin: what the search took, how much of the pool it looked at, what it found of the nearest, by which metric.
 
 import { element, say } from "../shared/dom.js";
-import { Figure, Tally, fixed, whole } from "../shared/figures.js";
+import { Figure, fixed, Tally, whole } from "../shared/figures.js";
 
 const METRICS = { original: "Original", learned: "Learned" };
 
@@ -22,13 +22,18 @@ export class Margin {
     this.#metric = new Figure(list, ["Metric"], "labels");
     this.#tally = new Tally(card);
     this.#among = card.querySelector(".among");
-    this.#bars = new Map(Object.keys(METRICS).map((name) => [name, makeBar(name, card.querySelector(".metrics"))]));
+    this.#bars = new Map(
+      Object.keys(METRICS).map((name) => [name, makeBar(name, card.querySelector(".metrics"))]),
+    );
   }
 
   show({ search, metric, among }, counts) {
     this.#time.show({
       value: search && fixed(2)(search.ms),
-      aside: search?.exact_ms == null ? "" : `exact scan ${fixed(search.exact_ms < 10 ? 1 : 0)(search.exact_ms)} ms`,
+      aside:
+        search?.exact_ms == null
+          ? ""
+          : `exact scan ${fixed(search.exact_ms < 10 ? 1 : 0)(search.exact_ms)} ms`,
       history: search?.course.ms ?? [],
       scale: Math.log,
     });
@@ -42,14 +47,20 @@ export class Margin {
       aside: search ? (search.recall == null ? "being compared…" : "against the exact scan") : "",
       history: search?.course.recall ?? [],
     });
-    this.#metric.show({ value: metric.labels == null ? null : whole(metric.labels), aside: learnedWhen(metric) });
+    this.#metric.show({
+      value: metric.labels == null ? null : whole(metric.labels),
+      aside: learnedWhen(metric),
+    });
     this.#showAmong(among, metric);
     this.#tally.show(counts);
   }
 
   #showAmong(among, metric) {
     const note = this.#among.querySelector(".aside-note");
-    say(this.#among.querySelector(".heading"), among ? `“${among.named}” among the nearest ${among.nearest}, by metric` : "By metric");
+    say(
+      this.#among.querySelector(".heading"),
+      among ? `“${among.named}” among the nearest ${among.nearest}, by metric` : "By metric",
+    );
     for (const [name, { place, bar, value }] of this.#bars) {
       const row = among?.rows[name];
       place.hidden = !row;
@@ -58,7 +69,10 @@ export class Margin {
       say(value, row.of ? `${row.yes} of ${row.of}` : "none answered");
     }
     const { original, learned } = among?.rows ?? {};
-    const unseen = learned && among.by_truth ? `Of those without an answer: ${share(original)} by the original, ${share(learned)} by the learned.` : "";
+    const unseen =
+      learned && among.by_truth
+        ? `Of those without an answer: ${share(original)} by the original, ${share(learned)} by the learned.`
+        : "";
     const told = learned && !among.by_truth ? "Counted among those that have an answer." : "";
     say(note, metric.missing ? `${metric.missing}.` : metric.problem ? `${metric.problem}.` : unseen || told);
   }
@@ -83,7 +97,13 @@ function ago(seconds) {
 function makeBar(name, list) {
   const bar = element("i", { className: name });
   const value = element("b");
-  const place = element("li", {}, element("span", {}, METRICS[name]), element("span", { className: "track" }, bar), value);
+  const place = element(
+    "li",
+    {},
+    element("span", {}, METRICS[name]),
+    element("span", { className: "track" }, bar),
+    value,
+  );
   list.append(place);
   return { place, bar, value };
 }

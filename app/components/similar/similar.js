@@ -3,7 +3,7 @@
 
 import { element, newId, painted, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
-import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
+import { hasKeys, isField, isShortcut, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
 import { Outbox } from "../shared/outbox.js";
 import { Like } from "./like.js";
 import { Margin } from "./margin.js";
@@ -44,11 +44,16 @@ class Similar {
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
     for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
+      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), {
+        signal,
+        capture: true,
+      });
     }
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
     for (const kind of ["pointerover", "pointerleave"]) {
-      this.card.addEventListener(kind, (event) => event.pointerType === "mouse" && this.pointed(event), { signal });
+      this.card.addEventListener(kind, (event) => event.pointerType === "mouse" && this.pointed(event), {
+        signal,
+      });
     }
     window.addEventListener("online", () => this.outbox?.send(), { signal });
     this.tellTimer = setInterval(() => this.tell(), TELL_EVERY);
@@ -109,11 +114,15 @@ class Similar {
 
   show() {
     const { similar, notes, cells, message } = this.data;
-    const { first, page, found, total, like, search } = similar;
+    const { first, page, found, total, like } = similar;
     const shown = Math.min(page, Math.max(0, found - first));
     say(this.root.querySelector(".title"), titleOf(first, shown, total, like));
     say(this.root.querySelector(".how"), howOf(similar));
-    const nothing = like ? (similar.problem ? "" : "The nearest are being looked for…") : `Pick what to look for: ${similar.kind === "image" ? "upload an image, " : ""}take all your yes answers, or the ${similar.kind} on Label.`;
+    const nothing = like
+      ? similar.problem
+        ? ""
+        : "The nearest are being looked for…"
+      : `Pick what to look for: ${similar.kind === "image" ? "upload an image, " : ""}take all your yes answers, or the ${similar.kind} on Label.`;
     say(this.root.querySelector(".placeholder"), cells.length ? "" : nothing);
     this.like.show(similar, this.oneSelected() !== null);
     this.tell();
@@ -150,7 +159,10 @@ class Similar {
     const age = metric.age === null ? null : metric.age + (performance.now() - this.cameAt) / 1000;
     this.margin.show({ ...similar, metric: { ...metric, age } }, notes.counts);
     this.card.dataset.saving = String(this.outbox.queue.own.length);
-    say(this.root.querySelector(".status"), this.outbox.sentence(message) || this.refusal || this.hint || message || "");
+    say(
+      this.root.querySelector(".status"),
+      this.outbox.sentence(message) || this.refusal || this.hint || message || "",
+    );
   }
 
   get sent() {
@@ -220,7 +232,9 @@ class Similar {
     this.picks.clear();
     this.refusal = null;
     this.hint = "";
-    this.outbox.addAll(cells.map(({ id: item, selection }) => ({ item, selection, answer: word, time_taken_ms })));
+    this.outbox.addAll(
+      cells.map(({ id: item, selection }) => ({ item, selection, answer: word, time_taken_ms })),
+    );
     say(this.spoken, `${cells.length} answered ${word}.`);
     this.dim();
     this.show();
@@ -239,7 +253,9 @@ class Similar {
   pick(place, extend) {
     const cell = this.picks.cells[place];
     if (!cell) return;
-    this.hint = cell.selection ? "" : `${cell.alt} is ${standing(cell)}${cell.stands === "held" ? "" : "; Review can change that"}.`;
+    this.hint = cell.selection
+      ? ""
+      : `${cell.alt} is ${standing(cell)}${cell.stands === "held" ? "" : "; Review can change that"}.`;
     if (extend) this.picks.extend(place);
     else this.picks.toggle(place);
     this.reader.follow(cell);
@@ -269,7 +285,11 @@ class Similar {
   /** Where the mouse is: what it rests on is read. */
   pointed(event) {
     if (event.type === "pointerleave") this.reader.over(null);
-    else this.reader.over(this.picks.cells[this.tiles.placeOf(event.target)] ?? null, event.target.closest(".reader") !== null);
+    else
+      this.reader.over(
+        this.picks.cells[this.tiles.placeOf(event.target)] ?? null,
+        event.target.closest(".reader") !== null,
+      );
   }
 
   flash(selector) {
@@ -279,7 +299,7 @@ class Similar {
   }
 
   keyPressed(event) {
-    if (!hasKeys(this) || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
+    if (!hasKeys(this) || isShortcut(event) || isField(event)) return;
     const action = this.actionOf(event);
     if (!action) return;
     event.preventDefault();
@@ -295,7 +315,8 @@ class Similar {
     if (key === "u" || key === "backspace") return () => this.undo();
     if (key === "a") return () => this.all();
     if (key === "l") return () => this.lookForSelected();
-    if (key in PAGES) return () => (this.reader.isKept ? this.reader.scroll(PAGES[key]) : this.turn(PAGES[key]));
+    if (key in PAGES)
+      return () => (this.reader.isKept ? this.reader.scroll(PAGES[key]) : this.turn(PAGES[key]));
     if (key === "z" && this.data.similar.kind === "text") return () => this.read(this.picks.cursor);
     if (key === "escape" && this.reader.isOpen) return () => this.reader.close();
     if (key === "escape" && this.picks.chosen.length) return () => this.clear();
@@ -339,16 +360,23 @@ function titleOf(first, shown, total, like) {
   if (!like) return "Find similar";
   if (!shown) return "Nothing to show";
   const of = `of ${whole(total)}`;
-  return first ? `${whole(first + 1)} to ${whole(first + shown)} of the nearest ${of}` : `The ${whole(shown)} nearest ${of}`;
+  return first
+    ? `${whole(first + 1)} to ${whole(first + shown)} of the nearest ${of}`
+    : `The ${whole(shown)} nearest ${of}`;
 }
 
 function howOf({ search, like, view, metric }) {
   if (!search) return "";
   const { method, awaited, in_full: full, compared, items } = search;
-  const original = view !== "original" && metric.labels == null ? "No metric is learned yet: these are by the original one. " : "";
-  const near = original + (like.word === "yes" && like.of > 1 ? "Angles are to the nearest yes answer. " : "");
+  const original =
+    view !== "original" && metric.labels == null
+      ? "No metric is learned yet: these are by the original one. "
+      : "";
+  const near =
+    original + (like.word === "yes" && like.of > 1 ? "Angles are to the nearest yes answer. " : "");
   if (awaited?.problem) return `${near}${awaited.problem}. The exact scan stands in.`;
-  if (awaited) return `${near}The exact scan stands in: ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
+  if (awaited)
+    return `${near}The exact scan stands in: ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
   if (search.is_exact) return `${near}${method}: every item’s angle was computed.`;
   const codes = compared < items ? `${whole(compared)} codes` : "all codes";
   return `${near}${method}: ${codes} compared, ${whole(full)} angles computed.`;

@@ -5,7 +5,14 @@ import { fixed, whole } from "../shared/figures.js";
 import { openingOf } from "../shared/text.js";
 
 const LISTS = { original: "Original", learned: "Learned" };
-const STANDS = { yes: "answered yes", no: "answered no", skip: "skipped", unsure: "unsure", tied: "tied", held: "in another session's view" };
+const STANDS = {
+  yes: "answered yes",
+  no: "answered no",
+  skip: "skipped",
+  unsure: "unsure",
+  tied: "tied",
+  held: "in another session's view",
+};
 
 export class Tiles {
   #place;
@@ -23,8 +30,14 @@ export class Tiles {
     this.#tiles = new Map(cells.map((cell) => [nameOf(cell), before.get(nameOf(cell)) ?? makeTile(cell)]));
     const focused = this.#place.getRootNode().activeElement;
     const lists = names.map((name) => {
-      const own = cells.filter((cell) => cell.list === name).map((cell) => placeOf(this.#tiles.get(nameOf(cell))));
-      const cellsOf = element("div", { className: "cells", role: "group", "aria-label": `${LISTS[name]} metric, nearest first` }, ...own);
+      const own = cells
+        .filter((cell) => cell.list === name)
+        .map((cell) => placeOf(this.#tiles.get(nameOf(cell))));
+      const cellsOf = element(
+        "div",
+        { className: "cells", role: "group", "aria-label": `${LISTS[name]} metric, nearest first` },
+        ...own,
+      );
       return element("div", { className: "list" }, element("h2", {}, LISTS[name]), cellsOf);
     });
     this.#place.dataset.lists = String(names.length);
@@ -105,13 +118,26 @@ function nameOf({ list, id }) {
 }
 
 function makeTile({ id, alt, src, opening }) {
-  const shown = opening ? openingOf(opening) : src ? element("img", { src, alt: "", draggable: false }) : null;
+  const shown = opening
+    ? openingOf(opening)
+    : src
+      ? element("img", { src, alt: "", draggable: false })
+      : null;
   const picture = shown ?? element("span", { className: "missing" }, `${alt} can't be shown`);
-  const tile = element("button", { type: "button", className: "tile", title: opening ? "" : alt }, picture, element("span", { className: "badge" }));
+  const tile = element(
+    "button",
+    { type: "button", className: "tile", title: opening ? "" : alt },
+    picture,
+    element("span", { className: "badge" }),
+  );
   tile.append(element("span", { className: "rank" }), element("span", { className: "angle" }));
   tile.dataset.item = id;
   if (opening) {
-    const read = element("button", { type: "button", className: "read", "aria-label": `Read ${alt}`, "aria-keyshortcuts": "Z" }, "Read");
+    const read = element(
+      "button",
+      { type: "button", className: "read", "aria-label": `Read ${alt}`, "aria-keyshortcuts": "Z" },
+      "Read",
+    );
     element("div", { className: "place" }, tile, read);
   }
   return tile;
