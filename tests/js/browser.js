@@ -1,5 +1,9 @@
 // What the modules need of a browser, for tests: a store that can be full, a clock that tests move on, and keys.
 
+import { webcrypto } from "node:crypto";
+
+globalThis.crypto ??= webcrypto; // node 18 has none of its own
+
 const QUOTA = "The quota has been exceeded.";
 
 /** As `localStorage`: its keys are its own properties. */
@@ -59,7 +63,7 @@ export class Clock {
     });
     define("clearTimeout", (timer) => this.#timers.delete(timer));
     Date.now = () => this.now;
-    performance.now = () => this.now;
+    define("performance", { now: () => this.now });
   }
 
   /** Let milliseconds pass; what is due meanwhile happens at its time. */

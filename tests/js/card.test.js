@@ -16,7 +16,13 @@ const itemOf = (id) => ({ id, selection: `s${id}`, alt: `item ${id}` });
 
 /** A page with the card, over a browser's store. */
 class Page {
-  #flow;
+  #flow = null;
+  #page = {
+    send: () => {
+      this.sends += 1;
+    },
+    picture: () => ({ decode: async () => {} }),
+  };
   given = [];
   sends = 0;
 
@@ -26,10 +32,7 @@ class Page {
 
   load() {
     this.sends = 0;
-    const send = () => {
-      this.sends += 1;
-    };
-    this.#flow = new Flow({ send, picture: () => ({ decode: async () => {} }) });
+    this.#flow = null;
   }
 
   async hear({
@@ -53,7 +56,8 @@ class Page {
       acked: acked.map((i) => this.given[i]),
       refused: refused.map((i) => ({ id: this.given[i], reason: "No." })),
     };
-    if (session !== this.#flow.session) this.#flow.begin(data);
+    if (!this.#flow) this.#flow = new Flow(data, this.#page);
+    else if (session !== this.#flow.session) this.#flow.begin(data);
     this.#flow.settle(data);
     this.#flow.take(data);
     this.#flow.lookAhead();

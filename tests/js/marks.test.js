@@ -74,6 +74,18 @@ test("settled places can't be changed, nor counted as marked here", () => {
   assert.equal(marks.count("skip"), 2);
 });
 
+test("of images that can't be shown only a skip is taken; what is stored of them stays", () => {
+  const marks = new Marks([null, null, "yes", null]);
+  marks.markRest("no");
+  marks.cursor = 2;
+  marks.mark("no");
+  marks.cursor = 3;
+  marks.mark("skip");
+  marks.allowOnlySkip([0, 2, 3]);
+  assert.deepEqual(marks.words, [null, "no", "yes", "skip"]);
+  assert.deepEqual(marks.changed, [1, 3]);
+});
+
 test("the rest is marked once: where nothing is open there is nothing to take back", () => {
   const marks = none(2);
   marks.markRest("no");

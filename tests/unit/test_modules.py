@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from closecall.app.components import COMPONENTS, Component
 from closecall.app.components.modules import FOLDER, address_of, contents, digest
+
+ROOT = Path(__file__).parents[2]
 
 
 def reached(name: str) -> set[str]:
@@ -28,7 +31,9 @@ def reached(name: str) -> set[str]:
 def test_a_component_can_be_shown(component: Component) -> None:
     """What its module imports is served, and it exports what Streamlit calls."""
     assert reached(component.module) <= set(contents())
-    assert re.search(r"^export default function ", contents()[component.module].decode(), re.MULTILINE)
+    assert re.search(
+        r"^export default mounting\(\w+\);$", contents()[component.module].decode(), re.MULTILINE
+    )
     assert address_of(component.module) in component.script
 
 
@@ -47,6 +52,20 @@ def test_other_contents_have_other_addresses(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(modules, "contents", lambda version=version: version)
         found.add(modules.digest.__wrapped__())
     assert len(found) == 5
+
+
+def test_the_wheel_has_what_the_pages_need() -> None:
+    """Modules, markup and styles are package data; what is needed to check them is not."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["closecall.app"]
+    packed = {path for pattern in patterns for path in FOLDER.parent.glob(pattern) if FOLDER in path.parents}
+    named = {name for component in COMPONENTS for name in (*component.markup, *component.styles)}
+    assert {FOLDER / name for name in (*contents(), *named)} <= packed
+    assert {path.suffix for path in packed if path.is_file() and "__pycache__" not in path.parts} == {
+        ".css",
+        ".html",
+        ".js",
+    }
 
 
 def test_modules_lie_one_folder_deep() -> None:

@@ -1,18 +1,29 @@
 // What a blind comparison found. Nothing changes here: it is drawn once for each payload.
 
-import { element, glyph, say } from "../shared/dom.js";
-import { mayChoose, releaseFocus } from "../shared/keys.js";
+import { element, glyph, part, say } from "../shared/dom.js";
+import { watchPickers } from "../shared/keys.js";
+import { mounting } from "../shared/mount.js";
 import { Curves } from "./curves.js";
 
+/** @import { Component, Side, VerdictData } from "../types" */
+
 class Verdict {
-  constructor(root) {
+  /**
+   * @param {ShadowRoot} root
+   * @param {Component<VerdictData>} component
+   */
+  constructor(root, component) {
     this.root = root;
-    for (const part of ["title", "about", "curves", "lines"]) this[part] = root.querySelector(`.${part}`);
+    this.data = component.data;
+    this.title = part(root, ".title");
+    this.about = part(root, ".about");
+    /** @type {SVGElement} */
+    this.curves = part(root, ".curves");
+    this.lines = part(root, ".lines");
+    /** @type {Curves | null} */
+    this.chart = null;
     this.abort = new AbortController();
-    for (const kind of ["keydown", "click"]) {
-      const options = { signal: this.abort.signal, capture: true };
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), options);
-    }
+    watchPickers(this.abort.signal);
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.curves);
   }
@@ -22,6 +33,7 @@ class Verdict {
     this.observer.disconnect();
   }
 
+  /** @param {Component<VerdictData>} component */
   update({ data }) {
     this.data = data;
     say(this.title, data.headline);
@@ -38,8 +50,7 @@ class Verdict {
   }
 
   draw() {
-    if (!this.data) return;
-    this.chart.show({
+    this.chart?.show({
       courses: this.data.sides.map(({ curve }) => ({
         xs: curve.map(([n]) => n),
         ys: curve.map(([, value]) => value),
@@ -51,11 +62,13 @@ class Verdict {
     });
   }
 
+  /** @param {string} strategy */
   symbol(strategy) {
     return this.root.getElementById(`s-${strategy}`) ? strategy : "other";
   }
 }
 
+/** @param {Side & { symbol: string }} side */
 function row({ symbol, label, firsts, yes, labels, auroc }) {
   const name = element("span", { className: "name" }, element("b", {}, label));
   const who = element(
@@ -85,6 +98,10 @@ function row({ symbol, label, firsts, yes, labels, auroc }) {
   );
 }
 
+/**
+ * @param {string} value
+ * @param {string} aside
+ */
 function number(value, aside) {
   return element(
     "span",
@@ -94,12 +111,4 @@ function number(value, aside) {
   );
 }
 
-export default function (component) {
-  const root = component.parentElement;
-  root.closecallVerdict ??= new Verdict(root);
-  root.closecallVerdict.update(component);
-  return () => {
-    root.closecallVerdict?.close();
-    root.closecallVerdict = null;
-  };
-}
+export default mounting(Verdict);

@@ -3,8 +3,9 @@
 // outlive such a call is kept on the root element.
 
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
-import { painted, say } from "../shared/dom.js";
-import { hasKeys, isField, isShortcut, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
+import { around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
+import { hasKeys, isField, isShortcut, openFind, takeKeys, watchPickers } from "../shared/keys.js";
+import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { picture } from "./ahead.js";
 import { Autopilot } from "./autopilot.js";
@@ -15,6 +16,10 @@ import { Gestures } from "./gestures.js";
 import { merged, Strip } from "./strip.js";
 import { Zoom } from "./zoom.js";
 
+/** @import { CardData, Component, Item, Labeling, StripEntry } from "../types" */
+
+/** @import { Picture } from "./ahead.js" */
+
 // Milliseconds.
 const PRESSED = 120; // how long a button shows that it was pressed
 const DIM_AFTER = 150; // a wait longer than this is shown
@@ -22,14 +27,20 @@ const TELL_EVERY = 1000; // what is not saved yet
 const DOUBLE_CLICK = 350; // nobody judges an image so soon after it appeared
 
 class Card {
-  constructor(root) {
+  /**
+   * @param {ShadowRoot} root
+   * @param {Component<CardData>} component
+   */
+  constructor(root, component) {
     this.root = root;
-    this.card = root.querySelector(".card");
-    this.question = root.querySelector(".question");
-    this.frame = root.querySelector(".frame");
-    this.placeholder = root.querySelector(".placeholder");
-    this.status = root.querySelector(".status");
-    this.spoken = root.querySelector(".spoken");
+    this.component = component;
+    this.data = component.data;
+    this.card = part(root, ".card");
+    this.question = part(root, ".question");
+    this.frame = part(root, ".frame");
+    this.placeholder = part(root, ".placeholder");
+    this.status = part(root, ".status");
+    this.spoken = part(root, ".spoken");
     this.notes = new Notes(this.card);
     this.choices = new Choices(this.card);
     this.strip = new Strip(this.card, this.choices, (entry, action) => this.correct(entry, action));
@@ -43,37 +54,40 @@ class Card {
       give: (answer) => this.give(answer),
     });
     this.zoom = new Zoom(this.frame);
+    /** @type {Map<string | null, string | undefined>} */
     this.pictures = new Map();
-    this.flow = new Flow({
+    takeKeys(this);
+    this.flow = new Flow(this.data, {
       send: (answers) => this.component.setStateValue("pending", answers),
       picture,
       ready: () => this.refresh(),
     });
+    /** @type {number | null} */
     this.paintedAt = null; // when what is in view was painted; null before
+    /** @type {string | null} */
     this.refusal = null;
+    this.abort = new AbortController();
+    this.gestures = new Gestures(
+      this.frame,
+      this.zoom,
+      {
+        mayPull: () => !this.choices.areClasses && this.canAnswer("yes"),
+        pulled: (answer) => this.act(answer),
+      },
+      this.abort.signal,
+    );
+    this.observer = new ResizeObserver(() => this.fit());
     this.listen();
     root.host?.setAttribute("data-runs", ""); // the page then offers no plain buttons instead
   }
 
   listen() {
-    this.abort = new AbortController();
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
-    for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), {
-        signal,
-        capture: true,
-      });
-    }
+    watchPickers(signal);
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
-    const pulls = {
-      mayPull: () => !this.choices.areClasses && this.canAnswer("yes"),
-      pulled: (answer) => this.act(answer),
-    };
-    this.gestures = new Gestures(this.frame, this.zoom, pulls, signal);
-    window.addEventListener("online", () => this.flow.outbox?.send(), { signal });
-    this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.card.querySelector(".strip"));
+    window.addEventListener("online", () => this.flow.outbox.send(), { signal });
+    this.observer.observe(part(this.card, ".strip"));
     this.observer.observe(this.question);
   }
 
@@ -88,11 +102,15 @@ class Card {
     this.abort.abort();
     this.observer.disconnect();
     this.autopilot.close();
-    this.flow.outbox?.close();
-    for (const timer of ["dim", "poll", "late"]) clearTimeout(this[`${timer}Timer`]);
+    this.flow.outbox.close();
+    for (const timer of [this.dimTimer, this.pollTimer, this.lateTimer]) clearTimeout(timer);
   }
 
-  /** A new payload from the server. */
+  /**
+   * A new payload from the server.
+   *
+   * @param {Component<CardData>} component
+   */
   update(component) {
     this.component = component;
     this.data = component.data;
@@ -128,7 +146,11 @@ class Card {
     this.refresh();
   }
 
-  /** Show at once what follows an answer; the server catches up behind. */
+  /**
+   * Show at once what follows an answer; the server catches up behind.
+   *
+   * @param {Picture} image
+   */
   goOn(image) {
     this.paintedAt = null;
     showConcept(this.card, this.flow.view.concept);
@@ -136,7 +158,11 @@ class Card {
     this.appear(this.flow.item);
   }
 
-  /** Decode first, then swap, then wait until it is painted: only then may it be answered. */
+  /**
+   * Decode first, then swap, then wait until it is painted: only then may it be answered.
+   *
+   * @param {Item} item
+   */
   async load(item) {
     const image = picture(item);
     try {
@@ -150,12 +176,17 @@ class Card {
     this.appear(item);
   }
 
+  /** @param {Item | null} item */
   showNothing(item) {
     this.put(null);
     this.appear(item);
   }
 
-  /** Another image, or none, is in the frame; nobody has touched it yet. */
+  /**
+   * Another image, or none, is in the frame; nobody has touched it yet.
+   *
+   * @param {Picture | null} image
+   */
   put(image) {
     this.frame.querySelector(".item")?.remove();
     if (image) this.frame.prepend(image);
@@ -163,6 +194,7 @@ class Card {
     this.zoom.reset();
   }
 
+  /** @param {Item | null} item */
   async appear(item) {
     const { view } = this.flow;
     this.notes.show(view);
@@ -172,7 +204,7 @@ class Card {
     this.refresh();
     if (!item) return;
     this.pictures.set(item.selection, item.src);
-    if (this.pictures.size > 40) this.pictures.delete(this.pictures.keys().next().value);
+    if (this.pictures.size > 40) this.pictures.delete(this.pictures.keys().next().value ?? null);
     await painted();
     if (this.flow.item !== item) return;
     this.paintedAt = performance.now();
@@ -180,6 +212,7 @@ class Card {
     this.refresh();
   }
 
+  /** @param {Pick<CardData, "item" | "waiting" | "concept">} view */
   absence({ item, waiting, concept }) {
     if (item) return this.frame.querySelector(".item") ? "" : `${item.alt} can't be shown. Skip it to go on.`;
     if (!waiting) return "";
@@ -188,7 +221,7 @@ class Card {
       return "Every item so far has an answer. More are being prepared…";
     if (waiting.exhausted) return `Every item has an answer to “${concept.question}”`;
     if (!waiting.done) return "The first items are being prepared…";
-    const whole = (value) => value.toLocaleString("en-US");
+    const whole = (/** @type {number} */ value) => value.toLocaleString("en-US");
     return `The first items are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
   }
 
@@ -201,14 +234,15 @@ class Card {
       this.card.removeAttribute("data-waiting");
     }
     const answers = ["yes", "no", "skip", "unsure"];
-    this.card.dataset.ahead = answers.filter((answer) => flow.after(answer)).length;
-    this.card.dataset.paintedItem = this.paintedAt === null ? "" : flow.item.id;
-    this.card.dataset.paintedSelection = this.paintedAt === null ? "" : flow.item.selection;
-    for (const button of this.card.querySelectorAll("[data-answer]")) {
-      button.setAttribute("aria-disabled", String(!this.canAnswer(button.dataset.answer)));
+    this.card.dataset.ahead = String(answers.filter((answer) => flow.after(answer)).length);
+    const painted = this.paintedAt === null ? null : flow.item;
+    this.card.dataset.paintedItem = String(painted?.id ?? "");
+    this.card.dataset.paintedSelection = painted?.selection ?? "";
+    for (const button of partsOf(this.card, "[data-answer]")) {
+      button.setAttribute("aria-disabled", String(!this.canAnswer(button.dataset.answer ?? "")));
     }
-    this.card.querySelector("[data-undo]").setAttribute("aria-disabled", String(!this.strip.last));
-    if (flow.view) this.fullScan.show(this.data.check, flow.view, this.canAnswer("skip"));
+    part(this.card, "[data-undo]").setAttribute("aria-disabled", String(!this.strip.last));
+    this.fullScan.show(this.data.check, flow.view, this.canAnswer("skip"));
   }
 
   showStrip() {
@@ -220,14 +254,16 @@ class Card {
 
   // What the person does
 
+  /** @param {string} action */
   canAnswer(action) {
     const seen = this.paintedAt !== null && this.flow.isOpen;
     return seen && (this.frame.querySelector(".item") !== null || action === "skip");
   }
 
+  /** @param {string} action */
   answer(action) {
     if (!this.canAnswer(action)) return false;
-    const time = Math.round(performance.now() - this.paintedAt);
+    const time = Math.round(performance.now() - present(this.paintedAt));
     const given = this.choices.given(action);
     say(this.spoken, `${this.choices.said(given)}.`);
     const following = this.flow.answer(given, this.choices.means(action, this.flow.concept), time);
@@ -246,6 +282,10 @@ class Card {
     return true;
   }
 
+  /**
+   * @param {StripEntry} entry
+   * @param {string} action
+   */
   correct(entry, action) {
     const given = this.choices.given(action);
     this.flow.correct(entry, given);
@@ -261,11 +301,16 @@ class Card {
     this.showSaving();
   }
 
-  /** What a person does; in the autopilot's session nothing. */
+  /**
+   * What a person does; in the autopilot's session nothing.
+   *
+   * @param {string} action
+   */
   act(action) {
     return !this.autopilot.isOn && this.give(action);
   }
 
+  /** @param {string} action */
   give(action) {
     this.flash(action);
     return action === "undo" ? this.undo() : this.answer(action);
@@ -277,14 +322,16 @@ class Card {
     this.refresh();
   }
 
+  /** @param {string} action */
   flash(action) {
     const usable = action === "undo" ? this.strip.last : this.canAnswer(action);
     if (!usable) return;
-    const button = this.card.querySelector(action === "undo" ? "[data-undo]" : `[data-answer=${action}]`);
+    const button = part(this.card, action === "undo" ? "[data-undo]" : `[data-answer=${action}]`);
     button.classList.add("pressed");
     setTimeout(() => button.classList.remove("pressed"), PRESSED);
   }
 
+  /** @param {KeyboardEvent} event */
   keyPressed(event) {
     if (!hasKeys(this)) return;
     if (isShortcut(event) || isField(event)) return;
@@ -304,7 +351,11 @@ class Card {
     }
   }
 
-  /** Page keys move a text, wherever the focus is. */
+  /**
+   * Page keys move a text, wherever the focus is.
+   *
+   * @param {KeyboardEvent} event
+   */
   leafed({ key }) {
     const sheet = this.frame.querySelector(".text");
     const pages = { PageDown: 0.9, PageUp: -0.9 }[key];
@@ -313,8 +364,9 @@ class Card {
     return true;
   }
 
+  /** @param {MouseEvent} event */
   clicked(event) {
-    const button = event.target.closest("[data-answer],[data-undo],.guideline,.look");
+    const button = around(targetOf(event), "[data-answer],[data-undo],.guideline,.look");
     if (!button) return;
     if (button.matches(".look")) this.zoom.toggle();
     else if (button.matches(".guideline")) {
@@ -326,6 +378,7 @@ class Card {
 
   // What waits to be saved
 
+  /** @param {number} pause */
   poll(pause) {
     this.pollTimer = setTimeout(() => {
       this.component.setStateValue("pending", this.flow.outbox.queue.pending);
@@ -343,12 +396,4 @@ class Card {
   }
 }
 
-export default function (component) {
-  const root = component.parentElement;
-  root.closecallCard ??= new Card(root);
-  root.closecallCard.update(component);
-  return () => {
-    root.closecallCard?.close();
-    root.closecallCard = null;
-  };
-}
+export default mounting(Card);

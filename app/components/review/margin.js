@@ -1,17 +1,26 @@
 // The margin of the review page: likely mistakes, corrections, agreement, pace, counts.
 
+import { part } from "../shared/dom.js";
 import { Figure, fixed, Tally, whole } from "../shared/figures.js";
 import { ago } from "./times.js";
 
+/** @import { ReviewNotes } from "../types" */
+
 export class Margin {
+  /** @type {Figure} */
   #doubted;
+  /** @type {Figure} */
   #corrected;
+  /** @type {Figure} */
   #agreement;
+  /** @type {Figure} */
   #pace;
+  /** @type {Tally} */
   #tally;
 
+  /** @param {HTMLElement} card */
   constructor(card) {
-    const list = card.querySelector(".rows");
+    const list = part(card, ".rows");
     this.#doubted = new Figure(list, ["Likely mistakes"]);
     this.#corrected = new Figure(list, ["Corrected so far"]);
     this.#agreement = new Figure(list, ["Agreement (kappa)"]);
@@ -19,6 +28,10 @@ export class Margin {
     this.#tally = new Tally(card);
   }
 
+  /**
+   * @param {ReviewNotes} notes
+   * @param {boolean} judged
+   */
   show(notes, judged) {
     const {
       doubted,
