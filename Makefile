@@ -3,8 +3,13 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
+HAS_NODE := command -v node >/dev/null && command -v npm >/dev/null
+WITHOUT_NODE := echo "node and npm are not installed: the pages' scripts (app/components) are NOT checked."; test "$$CI" != true
+# package.json pins both tools, and neither needs another package: a lock file would say nothing more.
+INSTALL_SCRIPTS := npm install --silent --no-package-lock --no-audit --no-fund
 
-.PHONY: setup run test test-all test-long test-processors lint types links format docs bench clean
+.PHONY: setup run test test-all test-long test-processors test-scripts lint lint-scripts types links format \
+	format-scripts docs bench clean
 
 setup: $(VENV)/.ready
 
@@ -37,7 +42,7 @@ test: SCALE := quick
 test-all: SCALE := all
 test-long: SCALE := long
 test-long: test-processors
-test test-all test-long: $(VENV)/.ready-dev
+test test-all test-long: $(VENV)/.ready-dev test-scripts
 	$(BIN)/python -m tests.chromium
 	$(BIN)/python -m tests.postgres
 	$(BIN)/python -m pytest -n auto --dist loadgroup --scale=$(SCALE) $(ARGS)
@@ -45,7 +50,7 @@ test test-all test-long: $(VENV)/.ready-dev
 test-processors: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.processors -n auto --dist loadgroup tests/contract tests/unit $(ARGS)
 
-lint: $(VENV)/.ready-dev
+lint: $(VENV)/.ready-dev lint-scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@$(MAKE) --no-print-directory types
@@ -58,7 +63,7 @@ links:
 	@mkdir -p build/types/closecall
 	@for part in app core storage; do ln -sfn ../../../$$part build/types/closecall/$$part; done
 
-format: $(VENV)/.ready-dev
+format: $(VENV)/.ready-dev format-scripts
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -66,9 +71,19 @@ format: $(VENV)/.ready-dev
 docs: $(VENV)/.ready-docs links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# The pages' scripts, where node is; only who changes them needs it. `CI=true` insists.
+test-scripts:
+	@if $(HAS_NODE); then npm run --silent test; else $(WITHOUT_NODE); fi
+
+lint-scripts:
+	@if $(HAS_NODE); then $(INSTALL_SCRIPTS) && npm run --silent lint; else $(WITHOUT_NODE); fi
+
+format-scripts:
+	@if $(HAS_NODE); then $(INSTALL_SCRIPTS) && npm run --silent format; else $(WITHOUT_NODE); fi
+
 bench: setup
 	$(BIN)/closecall bench $(ARGS)
 
 clean:
-	rm -rf $(VENV) build site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules build site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,28 +1,23 @@
 """The parts of the page that change with every answer, written for the browser.
 
-Each is a Streamlit component (version 2) in a folder of its own: markup, style sheets, and small ES modules
-that are handed to Streamlit as one. They run in the page itself, inside a shadow root; what they have in
-common is in `shared`.
+Each is a Streamlit component (version 2) in a folder of its own: markup, style sheets, and small ES modules,
+which the browser imports from the server one by one. They run in the page itself, inside a shadow root; what
+they have in common is in `shared`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from closecall.app.components.modules import FOLDER, address_of
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-FOLDER = Path(__file__).parent
-
 LONGEST_ID = 64
-
-_IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -33,9 +28,10 @@ class Component:
     ----------
     name : str
         By which Streamlit knows it.
-    markup, styles, modules : tuple of str
-        Files in this folder, joined in their order: of style sheets the later outranks the earlier, of
-        modules each imports only earlier ones.
+    markup, styles : tuple of str
+        Files in this folder, joined in their order: of style sheets the later outranks the earlier.
+    module : str
+        The file whose default export shows the component; it imports the others.
     states : tuple of str
         What the browser may say, by name: answers that are `pending`, and whatever else there is.
     """
@@ -43,7 +39,7 @@ class Component:
     name: str
     markup: tuple[str, ...]
     styles: tuple[str, ...]
-    modules: tuple[str, ...]
+    module: str
     states: tuple[str, ...] = ("pending",)
 
     def show(self, payload: Mapping[str, Any], *, key: str) -> None:
@@ -57,8 +53,12 @@ class Component:
 
     @property
     def script(self) -> str:
-        """The modules as one: imports between them fall away, the default export stays."""
-        return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read(name))) for name in self.modules)
+        """A module that leads to `module`.
+
+        Streamlit runs it from an address of the browser's own, which relative addresses do not work from. An
+        import that failed is tried again with the next payload.
+        """
+        return LEADS_TO.format(address_of(self.module))
 
     @cached_property
     def _renderer(self) -> ComponentRenderer:
@@ -67,6 +67,14 @@ class Component:
         html, css = "\n".join(map(_read, self.markup)), "\n".join(map(_read, self.styles))
         return st.components.v2.component(f"closecall_{self.name}", html=html, css=css, js=self.script)
 
+
+LEADS_TO = """\
+let show;
+export default async (component) => {{
+  show ??= (await import(new URL("{}", document.baseURI))).default;
+  return show(component);
+}};
+"""
 
 LABEL = Component(
     "label",
@@ -80,23 +88,7 @@ LABEL = Component(
         "label/layouts.css",
         "label/choices.css",
     ),
-    modules=(
-        "shared/dom.js",
-        "shared/keys.js",
-        "shared/queue.js",
-        "shared/revive.js",
-        "shared/figures.js",
-        "shared/notes.js",
-        "shared/text.js",
-        "label/choices.js",
-        "label/strip.js",
-        "label/ahead.js",
-        "label/autopilot.js",
-        "label/fullscan.js",
-        "label/zoom.js",
-        "label/gestures.js",
-        "label/card.js",
-    ),
+    module="label/card.js",
     states=("pending", "check"),
 )
 """One item, its answers, and the numbers in the margin."""
@@ -112,22 +104,7 @@ GRID = Component(
         "label/layouts.css",
         "grid/grid.css",
     ),
-    modules=(
-        "shared/dom.js",
-        "shared/keys.js",
-        "shared/queue.js",
-        "shared/revive.js",
-        "shared/outbox.js",
-        "shared/concept.js",
-        "shared/figures.js",
-        "shared/notes.js",
-        "shared/alike.js",
-        "grid/draft.js",
-        "grid/marks.js",
-        "grid/tiles.js",
-        "grid/finder.js",
-        "grid/grid.js",
-    ),
+    module="grid/grid.js",
     states=("pending", "asked"),
 )
 """Many items, what is marked of them, and the numbers in the margin."""
@@ -143,19 +120,7 @@ REVIEW = Component(
         "shared/tabs.css",
         "review/review.css",
     ),
-    modules=(
-        "shared/dom.js",
-        "shared/keys.js",
-        "shared/queue.js",
-        "shared/revive.js",
-        "shared/outbox.js",
-        "shared/figures.js",
-        "shared/alike.js",
-        "review/times.js",
-        "review/margin.js",
-        "review/row.js",
-        "review/review.js",
-    ),
+    module="review/review.js",
     states=("pending", "asked"),
 )
 """The answers given, listed and corrected."""
@@ -171,21 +136,7 @@ SIMILAR = Component(
         "similar/similar.css",
         "similar/texts.css",
     ),
-    modules=(
-        "shared/dom.js",
-        "shared/keys.js",
-        "shared/queue.js",
-        "shared/revive.js",
-        "shared/outbox.js",
-        "shared/figures.js",
-        "shared/text.js",
-        "similar/picks.js",
-        "similar/tiles.js",
-        "similar/reader.js",
-        "similar/like.js",
-        "similar/margin.js",
-        "similar/similar.js",
-    ),
+    module="similar/similar.js",
     states=("pending", "asked", "upload", "beat"),
 )
 """What is like something, selected and answered in one go."""
@@ -200,15 +151,7 @@ PROGRESS = Component(
         "shared/tabs.css",
         "progress/progress.css",
     ),
-    modules=(
-        "shared/dom.js",
-        "shared/keys.js",
-        "shared/figures.js",
-        "shared/scales.js",
-        "progress/chart.js",
-        "progress/audit.js",
-        "progress/progress.js",
-    ),
+    module="progress/progress.js",
     states=("share", "beat"),
 )
 """How far the labeling is, and what the audit says."""
@@ -217,7 +160,7 @@ PEOPLE = Component(
     "people",
     markup=("people/people.html",),
     styles=("shared/base.css", "shared/headline.css", "shared/margin.css", "people/people.css"),
-    modules=("shared/dom.js", "shared/keys.js", "shared/figures.js", "people/people.js"),
+    module="people/people.js",
     states=(),
 )
 """Who labeled how much, and how far people agree."""
@@ -232,13 +175,7 @@ COMPARE = Component(
         "compare/rows.css",
         "compare/hyperplane.css",
     ),
-    modules=(
-        "shared/dom.js",
-        "shared/keys.js",
-        "shared/figures.js",
-        "compare/axis.js",
-        "compare/hyperplane.js",
-    ),
+    module="compare/hyperplane.js",
     states=("again", "beat"),
 )
 """One hyperplane, put to several query strategies."""
@@ -255,16 +192,7 @@ RACE = Component(
         "compare/curves.css",
         "compare/race.css",
     ),
-    modules=(
-        "shared/dom.js",
-        "shared/keys.js",
-        "shared/figures.js",
-        "shared/scales.js",
-        "compare/axis.js",
-        "compare/records.js",
-        "compare/curves.js",
-        "compare/race.js",
-    ),
+    module="compare/race.js",
     states=("command", "beat"),
 )
 """A race of query strategies, watched."""
@@ -280,14 +208,7 @@ VERDICT = Component(
         "compare/curves.css",
         "compare/verdict.css",
     ),
-    modules=(
-        "shared/dom.js",
-        "shared/keys.js",
-        "shared/scales.js",
-        "compare/records.js",
-        "compare/curves.js",
-        "compare/verdict.js",
-    ),
+    module="compare/verdict.js",
     states=(),
 )
 """What a blind comparison found."""

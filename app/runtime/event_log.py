@@ -59,6 +59,7 @@ FOLDERS = (
     "/_stcore/agent/",
     "/component/",
     "/media/",
+    "/modules/",
     "/static/",
 )
 """Of addresses below these the rest is left out: it may be a key."""

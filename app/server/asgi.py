@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, quote
 import click
 
 from closecall.app.api.compare.race import find_race
+from closecall.app.components import modules
 from closecall.app.display.theme import CONFIG
 from closecall.app.projects.oidc import SignIn, secret_files
 from closecall.app.runtime import event_log as events
@@ -133,7 +134,7 @@ def serve(
 
 
 def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
-    """The ASGI application: the pages, what is new in a race, and ``/healthz`` for whoever watches.
+    """The ASGI application: the pages, their modules, what is new in a race, and ``/healthz`` for monitors.
 
     It answers to `names` and `sites` only, see `Guard`.
     """
@@ -143,7 +144,11 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
 
     from closecall.app.pages.problems import on_script_error
 
-    routes = [Route("/healthz", _healthz), Route("/race", _race)]
+    routes = [
+        Route("/healthz", _healthz),
+        Route("/race", _race),
+        Route(f"/{modules.ROOT}/{{digest}}/{{name:path}}", _module),
+    ]
     middleware = [Middleware(Guard, names=names, sites=sites)]
     if events.is_on():
         middleware.insert(0, Middleware(events.Requests))
@@ -216,6 +221,18 @@ async def _race(request: Request) -> Response:
         return JSONResponse({"problem": "There is no such race here"}, status_code=404)
     new = await run_in_threadpool(race.since, int(since), pictures="pictures" in asked)
     return JSONResponse(new, headers={"Cache-Control": "no-store"})
+
+
+async def _module(request: Request) -> Response:
+    """One of the modules that the pages import; browsers keep it for good."""
+    from starlette.responses import PlainTextResponse, Response
+
+    asked = request.path_params
+    content = modules.contents().get(asked["name"])
+    if content is None or asked["digest"] != modules.digest():
+        return PlainTextResponse("There is no such module here", status_code=404)
+    for_good = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(content, media_type="text/javascript", headers=for_good)
 
 
 def _port_problem(host: str, port: int, error: OSError) -> str:

@@ -62,6 +62,18 @@ def test_what_is_typed_is_shown_with_its_names_and_how_many_there_are(
     expect(finding.page.locator(".chosen")).to_contain_text("Found by name: “DIG 43”, round ")
 
 
+def test_keys_that_compose_a_word_are_the_input_methods(finding: Finding) -> None:
+    """Enter ends the composition; the search begins with an Enter of its own."""
+    finding.find("1987")
+    finding.field.focus()
+    press = """(field, isComposing) => field.dispatchEvent(new KeyboardEvent("keydown",
+        {key: "Enter", isComposing, bubbles: true, composed: true, cancelable: true}))"""
+    assert finding.field.evaluate(press, True)
+    expect(finding.field).to_be_focused()
+    assert not finding.field.evaluate(press, False)
+    expect(finding.field).not_to_be_focused()
+
+
 def test_found_items_are_marked_and_sent_in_one_go_and_train_at_once(
     server: Server, finding: Finding
 ) -> None:

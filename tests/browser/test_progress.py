@@ -41,6 +41,7 @@ def test_an_audit_begins_with_its_share_and_says_so_on_the_card(server: Server, 
     page = open_progress(server, labeling)
     page.get_by_role("radio", name="20").click()
     expect(page.get_by_role("radio", name="20")).to_be_checked()
+    page.keyboard.press("Alt+ArrowRight")  # the browser's: forward
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("radio", name="30")).to_be_checked()
     expect(page.locator(".audited")).not_to_contain_text("hardest")

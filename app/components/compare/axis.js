@@ -2,11 +2,30 @@
 
 import { element, say } from "../shared/dom.js";
 
-const SUPERSCRIPTS = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+/** @import { Spread } from "../types" */
+
+/** @type {Record<string, string>} */
+const SUPERSCRIPTS = {
+  "-": "⁻",
+  0: "⁰",
+  1: "¹",
+  2: "²",
+  3: "³",
+  4: "⁴",
+  5: "⁵",
+  6: "⁶",
+  7: "⁷",
+  8: "⁸",
+  9: "⁹",
+};
 const LEAST = 1e-9; // nearer to the hyperplane is as good as on it
 
 /** From one power of ten to another, around all of `values`; ticks at powers, every other one where there are many. */
 export class LogAxis {
+  /**
+   * @param {(number | null)[]} values
+   * @param {{ unit?: string, mostTicks?: number, write: (power: number) => string }} how
+   */
   constructor(values, { unit = "", mostTicks = 5, write }) {
     const known = values.filter((value) => value != null).map((value) => Math.max(value, LEAST));
     this.low = Math.floor(Math.log10(Math.min(...known)) + 1e-9);
@@ -18,7 +37,11 @@ export class LogAxis {
     this.write = write;
   }
 
-  /** Where a value stands, 0 … 100. */
+  /**
+   * Where a value stands, 0 … 100.
+   *
+   * @param {number} value
+   */
   at(value) {
     const exponent = Math.log10(Math.max(value, LEAST));
     return Math.min(100, Math.max(0, (100 * (exponent - this.low)) / (this.high - this.low)));
@@ -27,7 +50,8 @@ export class LogAxis {
   /** The ticks' names, for the column's head. */
   names() {
     return this.ticks.map((power) => {
-      const unit = power === this.high && this.unit ? [element("span", { className: "unit" }, this.unit)] : [];
+      const unit =
+        power === this.high && this.unit ? [element("span", { className: "unit" }, this.unit)] : [];
       return placed("span", "tick", this.at(10 ** power), this.write(power), ...unit);
     });
   }
@@ -38,24 +62,46 @@ export class LogAxis {
   }
 }
 
-/** An element that stands at `x` per cent of its plot. */
+/**
+ * An element that stands at `x` per cent of its plot.
+ *
+ * @param {"span" | "i"} tag
+ * @param {string} className
+ * @param {number} x
+ * @param {(Node | string)[]} children
+ */
 export function placed(tag, className, x, ...children) {
   const made = element(tag, { className }, ...children);
   move(made, x);
   return made;
 }
 
-/** An element from `x` to `end` per cent. */
+/**
+ * An element from `x` to `end` per cent.
+ *
+ * @param {string} className
+ * @param {number} x
+ * @param {number} end
+ */
 export function stretched(className, x, end) {
   const made = element("i", { className });
   stretch(made, x, end);
   return made;
 }
 
+/**
+ * @param {HTMLElement} part
+ * @param {number} x
+ */
 function move(part, x) {
   part.style.left = `${x.toFixed(2)}%`;
 }
 
+/**
+ * @param {HTMLElement} part
+ * @param {number} x
+ * @param {number} end
+ */
 function stretch(part, x, end) {
   move(part, Math.min(x, end));
   part.style.width = `${Math.abs(end - x).toFixed(2)}%`;
@@ -63,22 +109,35 @@ function stretch(part, x, end) {
 
 /** Whiskers, box and median of a spread's percentiles, what is newest as a dot, and what is written above. */
 export class BoxPlot {
-  #parts = Object.fromEntries(["whisker", "box", "middle", "newest"].map((name) => [name, element("i", { className: name })]));
+  #parts = Object.fromEntries(
+    ["whisker", "box", "middle", "newest"].map((name) => [name, element("i", { className: name })]),
+  );
   #said = element("b", {});
   #reads = element("span", { className: "reads" }, this.#said);
+  /** @type {HTMLElement} */
   #place;
   #axis = "";
 
+  /** @param {HTMLElement} place */
   constructor(place) {
     this.#place = place;
   }
 
-  /** `spread` is null as long as nothing is known; `said` is left out where the plot is to speak for itself. */
+  /**
+   * `spread` is null as long as nothing is known; `said` is left out where the plot is to speak for itself.
+   *
+   * @param {Spread | null} spread
+   * @param {LogAxis} axis
+   * @param {string} [said]
+   */
   show(spread, axis, said = "") {
     const key = `${axis.low} ${axis.high} ${Boolean(spread)}`;
     if (this.#axis !== key) {
       this.#axis = key;
-      this.#place.replaceChildren(...axis.lines(), ...(spread ? [...Object.values(this.#parts), this.#reads] : []));
+      this.#place.replaceChildren(
+        ...axis.lines(),
+        ...(spread ? [...Object.values(this.#parts), this.#reads] : []),
+      );
     }
     if (!spread) return;
     const { whisker, box, middle, newest } = this.#parts;
@@ -93,18 +152,35 @@ export class BoxPlot {
   }
 }
 
-/** 0.01, 0.1, 1, 10. */
+/**
+ * 0.01, 0.1, 1, 10.
+ *
+ * @param {number} power
+ */
 export const plain = (power) => String(Number((10 ** power).toPrecision(1)));
 
-/** 10⁻², 1. */
-export const powerOfTen = (power) => (power ? `10${[...String(power)].map((sign) => SUPERSCRIPTS[sign]).join("")}` : "1");
+/**
+ * 10⁻², 1.
+ *
+ * @param {number} power
+ */
+export const powerOfTen = (power) =>
+  power ? `10${[...String(power)].map((sign) => SUPERSCRIPTS[sign]).join("")}` : "1";
 
-/** As many digits as are measured: 0.012, 0.52, 6.20, 47. */
+/**
+ * As many digits as are measured: 0.012, 0.52, 6.20, 47.
+ *
+ * @param {number} value
+ */
 export function milliseconds(value) {
   return value >= 10 ? Math.round(value).toLocaleString("en-US") : value.toFixed(value < 0.1 ? 3 : 2);
 }
 
-/** 0.0001 %, 0.5 %, 100 %. */
+/**
+ * 0.0001 %, 0.5 %, 100 %.
+ *
+ * @param {number} share
+ */
 export function percentage(share) {
   const percent = 100 * share;
   return `${percent >= 1 ? Math.round(percent) : Number(percent.toPrecision(1)).toLocaleString("en-US", { maximumFractionDigits: 6 })} %`;

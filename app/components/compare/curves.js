@@ -4,6 +4,25 @@ import { drawn, say } from "../shared/dom.js";
 import { roundTicks } from "../shared/scales.js";
 import { quantile } from "./records.js";
 
+/** @import { Course, Guide } from "../types" */
+
+/** @typedef {(value: number) => number} Place */
+/** @typedef {{ left: number, right: number, bottom: number }} Edges */
+/** @typedef {{ left: number, top: number, value: number }} End */
+/** @typedef {End & { at: number, edge: number, isNarrow: boolean, digits: number }} Label */
+
+/**
+ * @typedef {object} Grid
+ * @property {ReturnType<typeof yScale>} y
+ * @property {number} most
+ * @property {Place} across
+ * @property {Place} down
+ * @property {Edges} edges
+ * @property {string} name
+ * @property {(x: number) => string} write
+ * @property {number} height
+ */
+
 const PAD = { left: 52, top: 14, bottom: 46 };
 const NARROW = 520; // pixels; below, the labels' column is a small one
 const APART = 24; // pixels between two labels, at the least
@@ -13,17 +32,22 @@ const BELOW = 0.1; // of all values, that may lie below the axis: a few first ro
 const MOST_POINTS = 700; // of a line; more are closer than pixels
 
 export class Curves {
+  /** @type {SVGElement} */
   #svg;
-  #lanes;
   #grid = drawn("g", {});
   #window = drawn("rect", { x: PAD.left - MARK, y: 0 });
   #guides = drawn("g", {});
+  /** @type {Line[]} */
   #lines;
 
-  /** `lanes` are `{ symbol, label }`, in the order of the rows. */
+  /**
+   * `lanes` are `{ symbol, label }`, in the order of the rows.
+   *
+   * @param {SVGElement} svg
+   * @param {{ symbol: string, label: string }[]} lanes
+   */
   constructor(svg, lanes) {
     this.#svg = svg;
-    this.#lanes = lanes;
     this.#lines = lanes.map((lane) => new Line(lane));
     const clip = drawn("clipPath", { id: "curves-window" }, this.#window);
     const paths = drawn("g", { "clip-path": "url(#curves-window)" }, ...this.#lines.map((line) => line.path));
@@ -33,6 +57,8 @@ export class Curves {
   /**
    * `courses` are `{ xs, ys }` of each lane; `most` is where x ends; `guide` says that at `x` of one lane as much was
    * learned as at `x` of another, `{ from, to, y, write }`, or null; `name` is what x counts.
+   *
+   * @param {{ courses: Course[], most: number, guide: Guide | null, name: string, write: (x: number) => string }} drawing
    */
   show({ courses, most, guide, name, write }) {
     const width = this.#svg.clientWidth;
@@ -40,18 +66,20 @@ export class Curves {
     if (!width || !height) return;
     const right = width < NARROW ? 118 : 196;
     const y = yScale(courses.map(({ ys }) => ys.filter((value) => value != null)));
-    const across = (value) => PAD.left + (value / most) * (width - PAD.left - right);
-    const down = (value) => PAD.top + (1 - (value - y.low) / (y.high - y.low)) * (height - PAD.top - PAD.bottom);
+    const across = (/** @type {number} */ value) => PAD.left + (value / most) * (width - PAD.left - right);
+    const down = (/** @type {number} */ value) =>
+      PAD.top + (1 - (value - y.low) / (y.high - y.low)) * (height - PAD.top - PAD.bottom);
     const edges = { left: PAD.left, right: width - right, bottom: height - PAD.bottom };
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.#window.setAttribute("width", width);
-    this.#window.setAttribute("height", edges.bottom);
+    this.#window.setAttribute("width", String(width));
+    this.#window.setAttribute("height", String(edges.bottom));
     this.#drawGrid({ y, most, across, down, edges, name, write, height });
     this.#guides.replaceChildren(...(guide ? guided(guide, across, down, edges) : []));
     const ends = courses.map(({ xs, ys }, i) => this.#lines[i].draw(xs, ys, across, down));
     this.#label(ends, edges, width < NARROW, y.fine);
   }
 
+  /** @param {Grid} grid */
   #drawGrid({ y, most, across, down, edges, name, write, height }) {
     const key = [y.low, y.high, most, edges.right, height, name].join(" ");
     if (this.#grid.dataset.key === key) return;
@@ -69,7 +97,14 @@ export class Curves {
     this.#grid.replaceChildren(...parts);
   }
 
-  /** At the right edge, in the order of what was reached, pushed apart where they would lie upon each other. */
+  /**
+   * At the right edge, in the order of what was reached, pushed apart where they would lie upon each other.
+   *
+   * @param {(End | null)[]} ends
+   * @param {Edges} edges
+   * @param {boolean} isNarrow
+   * @param {number} digits
+   */
   #label(ends, edges, isNarrow, digits) {
     const apart = isNarrow ? 18 : APART;
     const places = ends.flatMap((end, i) => (end ? [{ ...end, line: this.#lines[i], at: end.top }] : []));
@@ -82,12 +117,14 @@ export class Curves {
       places[i].at = Math.min(places[i].at, i === places.length - 1 ? room : places[i + 1].at - apart);
     }
     for (const line of this.#lines) line.label(null);
-    for (const { line, left, top, at, value } of places) line.label({ left, top, at, value, edge: edges.right, isNarrow, digits });
+    for (const { line, left, top, at, value } of places)
+      line.label({ left, top, at, value, edge: edges.right, isNarrow, digits });
   }
 }
 
 /** The parts of one lane, made once. */
 class Line {
+  /** @param {{ symbol: string, label: string }} lane */
   constructor({ symbol, label }) {
     this.path = drawn("path", { class: `curve ${symbol}` });
     this.leader = drawn("path", { class: `leader ${symbol}` });
@@ -98,48 +135,78 @@ class Line {
     this.parts = [this.leader, this.mark, this.text];
   }
 
+  /**
+   * @param {number[]} xs
+   * @param {(number | null)[]} ys
+   * @param {Place} across
+   * @param {Place} down
+   * @returns {End | null}
+   */
   draw(xs, ys, across, down) {
     const step = Math.ceil(xs.length / MOST_POINTS);
+    /** @type {string[]} */
     const points = [];
     xs.forEach((x, i) => {
-      if (ys[i] == null || (i % step && i !== xs.length - 1)) return;
-      points.push(`${across(x).toFixed(1)} ${down(ys[i]).toFixed(1)}`);
+      const y = ys[i];
+      if (y == null || (i % step && i !== xs.length - 1)) return;
+      points.push(`${across(x).toFixed(1)} ${down(y).toFixed(1)}`);
     });
     this.path.setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
     const last = ys.findLastIndex((y) => y != null);
-    return last < 0 ? null : { left: across(xs[last]), top: down(ys[last]), value: ys[last] };
+    const value = ys[last] ?? null;
+    return value === null ? null : { left: across(xs[last]), top: down(value), value };
   }
 
+  /** @param {Label | null} place */
   label(place) {
-    for (const part of [this.leader, this.mark, this.text]) part.setAttribute("visibility", place ? "visible" : "hidden");
+    for (const part of [this.leader, this.mark, this.text])
+      part.setAttribute("visibility", place ? "visible" : "hidden");
     if (!place) return;
     const { left, top, at, value, edge, isNarrow, digits } = place;
     const turn = Math.max(edge, left);
-    this.mark.setAttribute("x", left - MARK / 2);
-    this.mark.setAttribute("y", top - MARK / 2);
+    this.mark.setAttribute("x", String(left - MARK / 2));
+    this.mark.setAttribute("y", String(top - MARK / 2));
     this.leader.setAttribute("d", `M${left + MARK / 2} ${top}L${turn} ${top}L${turn + 18} ${at}`);
-    this.text.setAttribute("x", turn + 24);
-    this.text.setAttribute("y", at + 6);
+    this.text.setAttribute("x", String(turn + 24));
+    this.text.setAttribute("y", String(at + 6));
     say(this.value, isNarrow ? "" : value.toFixed(digits));
   }
 }
 
+/**
+ * @param {Guide} guide
+ * @param {Place} across
+ * @param {Place} down
+ * @param {Edges} edges
+ */
 function guided({ from, to, y, write }, across, down, edges) {
-  const line = (points) => drawn("path", { class: "guide", d: `M${points.map((point) => point.join(" ")).join("L")}` });
+  const line = (/** @type {number[][]} */ points) =>
+    drawn("path", { class: "guide", d: `M${points.map((point) => point.join(" ")).join("L")}` });
   const [x1, x2, at] = [across(from), across(to), down(y)];
   const near = x2 - x1 < 36;
   return [
-    line([[x1, edges.bottom], [x1, at], [x2, at]]),
-    line([[x2, at], [x2, edges.bottom]]),
+    line([
+      [x1, edges.bottom],
+      [x1, at],
+      [x2, at],
+    ]),
+    line([
+      [x2, at],
+      [x2, edges.bottom],
+    ]),
     written(`guidename${near ? " before" : ""}`, x1 + (near ? -6 : 6), edges.bottom - 8, write(from)),
     written("guidename", x2 + 6, edges.bottom - 8, write(to)),
   ];
 }
 
-/** Round numbers around where the curves begin and end, and nearly all of the values between. */
+/**
+ * Round numbers around where the curves begin and end, and nearly all of the values between.
+ *
+ * @param {number[][]} courses
+ */
 function yScale(courses) {
   const all = courses.flat();
-  const ends = courses.filter((ys) => ys.length).flatMap((ys) => [ys[0], ys.at(-1)]);
+  const ends = courses.filter((ys) => ys.length).flatMap((ys) => [ys[0], ys[ys.length - 1]]);
   const [least, highest] = [Math.min(1, quantile(all, BELOW) ?? 1, ...ends), Math.max(...all, 0.5)];
   const step = STEPS.find((one) => highest - least < 7 * one) ?? 0.1;
   const low = Math.floor(least / step + 1e-9) * step;
@@ -148,6 +215,12 @@ function yScale(courses) {
   return { low, high, ticks, digits: step < 0.01 ? 3 : 2, fine: step < 0.005 ? 4 : 3 };
 }
 
+/**
+ * @param {string} className
+ * @param {number} x
+ * @param {number} y
+ * @param {string} text
+ */
 function written(className, x, y, text) {
   return drawn("text", { class: className, x, y }, text);
 }

@@ -1,29 +1,41 @@
 // One hyperplane, put to several query strategies: a row each, in a fixed order. What must outlive a new payload
 // is kept on the root element.
 
-import { element, glyph, say } from "../shared/dom.js";
+import { element, glyph, part, say, treeOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
-import { mayChoose, releaseFocus } from "../shared/keys.js";
+import { watchPickers } from "../shared/keys.js";
+import { mounting } from "../shared/mount.js";
 import { BoxPlot, LogAxis, milliseconds, percentage, placed, plain, powerOfTen, stretched } from "./axis.js";
+
+/** @import { CompareData, CompareRow, Component, ShownRow, Spread } from "../types" */
 
 const POLL = 700; // milliseconds, while something is being measured or built
 const ROOM = { until: 62, apart: 20 }; // per cent: where a time can be read at its right, and so far before the full scan
 const ALIKE = 1.1; // times that differ by a smaller factor are told as equal
 
 class Comparison {
-  constructor(root) {
-    this.card = root.querySelector(".card");
-    for (const part of ["title", "about", "table", "lines", "foot", "trouble", "last", "again"]) {
-      this[part] = root.querySelector(`.${part}`);
-    }
-    this.heads = { time: root.querySelector(".axis.time"), margin: root.querySelector(".axis.margin") };
+  /**
+   * @param {ShadowRoot} root
+   * @param {Component<CompareData>} component
+   */
+  constructor(root, component) {
+    this.component = component;
+    this.card = part(root, ".card");
+    this.title = part(root, ".title");
+    this.about = part(root, ".about");
+    this.table = part(root, ".table");
+    this.lines = part(root, ".lines");
+    this.foot = part(root, ".foot");
+    this.trouble = part(root, ".trouble");
+    this.last = part(root, ".last");
+    /** @type {HTMLButtonElement} */
+    this.again = part(root, ".again");
+    this.heads = { time: part(root, ".axis.time"), margin: part(root, ".axis.margin") };
+    /** @type {Map<string, Row>} */
     this.rows = new Map();
     this.beat = 0;
     this.abort = new AbortController();
-    for (const kind of ["keydown", "click"]) {
-      const options = { signal: this.abort.signal, capture: true };
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), options);
-    }
+    watchPickers(this.abort.signal);
     this.again.addEventListener("click", () => this.component.setTriggerValue("again", true));
   }
 
@@ -32,6 +44,7 @@ class Comparison {
     clearTimeout(this.timer);
   }
 
+  /** @param {Component<CompareData>} component */
   update(component) {
     this.component = component;
     const { headline, about, rows, trouble, is_coming: isComing } = component.data;
@@ -43,27 +56,34 @@ class Comparison {
     if (rows.length) this.show(rows);
     this.card.dataset.state = isComing ? "coming" : "shown";
     clearTimeout(this.timer);
-    if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", (this.beat += 1)), POLL);
+    if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", ++this.beat), POLL);
   }
 
+  /** @param {CompareRow[]} rows */
   show(rows) {
     const shown = rows.filter((row) => row.state === "shown");
     const full = shown.find((row) => row.strategy === "exhaustive");
     if (!full) return;
     say(this.last, spanOf(this.component.data.n));
-    const time = new LogAxis(shown.flatMap(({ ms }) => [ms.low, ms.high]), { unit: "ms", write: plain });
+    const time = new LogAxis(
+      shown.flatMap(({ ms }) => [ms.low, ms.high]),
+      { unit: "ms", write: plain },
+    );
     const margin = new LogAxis(
       shown.flatMap((row) => [row.margin.low, row.margin.high, row.margin.now]),
       { mostTicks: 4, write: powerOfTen },
     );
-    for (const [name, axis] of Object.entries({ time, margin })) {
-      const head = this.heads[name];
-      head.replaceChildren(head.querySelector(".axisname"), element("span", { className: "ticks" }, ...axis.names()));
+    for (const [head, axis] of /** @type {const} */ ([
+      [this.heads.time, time],
+      [this.heads.margin, margin],
+    ])) {
+      head.replaceChildren(part(head, ".axisname"), element("span", { className: "ticks" }, ...axis.names()));
     }
     for (const row of rows) {
       const key = `${row.strategy} ${row.label}`;
-      if (!this.rows.has(key)) this.rows.set(key, new Row(this.lines, row));
-      this.rows.get(key).show(row, { time, margin, full: time.at(full.ms.median) });
+      const line = this.rows.get(key) ?? new Row(this.lines, row);
+      this.rows.set(key, line);
+      line.show(row, { time, margin, full: time.at(full.ms.median) });
     }
     for (const [key, row] of this.rows) {
       if (!rows.some((known) => `${known.strategy} ${known.label}` === key)) {
@@ -74,9 +94,14 @@ class Comparison {
   }
 }
 
+/** @param {number} n */
 const spanOf = (n) => (n === 1 ? "this hyperplane" : `the last ${n} hyperplanes`);
 
 class Row {
+  /**
+   * @param {Element} lines
+   * @param {CompareRow} row
+   */
   constructor(lines, { strategy, label }) {
     this.image = element("img", { alt: "" });
     this.pick = cell("pick", this.image);
@@ -88,7 +113,7 @@ class Row {
     this.said = cell("said");
     this.brief = element("small", { className: "brief" });
     this.line = element("div", { className: "line", role: "row" });
-    this.symbol = lines.getRootNode().getElementById(`s-${strategy}`) ? strategy : "other";
+    this.symbol = treeOf(lines).getElementById(`s-${strategy}`) ? strategy : "other";
     this.line.classList.add(this.symbol);
     const name = element("span", { className: "name" }, element("b", {}, label), this.brief);
     const who = element("span", { className: "who", role: "rowheader" }, this.marker("strategy"), name);
@@ -96,15 +121,21 @@ class Row {
     lines.append(this.line);
   }
 
+  /** @param {string} className */
   marker(className) {
     return glyph(`s-${this.symbol}`, `${className} ${this.symbol}`);
   }
 
+  /**
+   * @param {CompareRow} row
+   * @param {{ time: LogAxis, margin: LogAxis, full: number }} axes
+   */
   show(row, { time, margin, full }) {
     const isShown = row.state === "shown";
     this.line.dataset.used = String(row.in_use);
     this.line.dataset.state = row.state;
-    for (const part of [this.pick, this.time, this.margin, this.rank.place, this.scored.place]) part.hidden = !isShown;
+    for (const part of [this.pick, this.time, this.margin, this.rank.place, this.scored.place])
+      part.hidden = !isShown;
     this.said.hidden = isShown;
     say(this.said, isShown ? "" : row.said);
     say(this.brief, isShown ? `rank ${whole(row.rank)}` : "");
@@ -119,6 +150,11 @@ class Row {
     this.scored.show(whole(row.scored), percentage(row.share));
   }
 
+  /**
+   * @param {ShownRow} row
+   * @param {LogAxis} axis
+   * @param {number} full
+   */
   timed(row, axis, full) {
     const at = axis.at(row.ms.median);
     const [value, ratio] = [`${milliseconds(row.ms.median)} ms`, ratioOf(row)];
@@ -126,32 +162,49 @@ class Row {
     reads.style.setProperty("--x", at.toFixed(2));
     reads.dataset.side = at > ROOM.until || (full >= at && full - at < ROOM.apart) ? "left" : "right";
     const dot = placed("span", "dot", at, this.marker("mark"));
-    return [stretched("rule", at, full), placed("i", "full", full), stretched("band", axis.at(row.ms.low), axis.at(row.ms.high)), dot, reads];
+    return [
+      stretched("rule", at, full),
+      placed("i", "full", full),
+      stretched("band", axis.at(row.ms.low), axis.at(row.ms.high)),
+      dot,
+      reads,
+    ];
   }
 }
 
 /** A number, and a word below it. */
 class Quantity {
+  /** @param {string} className */
   constructor(className) {
     this.value = element("b", {});
     this.aside = element("small", {});
     this.place = cell(`number ${className}`, this.value, this.aside);
   }
 
+  /**
+   * @param {string} value
+   * @param {string} aside
+   */
   show(value, aside) {
     say(this.value, value);
     say(this.aside, aside);
   }
 }
 
+/**
+ * @param {string} className
+ * @param {(Node | string)[]} children
+ */
 function cell(className, ...children) {
   return element("span", { className, role: "cell" }, ...children);
 }
 
+/** @param {Spread & { now: number }} spread */
 function said({ now, median }) {
   return `${now.toPrecision(2)} now, median ${median.toPrecision(2)}`;
 }
 
+/** @param {ShownRow} row */
 function ratioOf({ strategy, ratio }) {
   if (strategy === "exhaustive") return "full scan";
   if (ratio < ALIKE && ratio > 1 / ALIKE) return "as fast";
@@ -159,12 +212,4 @@ function ratioOf({ strategy, ratio }) {
   return `${times >= 9.95 ? whole(times) : times.toFixed(1)}× ${ratio > 1 ? "faster" : "slower"}`;
 }
 
-export default function (component) {
-  const root = component.parentElement;
-  root.closecallComparison ??= new Comparison(root);
-  root.closecallComparison.update(component);
-  return () => {
-    root.closecallComparison?.close();
-    root.closecallComparison = null;
-  };
-}
+export default mounting(Comparison);

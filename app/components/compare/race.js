@@ -1,12 +1,15 @@
 // A race, watched: the strategies' learning curves, what choosing takes and how near it comes. What must outlive a
 // new payload is kept on the root element; what is new comes from the server several times a second.
 
-import { element, glyph, say } from "../shared/dom.js";
+import { around, element, glyph, part, partsOf, say, targetOf } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
-import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
+import { hasKeys, isField, isShortcut, takeKeys, watchPickers } from "../shared/keys.js";
+import { mounting } from "../shared/mount.js";
 import { BoxPlot, LogAxis, milliseconds, plain, powerOfTen } from "./axis.js";
 import { Curves } from "./curves.js";
 import { Records, spreadOf, verdict } from "./records.js";
+
+/** @import { Component, Course, Lane, RaceData, RaceNews, Spread } from "../types" */
 
 // Milliseconds.
 const POLL = 100; // while it runs
@@ -16,16 +19,46 @@ const PICTURES = 330; // between two rounds whose picks are shown
 const PATIENCE = 2000; // until a command is obeyed, and between two tries where the server doesn't answer
 
 class RacePage {
-  constructor(root) {
+  /**
+   * @param {ShadowRoot} root
+   * @param {Component<RaceData>} component
+   */
+  constructor(root, component) {
     this.root = root;
-    this.card = root.querySelector(".card");
-    const parts = ["title", "done", "rounds", "go", "step", "speed", "repeat", "measure", "failures", "lines", "curves", "trouble"];
-    for (const part of parts) this[part] = root.querySelector(`.${part}`);
-    this.heads = { time: root.querySelector(".axis.time"), margin: root.querySelector(".axis.margin") };
+    this.component = component;
+    this.data = component.data;
+    this.card = part(root, ".card");
+    this.title = part(root, ".title");
+    this.done = part(root, ".done");
+    this.rounds = part(root, ".rounds");
+    this.go = part(root, ".go");
+    /** @type {HTMLButtonElement} */
+    this.step = part(root, ".step");
+    this.speed = part(root, ".speed");
+    this.repeat = part(root, ".repeat");
+    this.measure = part(root, ".measure");
+    this.failures = part(root, ".failures");
+    this.lines = part(root, ".lines");
+    /** @type {SVGElement} */
+    this.curves = part(root, ".curves");
+    this.trouble = part(root, ".trouble");
+    this.heads = { time: part(root, ".axis.time"), margin: part(root, ".axis.margin") };
     this.against = "labels";
     this.column = "numbers";
     this.beat = 0;
     this.pictured = this.awaited = 0;
+    /** @type {string | null} */
+    this.race = null; // the key of the race in view
+    this.records = new Records({ lanes: [], first_auroc: 0 });
+    /** @type {Curves | null} */
+    this.chart = null;
+    /** @type {LaneRow[]} */
+    this.rows = [];
+    /** @type {RaceNews | null} */
+    this.news = null;
+    /** @type {number | null} */
+    this.pace = null; // rounds a second
+    this.wasOver = this.isRepeating = this.isAsking = this.isDrawing = this.isClosed = false;
     this.abort = new AbortController();
     this.listen();
     this.observer = new ResizeObserver(() => this.draw());
@@ -44,27 +77,34 @@ class RacePage {
   listen() {
     const options = { signal: this.abort.signal };
     document.addEventListener("keydown", (event) => this.pressed(event), options);
-    for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { ...options, capture: true });
-    }
+    watchPickers(this.abort.signal);
     this.go.addEventListener("click", () => this.command(this.go.dataset.does));
     this.step.addEventListener("click", () => this.command("step"));
     this.repeat.addEventListener("click", () => this.setRepeating(!this.isRepeating));
     this.speed.addEventListener("click", () => this.command("speed", this.nextSpeed()));
     // A pressed button keeps the focus, and would take the space bar.
-    this.card.addEventListener("click", (event) => event.detail && event.target.closest("button")?.blur());
+    this.card.addEventListener("click", (event) => event.detail && around(targetOf(event), "button")?.blur());
     this.choice("against", () => this.draw());
-    this.choice("column", () => (this.card.dataset.column = this.column));
+    this.choice("column", () => {
+      this.card.dataset.column = this.column;
+    });
     this.card.dataset.column = this.column;
   }
 
-  /** Tabs that set the property `name`. */
+  /**
+   * Tabs that set the property `name`.
+   *
+   * @param {"against" | "column"} name
+   * @param {() => void} chosen
+   */
   choice(name, chosen) {
-    const tabs = [...this.root.querySelectorAll(`[data-${name}].tab`)];
-    const show = () => tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset[name] === this[name])));
+    const tabs = partsOf(this.root, `[data-${name}].tab`);
+    const show = () => {
+      for (const tab of tabs) tab.setAttribute("aria-pressed", String(tab.dataset[name] === this[name]));
+    };
     for (const tab of tabs) {
       tab.addEventListener("click", () => {
-        this[name] = tab.dataset[name];
+        this[name] = tab.dataset[name] ?? "";
         show();
         chosen();
       });
@@ -72,7 +112,11 @@ class RacePage {
     show();
   }
 
-  /** Whether another run follows when one is over, with other first labels. */
+  /**
+   * Whether another run follows when one is over, with other first labels.
+   *
+   * @param {boolean} isRepeating
+   */
   setRepeating(isRepeating) {
     this.isRepeating = isRepeating;
     this.repeat.setAttribute("aria-pressed", String(isRepeating));
@@ -85,16 +129,21 @@ class RacePage {
     this.next = setTimeout(() => this.isRepeating && this.news?.is_over && this.command("again"), BETWEEN);
   }
 
+  /** @param {KeyboardEvent} event */
   pressed(event) {
     if (!hasKeys(this) || event.repeat || event.defaultPrevented || isField(event)) return;
-    if (event.ctrlKey || event.metaKey || event.altKey || !this.data?.race) return;
-    const isButtons = event.composedPath()[0]?.closest?.("button");
+    if (isShortcut(event) || !this.data.race) return;
+    const isButtons = around(/** @type {Element} */ (event.composedPath()[0]), "button");
     if (event.key === " " && !isButtons) this.command(this.go.dataset.does);
     else if (event.key === "ArrowRight" && !this.step.disabled) this.command("step");
     else return;
     event.preventDefault();
   }
 
+  /**
+   * @param {string | undefined} does
+   * @param {number | null} value
+   */
   command(does, value = null) {
     this.component.setTriggerValue("command", { does, value });
     this.awaited = performance.now() + PATIENCE;
@@ -106,17 +155,19 @@ class RacePage {
     return speeds[(speeds.indexOf(this.pace ?? speeds[0]) + 1) % speeds.length];
   }
 
+  /** @param {Component<RaceData>} component */
   update(component) {
     this.component = component;
-    const before = this.data?.race;
     this.data = component.data;
+    const before = this.race;
+    this.race = this.data.race;
     const { race, said, trouble, is_coming: isComing } = this.data;
     say(this.trouble, trouble ?? "");
     this.card.dataset.state = race ? "shown" : isComing ? "coming" : "failed";
     clearTimeout(this.timer);
     if (!race) {
       say(this.title, said ?? "");
-      if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", (this.beat += 1)), PREPARING);
+      if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", ++this.beat), PREPARING);
       return;
     }
     if (race !== before) this.begin();
@@ -126,9 +177,14 @@ class RacePage {
 
   begin() {
     const { lanes, rounds, held_out: heldOut } = this.data;
-    const symbols = lanes.map(({ strategy }) => (this.root.querySelector(`#s-${strategy}`) ? strategy : "other"));
+    const symbols = lanes.map(({ strategy }) =>
+      this.root.querySelector(`#s-${strategy}`) ? strategy : "other",
+    );
     this.records = new Records(this.data);
-    this.chart = new Curves(this.curves, lanes.map(({ label }, i) => ({ label, symbol: symbols[i] })));
+    this.chart = new Curves(
+      this.curves,
+      lanes.map(({ label }, i) => ({ label, symbol: symbols[i] })),
+    );
     this.lines.replaceChildren();
     this.rows = lanes.map((lane, i) => new LaneRow(this.lines, lane, symbols[i], this.data.first_picks));
     this.news = null;
@@ -149,22 +205,27 @@ class RacePage {
       const asked = `race?race=${race}&since=${this.records.rounds}${pictures ? "&pictures" : ""}`;
       const answer = await fetch(asked, { cache: "no-store", signal: this.abort.signal });
       if (answer.status === 404) {
-        this.component.setStateValue("beat", (this.beat += 1));
+        this.component.setStateValue("beat", ++this.beat);
       } else if (answer.ok) {
         const news = await answer.json();
         if (race === this.data.race && !this.isClosed) this.take(news, pictures);
         pause = POLL;
       }
     } catch (error) {
-      if (error.name === "AbortError") return;
+      if (error instanceof DOMException && error.name === "AbortError") return;
       say(this.trouble, "The server does not answer. Trying again…");
     } finally {
       this.isAsking = false;
     }
-    const goesOn = !this.news || this.news.is_running || pause === PATIENCE || performance.now() < this.awaited;
+    const goesOn =
+      !this.news || this.news.is_running || pause === PATIENCE || performance.now() < this.awaited;
     if (!this.isClosed && goesOn) this.timer = setTimeout(() => this.poll(), pause);
   }
 
+  /**
+   * @param {RaceNews} news
+   * @param {boolean} pictures
+   */
   take(news, pictures) {
     this.records.take(news);
     if (pictures && news.picks) this.pictured = performance.now();
@@ -180,7 +241,7 @@ class RacePage {
   }
 
   draw() {
-    if (!this.records || this.isClosed) return;
+    if (!this.chart || this.isClosed) return;
     const { lanes, rounds, label_seconds: labelSeconds, speeds } = this.data;
     const { records, against, news } = this;
     const { said, guide } = verdict(records, lanes, { against, labelSeconds });
@@ -189,25 +250,38 @@ class RacePage {
     this.wasOver = isOver;
     say(this.title, said ?? (records.rounds ? "The race has begun." : "Which strategy learns fastest?"));
     say(this.done, whole(records.rounds));
-    this.go.dataset.does = news?.is_running ? "pause" : isOver ? "again" : "start";
-    say(this.go.querySelector(".word"), { pause: "Pause", again: "Again", start: records.rounds ? "Go on" : "Start" }[this.go.dataset.does]);
+    const does = news?.is_running ? "pause" : isOver ? "again" : "start";
+    this.go.dataset.does = does;
+    const words = { pause: "Pause", again: "Again", start: records.rounds ? "Go on" : "Start" };
+    say(part(this.go, ".word"), words[does]);
     this.step.disabled = isOver || Boolean(news?.is_running);
     say(this.speed, `${this.pace ?? speeds[0]} rounds/s`);
     this.card.dataset.running = String(Boolean(news?.is_running));
     this.card.dataset.rounds = String(records.rounds);
-    say(this.failures, (news?.failures ?? []).flatMap((why, i) => (why ? [`${lanes[i].label} is out: ${why}.`] : [])).join(" "));
+    say(
+      this.failures,
+      (news?.failures ?? [])
+        .flatMap((why, i) => (why ? [`${lanes[i].label} is out: ${why}.`] : []))
+        .join(" "),
+    );
     const courses = lanes.map((_, i) => records.course(i, against, labelSeconds));
     const most = against === "labels" ? rounds : this.mostSeconds(courses, labelSeconds * rounds);
-    const name = against === "labels" ? "labels given" : `seconds spent: ${labelSeconds} s a label, and selecting`;
-    const write = against === "labels" ? whole : (x) => (most < 10 ? fixed(1)(x) : whole(x));
+    const name =
+      against === "labels" ? "labels given" : `seconds spent: ${labelSeconds} s a label, and selecting`;
+    const write = against === "labels" || most >= 10 ? whole : fixed(1);
     this.chart.show({ courses, most, guide, name, write });
     this.curves.setAttribute("aria-label", this.spoken(courses));
     this.drawRows();
   }
 
-  /** Where the axis ends: steady while labeling takes most of the time, else growing by halves. */
+  /**
+   * Where the axis ends: steady while labeling takes most of the time, else growing by halves.
+   *
+   * @param {Course[]} courses
+   * @param {number} planned
+   */
   mostSeconds(courses, planned) {
-    const spent = Math.max(...courses.map(({ xs }) => xs.at(-1)));
+    const spent = Math.max(...courses.map(({ xs }) => xs[xs.length - 1]));
     let most = Math.max(planned, 0.5);
     while (most < spent) most *= 1.5;
     return most;
@@ -215,33 +289,59 @@ class RacePage {
 
   drawRows() {
     const { records } = this;
-    const spreads = records.lanes.map((lane) => ({ time: spreadOf(lane.milliseconds), margin: spreadOf(lane.margins) }));
-    const values = (name) => spreads.flatMap((spread) => (spread[name] ? [spread[name].low, spread[name].high] : []));
+    const spreads = records.lanes.map((lane) => ({
+      time: spreadOf(lane.milliseconds),
+      margin: spreadOf(lane.margins),
+    }));
+    const values = (/** @type {"time" | "margin"} */ name) =>
+      spreads.flatMap(({ [name]: spread }) => (spread ? [spread.low, spread.high] : []));
     const time = new LogAxis([...values("time"), 0.1, 10], { mostTicks: 5, write: plain });
     const margin = new LogAxis([...values("margin"), 1e-4, 1], { mostTicks: 4, write: powerOfTen });
-    for (const [name, axis] of Object.entries({ time, margin })) {
-      const [head, key] = [this.heads[name], `${axis.low} ${axis.high}`];
+    for (const [head, axis] of /** @type {const} */ ([
+      [this.heads.time, time],
+      [this.heads.margin, margin],
+    ])) {
+      const key = `${axis.low} ${axis.high}`;
       if (head.dataset.key === key) continue;
       head.dataset.key = key;
-      head.replaceChildren(head.querySelector(".axisname"), element("span", { className: "ticks" }, ...axis.names()));
+      head.replaceChildren(part(head, ".axisname"), element("span", { className: "ticks" }, ...axis.names()));
     }
-    this.rows.forEach((row, i) => row.show(spreads[i], { time, margin }, records.picks[i], records.firsts.map((round) => round[i])));
+    for (const [i, row] of this.rows.entries()) {
+      const firsts = records.firsts.map((round) => round[i]);
+      row.show(spreads[i], { time, margin }, records.picks[i], firsts);
+    }
   }
 
+  /** @param {Course[]} courses */
   spoken(courses) {
-    const reached = courses.map(({ ys }, i) => `${this.data.lanes[i].label} ${ys.findLast((y) => y != null)?.toFixed(3) ?? "–"}`);
+    const reached = courses.map(
+      ({ ys }, i) => `${this.data.lanes[i].label} ${ys.findLast((y) => y != null)?.toFixed(3) ?? "–"}`,
+    );
     return `AUROC after ${this.records.rounds} labels: ${reached.join(", ")}`;
   }
 }
 
 /** One strategy's row. */
 class LaneRow {
+  /**
+   * @param {Element} lines
+   * @param {Lane} lane
+   * @param {string} symbol
+   * @param {number} nFirst
+   */
   constructor(lines, { label, in_use: inUse }, symbol, nFirst) {
     this.image = element("img", { alt: "", hidden: true });
-    const cells = ["time", "margin"].map((name) => element("span", { className: `plot ${name}`, role: "cell" }));
+    const cells = ["time", "margin"].map((name) =>
+      element("span", { className: `plot ${name}`, role: "cell" }),
+    );
     this.plots = { time: new BoxPlot(cells[0]), margin: new BoxPlot(cells[1]) };
     this.firsts = Array.from({ length: nFirst }, () => element("img", { alt: "", hidden: true }));
-    const who = element("span", { className: "who", role: "rowheader" }, glyph(`s-${symbol}`, `strategy ${symbol}`), element("b", {}, label));
+    const who = element(
+      "span",
+      { className: "who", role: "rowheader" },
+      glyph(`s-${symbol}`, `strategy ${symbol}`),
+      element("b", {}, label),
+    );
     const pick = element("span", { className: "pick", role: "cell" }, this.image);
     const firsts = element("span", { className: "firsts", role: "cell" }, ...this.firsts);
     const line = element("div", { className: `line ${symbol}`, role: "row" }, who, pick, ...cells, firsts);
@@ -249,21 +349,35 @@ class LaneRow {
     lines.append(line);
   }
 
+  /**
+   * @param {Record<"time" | "margin", Spread | null>} spread
+   * @param {Record<"time" | "margin", LogAxis>} axes
+   * @param {string} pick
+   * @param {string[]} firsts
+   */
   show(spread, axes, pick, firsts) {
     const { time, margin } = spread;
-    this.plots.time.show(time, axes.time, time && `${milliseconds(time.median)} ms`);
-    this.plots.margin.show(margin, axes.margin, margin && nearness(margin.median));
+    this.plots.time.show(time, axes.time, time ? `${milliseconds(time.median)} ms` : "");
+    this.plots.margin.show(margin, axes.margin, margin ? nearness(margin.median) : "");
     showPicture(this.image, pick);
-    this.firsts.forEach((image, i) => showPicture(image, firsts[i] ?? ""));
+    for (const [i, image] of this.firsts.entries()) showPicture(image, firsts[i] ?? "");
   }
 }
 
+/**
+ * @param {HTMLImageElement} image
+ * @param {string} src
+ */
 function showPicture(image, src) {
   image.hidden = !src;
   if (src && image.src !== src) image.src = src;
 }
 
-/** 0.16, 2·10⁻³. */
+/**
+ * 0.16, 2·10⁻³.
+ *
+ * @param {number} value
+ */
 function nearness(value) {
   if (value >= 0.01) return value.toFixed(2);
   if (!value) return "0";
@@ -271,12 +385,4 @@ function nearness(value) {
   return `${digit}·${powerOfTen(Number(power))}`;
 }
 
-export default function (component) {
-  const root = component.parentElement;
-  root.closecallRace ??= new RacePage(root);
-  root.closecallRace.update(component);
-  return () => {
-    root.closecallRace?.close();
-    root.closecallRace = null;
-  };
-}
+export default mounting(RacePage);

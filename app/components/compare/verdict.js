@@ -1,18 +1,29 @@
 // What a blind comparison found. Nothing changes here: it is drawn once for each payload.
 
-import { element, glyph, say } from "../shared/dom.js";
-import { mayChoose, releaseFocus } from "../shared/keys.js";
+import { element, glyph, part, say } from "../shared/dom.js";
+import { watchPickers } from "../shared/keys.js";
+import { mounting } from "../shared/mount.js";
 import { Curves } from "./curves.js";
 
+/** @import { Component, Side, VerdictData } from "../types" */
+
 class Verdict {
-  constructor(root) {
+  /**
+   * @param {ShadowRoot} root
+   * @param {Component<VerdictData>} component
+   */
+  constructor(root, component) {
     this.root = root;
-    for (const part of ["title", "about", "curves", "lines"]) this[part] = root.querySelector(`.${part}`);
+    this.data = component.data;
+    this.title = part(root, ".title");
+    this.about = part(root, ".about");
+    /** @type {SVGElement} */
+    this.curves = part(root, ".curves");
+    this.lines = part(root, ".lines");
+    /** @type {Curves | null} */
+    this.chart = null;
     this.abort = new AbortController();
-    for (const kind of ["keydown", "click"]) {
-      const options = { signal: this.abort.signal, capture: true };
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), options);
-    }
+    watchPickers(this.abort.signal);
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.curves);
   }
@@ -22,6 +33,7 @@ class Verdict {
     this.observer.disconnect();
   }
 
+  /** @param {Component<VerdictData>} component */
   update({ data }) {
     this.data = data;
     say(this.title, data.headline);
@@ -29,15 +41,20 @@ class Verdict {
     const sides = data.sides.map((side) => ({ ...side, symbol: this.symbol(side.strategy) }));
     this.lines.replaceChildren(...sides.map(row));
     this.chart = new Curves(this.curves, sides);
-    this.curves.toggleAttribute("hidden", sides.every(({ curve }) => curve.length < 2));
+    this.curves.toggleAttribute(
+      "hidden",
+      sides.every(({ curve }) => curve.length < 2),
+    );
     this.curves.setAttribute("aria-label", `AUROC against labels. ${data.headline}.`);
     this.draw();
   }
 
   draw() {
-    if (!this.data) return;
-    this.chart.show({
-      courses: this.data.sides.map(({ curve }) => ({ xs: curve.map(([n]) => n), ys: curve.map(([, value]) => value) })),
+    this.chart?.show({
+      courses: this.data.sides.map(({ curve }) => ({
+        xs: curve.map(([n]) => n),
+        ys: curve.map(([, value]) => value),
+      })),
       most: Math.max(1, this.data.most),
       guide: null,
       name: "labels of each",
@@ -45,33 +62,53 @@ class Verdict {
     });
   }
 
+  /** @param {string} strategy */
   symbol(strategy) {
     return this.root.getElementById(`s-${strategy}`) ? strategy : "other";
   }
 }
 
+/** @param {Side & { symbol: string }} side */
 function row({ symbol, label, firsts, yes, labels, auroc }) {
   const name = element("span", { className: "name" }, element("b", {}, label));
-  const who = element("span", { className: "who", role: "rowheader" }, glyph(`s-${symbol}`, `strategy ${symbol}`), name);
+  const who = element(
+    "span",
+    { className: "who", role: "rowheader" },
+    glyph(`s-${symbol}`, `strategy ${symbol}`),
+    name,
+  );
   const pictures = firsts.map((first) => {
     const answer = first.yes ? "yes" : "no";
-    return element("figure", {}, element("img", { src: first.src, alt: answer }), glyph(`g-${answer}`, `glyph ${answer}`));
+    return element(
+      "figure",
+      {},
+      element("img", { src: first.src, alt: answer }),
+      glyph(`g-${answer}`, `glyph ${answer}`),
+    );
   });
   const chosen = element("span", { className: "chosen", role: "cell" }, ...pictures);
   const found = number(String(yes), `of ${labels}`);
-  return element("div", { className: `line ${symbol}`, role: "row" }, who, chosen, found, number(auroc === null ? "–" : auroc.toFixed(4), ""));
+  return element(
+    "div",
+    { className: `line ${symbol}`, role: "row" },
+    who,
+    chosen,
+    found,
+    number(auroc === null ? "–" : auroc.toFixed(4), ""),
+  );
 }
 
+/**
+ * @param {string} value
+ * @param {string} aside
+ */
 function number(value, aside) {
-  return element("span", { className: "number", role: "cell" }, element("b", {}, value), element("small", {}, aside));
+  return element(
+    "span",
+    { className: "number", role: "cell" },
+    element("b", {}, value),
+    element("small", {}, aside),
+  );
 }
 
-export default function (component) {
-  const root = component.parentElement;
-  root.closecallVerdict ??= new Verdict(root);
-  root.closecallVerdict.update(component);
-  return () => {
-    root.closecallVerdict?.close();
-    root.closecallVerdict = null;
-  };
-}
+export default mounting(Verdict);

@@ -1,24 +1,40 @@
 // The search above items that were found by name: what is looked for, how many are called so, and the page in view.
 
-import { newId, say } from "../shared/dom.js";
+import { newId, part, partsOf, present, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
+
+/** @import { Search } from "../types" */
+
+/** @typedef {{ text: string, first: number }} Wanted */
 
 const TYPING = 250; // milliseconds: a pause in typing after which the search begins
 
 export class Finder {
+  /** @type {HTMLElement} */
   #card;
+  /** @type {HTMLElement} */
   #place;
+  /** @type {HTMLInputElement} */
   #field;
+  /** @type {(asked: Wanted & { id: string }) => void} */
   #send;
+  /** @type {Search | null} */
   #search = null; // the server's last word
+  /** @type {Wanted | null} */
   #asked = null;
-  #timer = null;
+  /** @type {number | undefined} */
+  #timer;
 
-  /** `send(asked)` asks the server for another search or page. */
+  /**
+   * `send(asked)` asks the server for another search or page.
+   *
+   * @param {HTMLElement} card
+   * @param {(asked: Wanted & { id: string }) => void} send
+   */
   constructor(card, send) {
     this.#card = card;
-    this.#place = card.querySelector(".finder");
-    this.#field = card.querySelector("input.search");
+    this.#place = part(card, ".finder");
+    this.#field = part(card, "input.search");
     this.#send = send;
     this.#field.addEventListener("input", () => this.#typed());
   }
@@ -32,7 +48,11 @@ export class Finder {
     clearTimeout(this.#timer);
   }
 
-  /** What the server says of the search; null where there is none. */
+  /**
+   * What the server says of the search; null where there is none.
+   *
+   * @param {Search | null | undefined} search
+   */
   show(search) {
     const isNew = search && !this.#search;
     this.#search = search ?? null;
@@ -46,17 +66,20 @@ export class Finder {
     }
     const isAnswered = !this.#asked || this.#asked.text === text;
     if (isAnswered) this.#card.removeAttribute("data-asked");
-    say(this.#card.querySelector(".found"), text ? `${whole(found)} of ${whole(total)} ${total === 1 ? "item" : "items"}` : "");
-    this.#card.querySelector(".pager").hidden = found <= page;
-    say(this.#card.querySelector(".place"), `${whole(first + 1)}–${whole(Math.min(first + page, found))}`);
-    for (const button of this.#card.querySelectorAll("[data-turn]")) {
+    say(
+      part(this.#card, ".found"),
+      text ? `${whole(found)} of ${whole(total)} ${total === 1 ? "item" : "items"}` : "",
+    );
+    part(this.#card, ".pager").hidden = found <= page;
+    say(part(this.#card, ".place"), `${whole(first + 1)}–${whole(Math.min(first + page, found))}`);
+    for (const button of partsOf(this.#card, "[data-turn]")) {
       button.setAttribute("aria-disabled", String(this.#pageAfter(Number(button.dataset.turn)) === null));
     }
   }
 
   /** A sentence where there is nothing to show. */
   get absence() {
-    const { text, found, total, like } = this.#search;
+    const { text, found, total, like } = present(this.#search);
     if (!text) return `Type a part of a name. Here they are like “${like}”.`;
     if (found) return "";
     const words = text.split(" ");
@@ -69,7 +92,11 @@ export class Finder {
     this.#field.select();
   }
 
-  /** True if the event is about the field; Enter and Escape give the keys back to the images. */
+  /**
+   * True if the event is about the field; Enter and Escape give the keys back to the images.
+   *
+   * @param {KeyboardEvent} event
+   */
   pressed(event) {
     if (event.composedPath()[0] !== this.#field) return false;
     if (event.key === "Escape" && this.#field.value) this.#field.value = "";
@@ -80,14 +107,19 @@ export class Finder {
     return true;
   }
 
-  /** Ask for the next page, or for the one before. */
+  /**
+   * Ask for the next page, or for the one before.
+   *
+   * @param {number} step
+   */
   turn(step) {
     const first = this.#pageAfter(step);
-    if (first !== null) this.#ask({ text: this.#search.text, first });
+    if (first !== null) this.#ask({ text: present(this.#search).text, first });
   }
 
+  /** @param {number} step */
   #pageAfter(step) {
-    const { found, first, page } = this.#search;
+    const { found, first, page } = present(this.#search);
     const to = first + step * page;
     return to >= 0 && to < found ? to : null;
   }
@@ -100,9 +132,10 @@ export class Finder {
   #find() {
     clearTimeout(this.#timer);
     const text = this.#field.value.trim().split(/\s+/).join(" ");
-    if (text !== (this.#asked?.text ?? this.#search.text)) this.#ask({ text, first: 0 });
+    if (text !== (this.#asked?.text ?? present(this.#search).text)) this.#ask({ text, first: 0 });
   }
 
+  /** @param {Wanted} asked */
   #ask(asked) {
     this.#asked = asked;
     this.#card.dataset.asked = "";

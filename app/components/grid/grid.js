@@ -4,8 +4,17 @@
 
 import { alikeAddress } from "../shared/alike.js";
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
-import { element, painted, say } from "../shared/dom.js";
-import { hasKeys, isField, mayChoose, openFind, releaseFocus, takeKeys } from "../shared/keys.js";
+import { around, element, painted, part, present, say, targetOf } from "../shared/dom.js";
+import {
+  hasKeys,
+  isField,
+  isShortcut,
+  openFind,
+  releaseFocus,
+  takeKeys,
+  watchPickers,
+} from "../shared/keys.js";
+import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
 import { Outbox } from "../shared/outbox.js";
 import { Draft } from "./draft.js";
@@ -13,9 +22,20 @@ import { Finder } from "./finder.js";
 import { Marks } from "./marks.js";
 import { standing, Tiles } from "./tiles.js";
 
+/** @import { Answer, Cell, Component, GridData, Standing, Waiting, Word } from "../types" */
+
+/** @type {Record<string, Word>} */
 const MARKS = { y: "yes", n: "no", s: "skip", m: "unsure", "?": "unsure" };
-const STEPS = { ArrowLeft: () => -1, ArrowRight: () => 1, ArrowUp: (columns) => -columns, ArrowDown: (columns) => columns };
+/** @type {Record<string, (columns: number) => number>} */
+const STEPS = {
+  ArrowLeft: () => -1,
+  ArrowRight: () => 1,
+  ArrowUp: (columns) => -columns,
+  ArrowDown: (columns) => columns,
+};
+/** @type {Record<string, number>} */
 const PAGES = { pageup: -1, pagedown: 1 };
+/** @type {[Word | null, string][]} */
 const COUNTED = [
   ["no", "no"],
   ["yes", "yes"],
@@ -31,44 +51,56 @@ const TELL_EVERY = 1000; // what is not saved yet
 const ASK_EVERY = 700; // while there is no image yet
 
 class Grid {
-  constructor(root) {
+  /**
+   * @param {ShadowRoot} root
+   * @param {Component<GridData>} component
+   */
+  constructor(root, component) {
     this.root = root;
+    this.component = component;
+    this.data = component.data;
     root.host?.setAttribute("data-runs", ""); // the page then offers no plain buttons instead
-    this.card = root.querySelector(".card");
-    this.spoken = root.querySelector(".spoken");
-    this.placeholder = root.querySelector(".placeholder");
-    this.tiles = new Tiles(root.querySelector(".cells"));
+    this.card = part(root, ".card");
+    this.spoken = part(root, ".spoken");
+    this.placeholder = part(root, ".placeholder");
+    this.tiles = new Tiles(part(root, ".cells"));
     this.finder = new Finder(this.card, (asked) => this.component.setStateValue("asked", asked));
     this.notes = new Notes(this.card);
-    this.outbox = null;
+    takeKeys(this);
+    this.session = this.data.session;
+    /** @type {string | null} */
+    this.current = null; // names of the cells in view
+    this.draft = this.openDraft();
+    this.outbox = this.openOutbox();
+    /** @type {string | null} */
     this.refusal = null;
     this.hint = ""; // why an image can't be marked
+    /** @type {Cell[]} */
     this.cells = []; // what is in view, or being loaded
     this.isLast = false; // whether that is the last grid, back to be corrected
     this.marks = new Marks([]);
+    /** @type {number | null} */
     this.paintedAt = null;
+    this.abort = new AbortController();
+    this.observer = new ResizeObserver(() => this.fit());
     this.listen();
     releaseFocus();
   }
 
   listen() {
-    this.abort = new AbortController();
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
-    for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
-    }
+    watchPickers(signal);
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
-    window.addEventListener("online", () => this.outbox?.send(), { signal });
+    window.addEventListener("online", () => this.outbox.send(), { signal });
     this.tellTimer = setInterval(() => this.showSaving(), TELL_EVERY);
-    this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.root.querySelector(".cells"));
-    this.observer.observe(this.root.querySelector(".question"));
+    this.observer.observe(part(this.root, ".cells"));
+    this.observer.observe(part(this.root, ".question"));
   }
 
   /** A question of several lines takes its room from the images, so that the buttons stay in view. */
   fit() {
-    const question = this.root.querySelector(".question");
+    const question = part(this.root, ".question");
     const line = parseFloat(getComputedStyle(question).lineHeight);
     this.card.style.setProperty("--more-lines", `${Math.max(0, question.clientHeight - line)}px`);
     this.tiles.fit();
@@ -77,18 +109,22 @@ class Grid {
   close() {
     this.abort.abort();
     this.observer.disconnect();
-    this.outbox?.close();
+    this.outbox.close();
     this.finder.close();
     clearInterval(this.tellTimer);
-    for (const timer of ["dim", "ask"]) clearTimeout(this[`${timer}Timer`]);
+    for (const timer of [this.dimTimer, this.askTimer]) clearTimeout(timer);
   }
 
-  /** A new payload from the server. */
+  /**
+   * A new payload from the server.
+   *
+   * @param {Component<GridData>} component
+   */
   update(component) {
     this.component = component;
     this.data = component.data;
-    const { project, session, acked, refused, waiting } = this.data;
-    if (session !== this.session || !hasKeys(this)) this.begin(project, session);
+    const { session, acked, refused, waiting } = this.data;
+    if (session !== this.session || !hasKeys(this)) this.begin();
     for (const reason of this.outbox.settle(acked, refused).values()) this.refusal = reason;
     showConcept(this.card, this.data.concept);
     this.finder.show(this.data.search);
@@ -105,13 +141,22 @@ class Grid {
   }
 
   /** Also where another component had its turn: it may have left answers in the queue. */
-  begin(project, session) {
+  begin() {
     takeKeys(this);
-    this.session = session;
+    this.session = this.data.session;
     this.current = null;
-    this.draft = new Draft(project, session, this.data.search ? "id" : "selection");
-    this.outbox?.close();
-    this.outbox = new Outbox(project, session, (answers) => this.component.setStateValue("pending", answers));
+    this.draft = this.openDraft();
+    this.outbox.close();
+    this.outbox = this.openOutbox();
+  }
+
+  openDraft() {
+    return new Draft(this.data.project, this.session, this.data.search ? "id" : "selection");
+  }
+
+  openOutbox() {
+    const send = (/** @type {Answer[]} */ answers) => this.component.setStateValue("pending", answers);
+    return new Outbox(this.data.project, this.session, send);
   }
 
   ask() {
@@ -122,9 +167,11 @@ class Grid {
   }
 
   showSaving() {
-    if (!this.outbox) return;
     this.card.dataset.saving = String(this.outbox.queue.own.length);
-    say(this.root.querySelector(".status"), this.outbox.sentence(this.data.message) || this.refusal || this.hint || this.data.message || "");
+    say(
+      part(this.root, ".status"),
+      this.outbox.sentence(this.data.message) || this.refusal || this.hint || this.data.message || "",
+    );
   }
 
   // What is in view
@@ -132,10 +179,21 @@ class Grid {
   showCurrent() {
     const { cells } = this.data;
     this.current = namesOf(cells);
-    const given = new Map(this.outbox.queue.own.map(({ selection, answer }) => [selection, answer]));
+    const own = this.outbox.queue.own.map(({ selection, answer }) => [selection, answer]);
+    const given = new Map(/** @type {[string | null, Word][]} */ (own));
     const kept = this.draft.of(cells);
-    const words = cells.map(({ id, selection }) => given.get(selection) ?? kept.get(selection) ?? kept.get(id) ?? null);
-    this.paint(cells, new Marks(cells.map(() => null), words, cells.map(({ stands }) => stands ?? null)), false);
+    const words = cells.map(
+      ({ id, selection }) => given.get(selection) ?? kept.get(selection) ?? kept.get(id) ?? null,
+    );
+    this.paint(
+      cells,
+      new Marks(
+        cells.map(() => null),
+        words,
+        cells.map(({ stands }) => stands ?? null),
+      ),
+      false,
+    );
   }
 
   showLast() {
@@ -143,6 +201,11 @@ class Grid {
     this.paint(last, new Marks(last.map((cell) => cell.answer)), true);
   }
 
+  /**
+   * @param {Cell[]} cells
+   * @param {Marks} marks
+   * @param {boolean} isLast
+   */
   async paint(cells, marks, isLast) {
     Object.assign(this, { cells, marks, isLast, paintedAt: null });
     this.refresh();
@@ -156,7 +219,10 @@ class Grid {
     await painted();
     if (this.cells !== cells || !cells.length) return;
     this.paintedAt = performance.now();
-    say(this.spoken, isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} items.`);
+    say(
+      this.spoken,
+      isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} items.`,
+    );
     this.refresh();
   }
 
@@ -164,10 +230,11 @@ class Grid {
     const { cells, waiting } = this.data;
     if (cells.length) return "";
     if (!waiting) return this.finder.isUsed ? this.finder.absence : "";
-    if (waiting.exhausted && imagesMayCome(waiting)) return "Every item so far has an answer. More are being prepared…";
+    if (waiting.exhausted && imagesMayCome(waiting))
+      return "Every item so far has an answer. More are being prepared…";
     if (waiting.exhausted) return "Every item has an answer.";
     if (!waiting.done) return "The first items are being prepared…";
-    const whole = (value) => value.toLocaleString("en-US");
+    const whole = (/** @type {number} */ value) => value.toLocaleString("en-US");
     return `The first items are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
   }
 
@@ -181,10 +248,12 @@ class Grid {
   showMarks() {
     this.tiles.show(this.marks);
     const counted = COUNTED.filter(([word]) => word !== "unsure" || this.marks.count(word));
-    const parts = counted.map(([word, said]) => element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${said}`));
+    const parts = counted.map(([word, said]) =>
+      element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${said}`),
+    );
     const elsewhere = this.isLast ? 0 : this.draft.elsewhere(this.cells);
     if (elsewhere) parts.push(element("li", {}, element("b", {}, String(elsewhere)), " marked elsewhere"));
-    this.root.querySelector(".marked").replaceChildren(...parts);
+    part(this.root, ".marked").replaceChildren(...parts);
   }
 
   /** Whether answers are on their way: the grid that follows them will take this one's place. */
@@ -212,27 +281,27 @@ class Grid {
       "[data-rest=yes]": this.canMark && open > 0,
     };
     for (const [button, is] of Object.entries(usable)) {
-      this.root.querySelector(button).setAttribute("aria-disabled", String(!is));
+      part(this.root, button).setAttribute("aria-disabled", String(!is));
     }
-    say(this.root.querySelector("[data-send] span"), `${this.isLast ? "Correct" : "Send"} ${changed.length}`);
+    say(part(this.root, "[data-send] span"), `${this.isLast ? "Correct" : "Send"} ${changed.length}`);
     const back = this.isLast ? "Go on" : this.data.last.length ? "Last grid" : "Undo";
-    say(this.root.querySelector("[data-undo] span"), canUndo ? "Undo" : back);
+    say(part(this.root, "[data-undo] span"), canUndo ? "Undo" : back);
   }
 
   // What the person does
 
+  /** @param {(marks: Marks) => void} change */
   changeMarks(change) {
     if (!this.canMark) return;
     change(this.marks);
-    for (const place of this.tiles.missing) {
-      if (!this.marks.settled[place] && this.marks.words[place] !== "skip") this.marks.words[place] = null;
-    }
+    this.marks.allowOnlySkip(this.tiles.missing);
     if (!this.isLast) this.draft.keep(this.cells, this.marks.unsent);
     this.showMarks();
     this.tiles.follow(this.marks.cursor);
     this.refresh();
   }
 
+  /** @param {Word} word */
   mark(word) {
     const { alt } = this.cells[this.marks.cursor] ?? {};
     const isSettled = this.tellSettled(this.marks.cursor);
@@ -240,19 +309,27 @@ class Grid {
     if (!isSettled) say(this.spoken, `${alt}: ${word}.`);
   }
 
-  /** Say why an image can't be marked; false where it can. */
+  /**
+   * Say why an image can't be marked; false where it can.
+   *
+   * @param {number} place
+   */
   tellSettled(place) {
     const word = this.marks.settled[place];
-    this.hint = word ? `${this.cells[place].alt} is ${standing(word)}${word === "held" ? "" : "; Review can change that"}.` : "";
+    this.hint = word
+      ? `${this.cells[place].alt} is ${standing(word)}${word === "held" ? "" : "; Review can change that"}.`
+      : "";
     this.showSaving();
     return Boolean(word);
   }
 
+  /** @param {Word} word */
   markRest(word) {
     this.flash(`[data-rest=${word}]`);
     this.changeMarks((marks) => marks.markRest(word));
   }
 
+  /** @param {number} step */
   move(step) {
     const to = this.marks.cursor + step;
     if (to < 0 || to >= this.cells.length) return;
@@ -280,10 +357,16 @@ class Grid {
     const places = this.marks.changed;
     if (!this.canMark || !places.length) return;
     this.flash("[data-send]");
-    const time_taken_ms = Math.round((performance.now() - this.paintedAt) / places.length);
+    const time_taken_ms = Math.round((performance.now() - present(this.paintedAt)) / places.length);
     const answers = places.map((place) => {
       const { id: item, selection, answer_id: corrects } = this.cells[place];
-      return { item, selection, answer: this.marks.words[place], corrects, time_taken_ms };
+      return {
+        item,
+        selection,
+        answer: /** @type {Word} */ (this.marks.words[place]),
+        corrects,
+        time_taken_ms,
+      };
     });
     this.draft.keep(this.cells, []);
     this.refusal = null;
@@ -295,16 +378,17 @@ class Grid {
     this.dimTimer = setTimeout(() => this.card.setAttribute("data-waiting", ""), DIM_GRID_AFTER);
   }
 
+  /** @param {string} selector */
   flash(selector) {
-    const button = this.root.querySelector(selector);
+    const button = part(this.root, selector);
     if (button.getAttribute("aria-disabled") === "true") return;
     button.classList.add("pressed");
     setTimeout(() => button.classList.remove("pressed"), PRESSED_FOR);
   }
 
+  /** @param {KeyboardEvent} event */
   keyPressed(event) {
-    if (!hasKeys(this) || this.finder.pressed(event)) return;
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
+    if (!hasKeys(this) || isShortcut(event) || this.finder.pressed(event) || isField(event)) return;
     const action = this.actionOf(event);
     if (!action) return;
     event.preventDefault();
@@ -312,7 +396,12 @@ class Grid {
     if (!event.repeat || isStep) action();
   }
 
-  /** What a key does; Enter on a button that is no image is that button's. */
+  /**
+   * What a key does; Enter on a button that is no image is that button's.
+   *
+   * @param {KeyboardEvent} event
+   * @returns {(() => void) | null}
+   */
   actionOf(event) {
     const key = event.key.toLowerCase();
     const word = MARKS[key];
@@ -324,41 +413,39 @@ class Grid {
     if (key === "l") return () => this.lookForLike();
     if (key in PAGES && this.finder.isUsed) return () => this.finder.turn(PAGES[key]);
     if (key === "escape" && this.isLast) return () => this.showCurrent();
-    const [target] = event.composedPath();
+    const target = /** @type {Element} */ (event.composedPath()[0]);
     const isOwn = this.tiles.placeOf(target) >= 0 || target === document.body;
     if (key === "enter" && isOwn) return () => this.send();
     return null;
   }
 
+  /** @param {MouseEvent} event */
   clicked(event) {
-    const place = this.tiles.placeOf(event.target);
-    const button = event.target.closest("[data-rest],[data-undo],[data-send],[data-turn],.guideline");
+    const place = this.tiles.placeOf(targetOf(event));
+    const button = around(targetOf(event), "[data-rest],[data-undo],[data-send],[data-turn],.guideline");
     if (place >= 0) {
       this.tellSettled(place);
       this.changeMarks((marks) => marks.turn(place));
     } else if (button?.matches(".guideline")) unfoldGuideline(button);
     else if (button?.dataset.turn) this.finder.turn(Number(button.dataset.turn));
-    else if (button?.dataset.rest) this.markRest(button.dataset.rest);
+    else if (button?.dataset.rest) this.markRest(/** @type {Word} */ (button.dataset.rest));
     else if (button?.matches("[data-undo]")) this.undo();
     else if (button) this.send();
   }
 }
 
-/** Whether images will come without anybody's doing. */
+/**
+ * Whether images will come without anybody's doing.
+ *
+ * @param {Waiting | null} waiting
+ */
 function imagesMayCome(waiting) {
   return waiting !== null && (!waiting.exhausted || waiting.done < waiting.total);
 }
 
+/** @param {Cell[]} cells */
 function namesOf(cells) {
   return cells.map(({ id, selection, stands }) => selection ?? `${id} ${stands}`).join(" ");
 }
 
-export default function (component) {
-  const root = component.parentElement;
-  root.closecallGrid ??= new Grid(root);
-  root.closecallGrid.update(component);
-  return () => {
-    root.closecallGrid?.close();
-    root.closecallGrid = null;
-  };
-}
+export default mounting(Grid);

@@ -1,28 +1,42 @@
 // The images of a grid, as large as there is room for.
 
-import { element, glyph } from "../shared/dom.js";
+import { around, element, glyph, part, treeOf } from "../shared/dom.js";
+
+/** @import { Cell, Standing } from "../types" */
+
+/** @import { Marks } from "./marks.js" */
 
 const SMALLEST = 72; // pixels; where images would be smaller, the page scrolls
+/** @type {Record<string, string>} */
 const WORDS = { yes: "yes", no: "no", skip: "skipped", unsure: "unsure", tied: "tied" };
+/** @type {Record<string, string>} */
 const SETTLED = { held: "in another session's view" };
 
 export class Tiles {
+  /** @type {HTMLElement} */
   #place;
+  /** @type {HTMLElement[]} */
   #tiles = [];
+  /** @type {Cell[]} */
   #cells = [];
   columns = 1;
 
+  /** @param {HTMLElement} place */
   constructor(place) {
     this.#place = place;
   }
 
-  /** Put the images in place as soon as all that can be shown are decoded; false where others came meanwhile. */
+  /**
+   * Put the images in place as soon as all that can be shown are decoded; false where others came meanwhile.
+   *
+   * @param {Cell[]} cells
+   */
   async paint(cells) {
     this.#cells = cells;
     const tiles = cells.map(makeTile);
     await Promise.allSettled(tiles.map((tile) => tile.querySelector("img")?.decode()));
     if (this.#cells !== cells) return false;
-    const hadFocus = this.#place.contains(this.#place.getRootNode().activeElement);
+    const hadFocus = this.#place.contains(treeOf(this.#place).activeElement);
     for (const tile of tiles) showAbsence(tile);
     this.#tiles = tiles;
     this.#place.replaceChildren(...tiles);
@@ -36,29 +50,38 @@ export class Tiles {
     return this.#tiles.flatMap((tile, place) => (tile.querySelector("img") ? [] : [place]));
   }
 
+  /** @param {Element} target */
   placeOf(target) {
-    return this.#tiles.indexOf(target.closest?.(".tile"));
+    return this.#tiles.indexOf(/** @type {HTMLElement} */ (around(target, ".tile")));
   }
 
+  /** @param {Marks} marks */
   show({ words, cursor, settled }) {
     this.#tiles.forEach((tile, place) => {
-      const word = words[place];
-      tile.toggleAttribute("data-settled", Boolean(settled[place]));
+      const [word, stands] = [words[place], settled[place]];
+      tile.toggleAttribute("data-settled", Boolean(stands));
       if (tile.dataset.mark !== (word ?? "")) {
         tile.dataset.mark = word ?? "";
-        tile.querySelector(".badge").replaceChildren(...(word ? [glyph(`g-${word}`)] : []));
+        part(tile, ".badge").replaceChildren(...(word ? [glyph(`g-${word}`)] : []));
       }
-      tile.setAttribute("aria-label", `${this.#cells[place].alt}, ${settled[place] ? standing(word) : (WORDS[word] ?? "open")}`);
+      tile.setAttribute(
+        "aria-label",
+        `${this.#cells[place].alt}, ${stands ? standing(stands) : (WORDS[word ?? ""] ?? "open")}`,
+      );
       tile.classList.toggle("cursor", place === cursor);
       tile.tabIndex = place === cursor ? 0 : -1;
     });
   }
 
-  /** Keep the image under the cursor in view, and in focus if another one had it. */
+  /**
+   * Keep the image under the cursor in view, and in focus if another one had it.
+   *
+   * @param {number} cursor
+   */
   follow(cursor) {
     const tile = this.#tiles[cursor];
     tile?.scrollIntoView({ block: "nearest" });
-    if (this.#place.contains(this.#place.getRootNode().activeElement)) tile?.focus({ preventScroll: true });
+    if (this.#place.contains(treeOf(this.#place).activeElement)) tile?.focus({ preventScroll: true });
   }
 
   /** As many columns as make the images largest; on the phone the style sheet says how many. */
@@ -67,11 +90,11 @@ export class Tiles {
     const gap = parseFloat(style.columnGap);
     const { clientWidth: width, clientHeight: height } = this.#place;
     const fixed = parseInt(style.getPropertyValue("--fixed-columns"), 10);
-    const side = (columns) => (width - (columns - 1) * gap) / columns;
+    const side = (/** @type {number} */ columns) => (width - (columns - 1) * gap) / columns;
     if (fixed) this.#set(fixed, side(fixed));
     else {
       const n = Math.max(this.#tiles.length, 1);
-      const room = (columns) => {
+      const room = (/** @type {number} */ columns) => {
         const rows = Math.ceil(n / columns);
         return Math.min(side(columns), (height - (rows - 1) * gap) / rows);
       };
@@ -82,18 +105,27 @@ export class Tiles {
     }
   }
 
+  /**
+   * @param {number} columns
+   * @param {number} side
+   */
   #set(columns, side) {
     this.columns = columns;
-    this.#place.style.setProperty("--columns", columns);
+    this.#place.style.setProperty("--columns", String(columns));
     this.#place.style.setProperty("--tile", `${Math.floor(side)}px`);
   }
 }
 
-/** How an image stands that can't be answered here. */
+/**
+ * How an image stands that can't be answered here.
+ *
+ * @param {Standing} word
+ */
 export function standing(word) {
   return SETTLED[word] ?? `answered ${WORDS[word]}`;
 }
 
+/** @param {Cell} cell */
 function makeTile({ id, selection, alt, src }) {
   const tile = element("button", { type: "button", className: "tile" });
   if (src) tile.append(element("img", { src, alt: "", draggable: false }));
@@ -103,7 +135,11 @@ function makeTile({ id, selection, alt, src }) {
   return tile;
 }
 
-/** Say in place of an image that it can't be shown. */
+/**
+ * Say in place of an image that it can't be shown.
+ *
+ * @param {HTMLElement} tile
+ */
 function showAbsence(tile) {
   const image = tile.querySelector("img");
   if (image?.naturalWidth) return;

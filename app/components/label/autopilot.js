@@ -1,31 +1,46 @@
 // The autopilot answers the card in the place of a person, as the truth says, at the pace that is set. It goes by
 // the frames that the browser paints: so it waits wherever a person would have to, and ends with the page.
 
-import { element, glyph, say } from "../shared/dom.js";
+import { element, glyph, part, partsOf, say } from "../shared/dom.js";
 import { fixed } from "../shared/figures.js";
-import { isField } from "../shared/keys.js";
+import { isField, isShortcut } from "../shared/keys.js";
+
+/** @import { Item, Word } from "../types" */
 
 const PACES = [0.2, 0.5, 1, 2, 5, 10, 20]; // answers a second
 const USUAL = 3;
 const HELD_OVER = 3000; // milliseconds over which the pace that is held is counted
 
 export class Autopilot {
+  /** @type {HTMLElement} */
   #card;
+  /** @type {() => Item | null} */
   #inView;
+  /** @type {(answer: Word) => boolean} */
   #mayAnswer;
+  /** @type {(answer: Word) => void} */
   #give;
+  /** @type {HTMLElement} */
   #place;
   #run = controlButton("run", "p");
   #step = controlButton("step", ".");
+  /** @type {HTMLInputElement} */
   #pace;
   #said = element("span", { className: "aside" });
+  /** @type {Map<number, Word>} */
   #answers = new Map(); // the truth, by item
   #isRunning = false;
   #due = 0;
+  /** @type {number[]} */
   #given = []; // when the last answers were given
   #abort = new AbortController();
 
-  /** `inView()` is the item in view, `mayAnswer(answer)` whether it may be answered now, and `give(answer)` does. */
+  /**
+   * `inView()` is the item in view, `mayAnswer(answer)` whether it may be answered now, and `give(answer)` does.
+   *
+   * @param {HTMLElement} card
+   * @param {{ inView: () => Item | null, mayAnswer: (answer: Word) => boolean, give: (answer: Word) => void }} calls
+   */
   constructor(card, { inView, mayAnswer, give }) {
     this.#card = card;
     this.#inView = inView;
@@ -35,9 +50,14 @@ export class Autopilot {
     this.#pace.setAttribute("aria-label", "Pace of the autopilot");
     const head = element("div", { className: "head" }, element("span", {}, "Autopilot"), this.#said);
     const controls = element("div", { className: "controls" }, this.#run, this.#step, this.#pace);
-    this.#place = element("div", { className: "autopilot", role: "group", "aria-label": "Autopilot" }, head, controls);
+    this.#place = element(
+      "div",
+      { className: "autopilot", role: "group", "aria-label": "Autopilot" },
+      head,
+      controls,
+    );
     this.#place.hidden = true;
-    card.querySelector(".notes").append(this.#place);
+    part(card, ".notes").append(this.#place);
     const { signal } = this.#abort;
     this.#run.addEventListener("click", () => this.toggle(), { signal });
     this.#step.addEventListener("click", () => this.step(), { signal });
@@ -46,16 +66,25 @@ export class Autopilot {
     this.#say();
   }
 
+  /** Answers a second, as it is set. */
+  get #wanted() {
+    return PACES[Number(this.#pace.value)];
+  }
+
   /** Whether this is the autopilot's session: then people's keys answer nothing. */
   get isOn() {
     return !this.#place.hidden;
   }
 
-  /** `answers` is the truth about the item in view and those that may follow, null in a person's session. */
+  /**
+   * `answers` is the truth about the item in view and those that may follow, null in a person's session.
+   *
+   * @param {Record<string, Word> | null | undefined} answers
+   */
   update(answers) {
     this.#place.hidden = !answers;
     for (const [item, answer] of Object.entries(answers ?? {})) this.#answers.set(Number(item), answer);
-    for (const part of this.#card.querySelectorAll(".answers, .tools")) part.inert = this.isOn;
+    for (const part of partsOf(this.#card, ".answers, .tools")) part.inert = this.isOn;
     if (!this.isOn || this.#card.dataset.state === "empty") this.pause();
     this.#say();
   }
@@ -93,7 +122,7 @@ export class Autopilot {
   #frame() {
     if (!this.#isRunning) return;
     const now = performance.now();
-    const between = 1000 / PACES[this.#pace.value];
+    const between = 1000 / this.#wanted;
     if (now >= this.#due && this.#answer()) {
       // What was late is not made up for: answers never come faster than the pace says.
       this.#due = Math.max(this.#due + between, now + between / 2);
@@ -105,21 +134,22 @@ export class Autopilot {
   }
 
   #answer() {
-    const answer = this.#answers.get(this.#inView()?.id);
+    const answer = this.#answers.get(this.#inView()?.id ?? -1);
     if (!answer || !this.#mayAnswer(answer)) return false;
     this.#give(answer);
     return true;
   }
 
   #changePace() {
-    this.#due = Math.min(this.#due, performance.now() + 1000 / PACES[this.#pace.value]);
+    this.#due = Math.min(this.#due, performance.now() + 1000 / this.#wanted);
     this.#given = [];
     this.#say();
   }
 
+  /** @param {KeyboardEvent} event */
   #pressed(event) {
     const own = event.composedPath()[0] === this.#pace;
-    if (!this.isOn || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (!this.isOn || isShortcut(event) || event.repeat) return;
     if (isField(event) && !own) return;
     if (event.key.toLowerCase() === "p") this.toggle();
     else if (event.key === ".") this.step();
@@ -135,10 +165,13 @@ export class Autopilot {
       this.#step.replaceChildren(element("span", {}, "Step"), element("kbd", {}, "."));
     }
     this.#card.dataset.autopilot = this.isOn ? (this.#isRunning ? "running" : "paused") : "off";
-    const pace = PACES[this.#pace.value];
+    const pace = this.#wanted;
     this.#pace.setAttribute("aria-valuetext", `${pace} answers a second`);
     const held = this.#held();
-    say(this.#said, held && held < 0.9 * pace ? `${fixed(1)(held)} of ${pace} answers/s` : `${pace} answers/s`);
+    say(
+      this.#said,
+      held && held < 0.9 * pace ? `${fixed(1)(held)} of ${pace} answers/s` : `${pace} answers/s`,
+    );
   }
 
   /** Answers a second over the last seconds; null before they can be counted. */
@@ -149,6 +182,14 @@ export class Autopilot {
   }
 }
 
+/**
+ * @param {string} name
+ * @param {string} key
+ */
 function controlButton(name, key) {
-  return element("button", { type: "button", className: `tool ${name}`, "aria-keyshortcuts": key.toUpperCase() });
+  return element("button", {
+    type: "button",
+    className: `tool ${name}`,
+    "aria-keyshortcuts": key.toUpperCase(),
+  });
 }

@@ -1,6 +1,10 @@
 // Fingers and the mouse on the image. A pull to a side that is long enough answers, as long as nothing is zoomed;
 // a tap or a click looks closer, two fingers and the wheel too, and what is zoomed is moved about.
 
+import { around, present, targetOf } from "../shared/dom.js";
+
+/** @import { Zoom } from "./zoom.js" */
+
 const STILL = 10; // CSS pixels: less than this is no movement
 const FAR = 0.28; // of the frame's width: a shorter pull answers nothing
 const EDGE = 24; // CSS pixels at the screen's sides, whose pulls are the browser's: back and forward
@@ -8,30 +12,39 @@ const STEEPEST = 0.6; // of its width, the height of a pull; steeper ones are me
 const WHEEL = 0.002; // zoom for each pixel of the wheel
 
 export class Gestures {
+  /** @type {HTMLElement} */
   #frame;
+  /** @type {Zoom} */
   #zoom;
+  /** @type {() => boolean} */
   #mayPull;
+  /** @type {(answer: string) => void} */
   #pulled;
+  /** @type {Map<number, PointerEvent>} */
   #pointers = new Map();
   #kind = "none"; // what the movement is: undecided, pull, pan, pinch, or none that means anything
+  /** @type {PointerEvent | null} */
   #from = null;
 
-  /** `mayPull()` says whether an answer may be given now; `pulled(answer)` is called when one was. */
+  /**
+   * `mayPull()` says whether an answer may be given now; `pulled(answer)` is called when one was.
+   *
+   * @param {HTMLElement} frame
+   * @param {Zoom} zoom
+   * @param {{ mayPull: () => boolean, pulled: (answer: string) => void }} calls
+   * @param {AbortSignal} signal
+   */
   constructor(frame, zoom, { mayPull, pulled }, signal) {
     this.#frame = frame;
     this.#zoom = zoom;
     this.#mayPull = mayPull;
     this.#pulled = pulled;
-    const heard = {
-      pointerdown: (event) => this.#down(event),
-      pointermove: (event) => this.#move(event),
-      pointerup: (event) => this.#up(event),
-      pointercancel: (event) => this.#lost(event),
-      wheel: (event) => this.#wheel(event),
-    };
-    for (const [kind, listener] of Object.entries(heard)) {
-      frame.addEventListener(kind, listener, { signal, passive: kind !== "wheel" });
-    }
+    const options = { signal, passive: true };
+    frame.addEventListener("pointerdown", (event) => this.#down(event), options);
+    frame.addEventListener("pointermove", (event) => this.#move(event), options);
+    frame.addEventListener("pointerup", (event) => this.#up(event), options);
+    frame.addEventListener("pointercancel", (event) => this.#lost(event), options);
+    frame.addEventListener("wheel", (event) => this.#wheel(event), { signal, passive: false });
   }
 
   /** What is under the fingers has changed: until they are lifted they mean nothing. */
@@ -40,9 +53,10 @@ export class Gestures {
     this.#showPull(0);
   }
 
+  /** @param {PointerEvent} event */
   #down(event) {
-    if (event.button !== 0 || event.target.closest("button")) return;
-    if (event.pointerType === "mouse" && event.target.closest(".text")) return; // it may be selected, and scrolled
+    if (event.button !== 0 || around(targetOf(event), "button")) return;
+    if (event.pointerType === "mouse" && around(targetOf(event), ".text")) return; // it may be selected, and scrolled
     this.#pointers.set(event.pointerId, event);
     this.#frame.setPointerCapture(event.pointerId);
     this.#from = event;
@@ -50,10 +64,14 @@ export class Gestures {
     this.#kind = ["undecided", "pinch"][this.#pointers.size - 1] ?? "none";
   }
 
+  /** @param {PointerEvent} event */
   #move(event) {
     const before = this.#pointers.get(event.pointerId);
     if (!before) return;
-    const [dx, dy] = [event.clientX - this.#from.clientX, event.clientY - this.#from.clientY];
+    const [dx, dy] = [
+      event.clientX - present(this.#from).clientX,
+      event.clientY - present(this.#from).clientY,
+    ];
     if (this.#kind === "undecided" && Math.hypot(dx, dy) > STILL) this.#kind = this.#meant(event, dx, dy);
     if (this.#kind === "pull") this.#showPull(dx);
     if (this.#kind === "pan") this.#zoom.move(event.clientX - before.clientX, event.clientY - before.clientY);
@@ -61,22 +79,38 @@ export class Gestures {
     this.#pointers.set(event.pointerId, event);
   }
 
+  /**
+   * @param {PointerEvent} event
+   * @param {number} dx
+   * @param {number} dy
+   */
   #meant({ pointerType }, dx, dy) {
     if (this.#zoom.isOn) return "pan";
-    const { clientX } = this.#from;
+    const { clientX } = present(this.#from);
     const isInside = clientX > EDGE && clientX < innerWidth - EDGE;
     const isFlat = Math.abs(dy) < STEEPEST * Math.abs(dx);
     return pointerType !== "mouse" && isInside && isFlat && this.#mayPull() ? "pull" : "none";
   }
 
+  /**
+   * @param {PointerEvent} before
+   * @param {PointerEvent} event
+   */
   #pinch(before, event) {
-    const other = [...this.#pointers.values()].find(({ pointerId }) => pointerId !== event.pointerId);
-    const apart = (one) => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
-    const middle = { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 };
+    const other = present(
+      [...this.#pointers.values()].find(({ pointerId }) => pointerId !== event.pointerId),
+    );
+    const apart = (/** @type {PointerEvent} */ one) =>
+      Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+    const middle = {
+      clientX: (event.clientX + other.clientX) / 2,
+      clientY: (event.clientY + other.clientY) / 2,
+    };
     this.#zoom.move((event.clientX - before.clientX) / 2, (event.clientY - before.clientY) / 2);
     this.#zoom.by(apart(event) / Math.max(1, apart(before)), middle);
   }
 
+  /** @param {PointerEvent} event */
   #up(event) {
     if (!this.#pointers.delete(event.pointerId)) return;
     const kind = this.#kind;
@@ -86,18 +120,21 @@ export class Gestures {
     else if (kind === "pull" && answer) this.#pulled(answer);
   }
 
+  /** @param {PointerEvent} event */
   #lost(event) {
     if (this.#pointers.delete(event.pointerId)) this.cancel();
   }
 
+  /** @param {WheelEvent} event */
   #wheel(event) {
-    if (event.target.closest(".text")) return; // it scrolls
+    if (around(targetOf(event), ".text")) return; // it scrolls
     const isBack = event.deltaY > 0;
     if (isBack && !this.#zoom.isOn) return;
     event.preventDefault();
     this.#zoom.by(Math.exp(-WHEEL * event.deltaY), event);
   }
 
+  /** @param {number} dx */
   #showPull(dx) {
     const { style, dataset, clientWidth } = this.#frame;
     style.setProperty("--pull", `${dx}px`);

@@ -1,8 +1,21 @@
 // The last answers, newest last; a click on one opens a menu to correct it.
 
-import { element, glyph } from "../shared/dom.js";
+import { around, element, glyph, part, partsOf, targetOf, treeOf } from "../shared/dom.js";
 
-/** What the strip shows: the server's last answers, changed by those that still wait to be saved. */
+/** @import { Answer, StripEntry } from "../types" */
+
+/** @import { Choice, Choices } from "./choices.js" */
+
+/** @typedef {StripEntry & { saving: boolean }} Entry */
+
+/**
+ * What the strip shows: the server's last answers, changed by those that still wait to be saved.
+ *
+ * @param {StripEntry[]} strip
+ * @param {Answer[]} pending
+ * @param {Map<string | null, string | undefined>} pictures
+ * @returns {Entry[]}
+ */
 export function merged(strip, pending, pictures) {
   const shown = strip.map((entry) => ({ ...entry, saving: false }));
   for (const answer of pending) {
@@ -22,18 +35,30 @@ export function merged(strip, pending, pictures) {
 }
 
 export class Strip {
+  /** @type {HTMLElement} */
   #card;
+  /** @type {HTMLElement} */
   #place;
+  /** @type {Entry[]} */
   #entries = [];
+  /** @type {HTMLElement | null} */
   #menu = null;
+  /** @type {Choices} */
   #choices;
+  /** @type {(entry: StripEntry, action: string) => void} */
   #correct;
 
-  /** `correct(entry, action)` is called with what the person chose instead, of the `choices`. */
+  /**
+   * `correct(entry, action)` is called with what the person chose instead, of the `choices`.
+   *
+   * @param {HTMLElement} card
+   * @param {Choices} choices
+   * @param {(entry: StripEntry, action: string) => void} correct
+   */
   constructor(card, choices, correct) {
     this.#card = card;
     this.#choices = choices;
-    this.#place = card.querySelector(".strip");
+    this.#place = part(card, ".strip");
     this.#correct = correct;
     card.addEventListener("click", (event) => this.#clicked(event));
   }
@@ -46,6 +71,7 @@ export class Strip {
     return this.#menu !== null;
   }
 
+  /** @param {Entry[]} entries */
   show(entries) {
     this.#entries = entries;
     this.fit();
@@ -60,10 +86,11 @@ export class Strip {
     const length = wide ? this.#place.clientWidth : this.#place.clientHeight;
     const room = Math.max(0, Math.floor((length + gap) / (size + gap)));
     const shown = room ? this.#entries.slice(-room) : [];
-    const present = new Map([...this.#place.querySelectorAll("button.thumb")].map((b) => [b.dataset.answerId, b]));
+    const present = new Map(partsOf(this.#place, "button.thumb").map((b) => [b.dataset.answerId, b]));
     const buttons = shown.map((entry) => this.#fill(present.get(entry.answer_id) ?? makeThumb(entry), entry));
-    if (this.#menu && !shown.some((entry) => entry.answer_id === this.#menu.dataset.answerId)) this.close();
-    const unchanged = buttons.length === present.size && buttons.every((b, i) => this.#place.children[i] === b);
+    if (this.#menu && !shown.some((entry) => entry.answer_id === this.#menu?.dataset.answerId)) this.close();
+    const unchanged =
+      buttons.length === present.size && buttons.every((b, i) => this.#place.children[i] === b);
     if (!unchanged) this.#place.replaceChildren(...buttons);
   }
 
@@ -77,11 +104,16 @@ export class Strip {
     if (refocus) thumb?.focus();
   }
 
-  /** Keys while the menu is open; true if the key was meant for it. */
+  /**
+   * Keys while the menu is open; true if the key was meant for it.
+   *
+   * @param {KeyboardEvent} event
+   */
   pressed(event) {
     if (!this.#menu) return false;
-    const items = [...this.#menu.querySelectorAll("button")];
-    const at = items.indexOf(this.#menu.getRootNode().activeElement);
+    const items = partsOf(this.#menu, "button");
+    const at = items.indexOf(/** @type {HTMLElement} */ (treeOf(this.#menu).activeElement));
+    /** @type {Record<string, number>} */
     const steps = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
     if (event.key === "Escape") this.close({ refocus: true });
     else if (event.key in steps) items[(at + steps[event.key] + items.length) % items.length].focus();
@@ -91,24 +123,28 @@ export class Strip {
     return event.key !== "Tab";
   }
 
+  /** @param {Event} event */
   #clicked(event) {
-    const choice = event.target.closest("[role=menuitemradio]");
-    const thumb = event.target.closest("button.thumb");
+    const choice = around(targetOf(event), "[role=menuitemradio]");
+    const thumb = around(targetOf(event), "button.thumb");
     if (choice) this.#choose(choice.dataset.correct);
     else if (thumb && this.#menu?.dataset.answerId === thumb.dataset.answerId) this.close();
     else if (thumb) this.#open(thumb);
     else this.close();
   }
 
+  /** @param {string | undefined} action */
   #choose(action) {
-    const entry = this.#entries.find(({ answer_id: id }) => id === this.#menu.dataset.answerId);
+    const entry = this.#entries.find(({ answer_id: id }) => id === this.#menu?.dataset.answerId);
     this.close({ refocus: true });
-    if (entry && this.#choices.of(entry).action !== action) this.#correct(entry, action);
+    if (entry && action && this.#choices.of(entry).action !== action) this.#correct(entry, action);
   }
 
+  /** @param {HTMLElement} thumb */
   #open(thumb) {
     this.close();
     const entry = this.#entries.find(({ answer_id: id }) => id === thumb.dataset.answerId);
+    if (!entry) return;
     this.#menu = makeMenu(entry, this.#choices);
     this.#card.append(this.#menu);
     const { offsetWidth: width, offsetHeight: height } = this.#menu;
@@ -117,10 +153,14 @@ export class Strip {
     this.#menu.style.left = `${Math.max(0, Math.min(centre, this.#card.clientWidth - width))}px`;
     this.#menu.style.top = `${above >= 0 ? above : thumb.offsetTop + thumb.offsetHeight + 8}px`;
     thumb.setAttribute("aria-expanded", "true");
-    const checked = this.#menu.querySelector("[aria-checked=true]") ?? this.#menu.querySelector("button");
+    const [checked] = [...partsOf(this.#menu, "[aria-checked=true]"), ...partsOf(this.#menu, "button")];
     checked.focus({ preventScroll: true });
   }
 
+  /**
+   * @param {HTMLElement} thumb
+   * @param {Entry} entry
+   */
   #fill(thumb, entry) {
     const { answer_id: id, item, answer, src, saving } = entry;
     const choice = this.#choices.of(entry);
@@ -128,23 +168,26 @@ export class Strip {
     if (thumb.dataset.stands === stands) return thumb;
     thumb.dataset.stands = stands;
     thumb.dataset.answerId = id;
-    thumb.dataset.item = item;
+    thumb.dataset.item = String(item);
     thumb.dataset.given = answer;
-    thumb.dataset.saving = saving;
-    const picture = thumb.querySelector("img");
+    thumb.dataset.saving = String(saving);
+    /** @type {HTMLImageElement} */
+    const picture = part(thumb, "img");
     picture.hidden = !src;
     if (src && picture.src !== src) picture.src = src;
-    thumb.querySelector(".badge").replaceChildren(mark(choice));
+    part(thumb, ".badge").replaceChildren(mark(choice));
     const said = this.#choices.said(entry);
     thumb.setAttribute("aria-label", `Item ${item}: ${said}${saving ? ", being saved" : ""}. Correct it`);
     return thumb;
   }
 
+  /** @param {string | undefined} answerId */
   #thumb(answerId) {
-    return [...this.#place.querySelectorAll("button.thumb")].find((b) => b.dataset.answerId === answerId);
+    return partsOf(this.#place, "button.thumb").find((b) => b.dataset.answerId === answerId);
   }
 }
 
+/** @param {Entry} entry */
 function makeThumb(entry) {
   const thumb = element("button", { type: "button", className: "thumb", "aria-haspopup": "menu" });
   thumb.setAttribute("aria-expanded", "false");
@@ -153,11 +196,19 @@ function makeThumb(entry) {
   return thumb;
 }
 
-/** A choice's sign; a class has its name. */
+/**
+ * A choice's sign; a class has its name.
+ *
+ * @param {Choice} choice
+ */
 function mark({ symbol, word }) {
   return symbol ? glyph(symbol) : element("span", { className: "name" }, word);
 }
 
+/**
+ * @param {Entry} entry
+ * @param {Choices} choices
+ */
 function makeMenu(entry, choices) {
   const className = choices.areClasses ? "menu classes" : "menu";
   const menu = element("div", { className, role: "menu", "aria-label": `Correct item ${entry.item}` });

@@ -1,17 +1,24 @@
 // A closer look at the image in view: it is scaled and shifted within its frame, and nothing else moves.
 
+import { part } from "../shared/dom.js";
+
+/** @typedef {{ clientX: number, clientY: number }} Point */
+
 const CLOSE = 3; // times as large: by key, click or tap
 const CLOSEST = 10;
 const CRISP_FROM = 4; // from so many CSS pixels for one of the image's on, its pixels are squares
 const STEP = 60; // CSS pixels that an arrow moves
+/** @type {Record<string, [number, number]>} */
 const ARROWS = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 export class Zoom {
+  /** @type {HTMLElement} */
   #frame;
   #scale = 1;
   #x = 0; // how far the image's centre is from the frame's
   #y = 0;
 
+  /** @param {HTMLElement} frame */
   constructor(frame) {
     this.#frame = frame;
   }
@@ -20,13 +27,22 @@ export class Zoom {
     return this.#scale > 1;
   }
 
-  /** A close look at the point under `clientX`, `clientY`, or at the centre; or back. */
+  /**
+   * A close look at the point under `clientX`, `clientY`, or at the centre; or back.
+   *
+   * @param {Point | null} point
+   */
   toggle(point = null) {
     if (this.isOn) this.reset();
     else this.by(CLOSE, point);
   }
 
-  /** Scale by a factor; what is under the point stays there. */
+  /**
+   * Scale by a factor; what is under the point stays there.
+   *
+   * @param {number} factor
+   * @param {Point | null} point
+   */
   by(factor, point = null) {
     if (!this.#frame.querySelector(".item")) return;
     const scale = Math.min(CLOSEST, Math.max(1, this.#scale * factor));
@@ -35,7 +51,12 @@ export class Zoom {
     this.#show(scale, x - (x - this.#x) * grown, y - (y - this.#y) * grown);
   }
 
-  /** Shift what is in view, by CSS pixels. */
+  /**
+   * Shift what is in view, by CSS pixels.
+   *
+   * @param {number} dx
+   * @param {number} dy
+   */
   move(dx, dy) {
     this.#show(this.#scale, this.#x + dx, this.#y + dy);
   }
@@ -44,7 +65,11 @@ export class Zoom {
     this.#show(1, 0, 0);
   }
 
-  /** Keys: Z looks closer and back, Escape back, the arrows with Shift move about; true if the key was meant so. */
+  /**
+   * Keys: Z looks closer and back, Escape back, the arrows with Shift move about; true if the key was meant so.
+   *
+   * @param {KeyboardEvent} event
+   */
   pressed({ key, shiftKey }) {
     const step = shiftKey && this.isOn ? ARROWS[key] : null;
     if (step) this.move(step[0] * STEP, step[1] * STEP);
@@ -54,26 +79,33 @@ export class Zoom {
     return true;
   }
 
+  /** @param {Point} point */
   #fromCentre({ clientX, clientY }) {
     const { left, top, width, height } = this.#frame.getBoundingClientRect();
     const unit = this.#frame.offsetWidth / width; // the page may be zoomed for a projector
     return { x: (clientX - left - width / 2) * unit, y: (clientY - top - height / 2) * unit };
   }
 
+  /**
+   * @param {number} scale
+   * @param {number} x
+   * @param {number} y
+   */
   #show(scale, x, y) {
     const { clientWidth: width, clientHeight: height, style, dataset } = this.#frame;
-    const room = (side) => (side * (scale - 1)) / 2;
-    const within = (value, most) => Math.max(-most, Math.min(most, value));
+    const room = (/** @type {number} */ side) => (side * (scale - 1)) / 2;
+    const within = (/** @type {number} */ value, /** @type {number} */ most) =>
+      Math.max(-most, Math.min(most, value));
     this.#scale = scale;
     this.#x = within(x, room(width));
     this.#y = within(y, room(height));
-    style.setProperty("--scale", scale);
+    style.setProperty("--scale", String(scale));
     style.setProperty("--x", `${this.#x}px`);
     style.setProperty("--y", `${this.#y}px`);
     dataset.zoomed = String(this.isOn);
     const image = this.#frame.querySelector("img");
-    const { naturalWidth, naturalHeight } = image ?? {};
-    dataset.crisp = String(this.isOn && scale * width >= CRISP_FROM * Math.max(naturalWidth, naturalHeight));
-    this.#frame.querySelector(".look").setAttribute("aria-pressed", String(this.isOn));
+    const isCrisp = image && scale * width >= CRISP_FROM * Math.max(image.naturalWidth, image.naturalHeight);
+    dataset.crisp = String(this.isOn && Boolean(isCrisp));
+    part(this.#frame, ".look").setAttribute("aria-pressed", String(this.isOn));
   }
 }

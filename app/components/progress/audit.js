@@ -1,8 +1,12 @@
 // The margin of the progress page: what the audit says, how large it is, and how many answers there are.
 
-import { element, say } from "../shared/dom.js";
+import { element, part, partsOf, say } from "../shared/dom.js";
 import { ABSENT, Tally, whole } from "../shared/figures.js";
+import { isShortcut } from "../shared/keys.js";
 
+/** @import { AuditData, Interval, MeasureName, ProgressData } from "../types" */
+
+/** @type {{ name: MeasureName, label: string, about: string }[]} */
 const MEASURES = [
   { name: "precision", label: "Precision", about: "of the predicted yes, those that are" },
   { name: "recall", label: "Recall", about: "of the unlabeled yes, those predicted" },
@@ -13,60 +17,82 @@ const MEASURES = [
 const FAR_APART = 0.4; // an interval this wide says more than the estimate in it
 
 export class Audit {
+  /** @type {Measure[]} */
   #rows;
+  /** @type {HTMLElement} */
   #said;
+  /** @type {HTMLElement} */
   #shares;
+  /** @type {Tally} */
   #tally;
+  /** @type {(share: number) => void} */
   #choose;
 
-  /** `choose(share)` is told how many of the items are to be for the audit from now on, 0 … 1. */
+  /**
+   * `choose(share)` is told how many of the items are to be for the audit from now on, 0 … 1.
+   *
+   * @param {HTMLElement} card
+   * @param {(share: number) => void} choose
+   */
   constructor(card, choose) {
-    const list = card.querySelector(".rows");
+    const list = part(card, ".rows");
     this.#rows = MEASURES.map((measure) => new Measure(list, measure));
-    this.#said = card.querySelector(".audited");
-    this.#shares = card.querySelector(".shares");
+    this.#said = part(card, ".audited");
+    this.#shares = part(card, ".shares");
     this.#tally = new Tally(card);
     this.#choose = choose;
   }
 
+  /** @param {ProgressData} data */
   show({ audit, counts, items }) {
-    this.#rows.forEach((row, i) => row.show(audit.judged?.[MEASURES[i].name] ?? null, audit.level));
+    for (const [i, row] of this.#rows.entries())
+      row.show(audit.judged?.[MEASURES[i].name] ?? null, audit.level);
     say(this.#said, sentence(audit, items));
     this.#showShares(audit);
     this.#tally.show(counts);
   }
 
+  /** @param {AuditData} audit */
   #showShares({ share, shares }) {
     if (this.#shares.dataset.written !== String(shares)) {
       this.#shares.dataset.written = String(shares);
       this.#shares.replaceChildren(...shares.map((value) => this.#makeShare(value)));
     }
-    for (const button of this.#shares.children) {
+    for (const button of partsOf(this.#shares, "button")) {
       const isChosen = Number(button.dataset.share) === share;
       button.setAttribute("aria-checked", String(isChosen));
       button.tabIndex = isChosen ? 0 : -1;
     }
   }
 
+  /** @param {number} share */
   #makeShare(share) {
     const button = element("button", { type: "button", className: "tab", role: "radio" }, whole(100 * share));
-    button.dataset.share = share;
+    button.dataset.share = String(share);
     button.addEventListener("click", () => this.#choose(share));
     button.addEventListener("keydown", (event) => this.#moved(event, button));
     return button;
   }
 
+  /**
+   * @param {KeyboardEvent} event
+   * @param {HTMLElement} button
+   */
   #moved(event, button) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step) return;
+    if (!step || isShortcut(event)) return;
     event.preventDefault();
-    const all = [...this.#shares.children];
+    const all = partsOf(this.#shares, "button");
     const next = all[(all.indexOf(button) + step + all.length) % all.length];
     next.focus();
     next.click();
   }
 }
 
+/**
+ * @param {AuditData} audit
+ * @param {number} items
+ */
 function sentence({ judged, drawn: asked, share }, items) {
   if (judged) {
     const answers = `${whole(judged.answers)} ${judged.answers === 1 ? "answer" : "answers"}, ${whole(judged.yes)} yes`;
@@ -81,20 +107,34 @@ function sentence({ judged, drawn: asked, share }, items) {
 class Measure {
   #value = element("span", { className: "value" });
   #aside = element("span", { className: "aside" });
+  /** @type {HTMLElement} */
   #bar;
   #range = element("i", { className: "range" });
   #dot = element("i", { className: "estimate" });
 
+  /**
+   * @param {Element} list
+   * @param {{ label: string, about: string }} measure
+   */
   constructor(list, { label, about }) {
     this.#bar = element("div", { className: "interval", "aria-hidden": "true" }, this.#range, this.#dot);
     const name = element("dt", { title: about }, element("span", {}, label), this.#aside);
     const small = element("small", {}, about);
-    list.append(element("div", { className: "measure" }, name, element("dd", {}, this.#value, small), this.#bar));
+    list.append(
+      element("div", { className: "measure" }, name, element("dd", {}, this.#value, small), this.#bar),
+    );
   }
 
+  /**
+   * @param {Interval | null} interval
+   * @param {number} level
+   */
   show(interval, level) {
     this.#bar.hidden = !interval;
-    say(this.#aside, interval ? `${whole(100 * level)} %: ${percent(interval.low)} to ${percent(interval.high)}` : "");
+    say(
+      this.#aside,
+      interval ? `${whole(100 * level)} %: ${percent(interval.low)} to ${percent(interval.high)}` : "",
+    );
     if (!interval) {
       say(this.#value, ABSENT);
       return;
@@ -109,7 +149,11 @@ class Measure {
   }
 }
 
-/** Small shares need more digits. */
+/**
+ * Small shares need more digits.
+ *
+ * @param {number} share
+ */
 function percent(share) {
   const digits = share > 0 && share < 0.1 ? (share < 0.01 ? 2 : 1) : 0;
   return `${(100 * share).toFixed(digits)} %`;

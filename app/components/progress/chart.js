@@ -2,18 +2,45 @@
 
 import { drawn, element, say } from "../shared/dom.js";
 
+/** @import { Scale } from "../types" */
+
+/** @typedef {{ className: string, values: (number | null)[], label: string }} Line */
+/** @typedef {(value: number) => number} Place */
+
+/**
+ * Lines over the same `xs`, null where nothing is known; `aside` is a word beside the name, `said` the chart in a
+ * sentence.
+ *
+ * @typedef {object} Drawing
+ * @property {number[]} xs
+ * @property {Line[]} lines
+ * @property {Scale} x
+ * @property {Scale} y
+ * @property {{ value: number, text: string }} [mark]
+ * @property {string} [aside]
+ * @property {string} said
+ */
+
 const PAD = { left: 46, right: 58, top: 10, bottom: 24 };
 const APART = 15; // pixels between two labels at lines' ends, at the least
 
 export class Chart {
+  /** @type {HTMLElement} */
   #place;
   #head = element("h2", {});
   #aside = element("span", { className: "aside" });
   #figure = drawn("svg", { class: "plot", role: "img" });
+  /** @type {number} */
   #height;
+  /** @type {Drawing | null} */
   #drawing = null;
 
-  /** `note` says below what is to be seen. */
+  /**
+   * `note` says below what is to be seen.
+   *
+   * @param {Element} list
+   * @param {{ name: string, note?: string, className?: string, height?: number }} how
+   */
   constructor(list, { name, note = "", className = "", height = 200 }) {
     say(this.#head, name);
     this.name = name;
@@ -27,6 +54,8 @@ export class Chart {
   /**
    * `lines` are `{ className, values, label }` over the same `xs`, null where nothing is known; `x` and `y` are
    * scales, `{ at, ticks, write }`, from a number to 0 … 1; `aside` is a word beside the name, `said` the chart in a sentence.
+   *
+   * @param {Drawing | null} drawing
    */
   show(drawing) {
     this.#drawing = drawing;
@@ -42,10 +71,12 @@ export class Chart {
     if (!this.#drawing || !width) return;
     const { xs, lines, x, y, mark } = this.#drawing;
     const height = this.#height;
-    const across = (value) => PAD.left + x.at(value) * (width - PAD.left - PAD.right);
-    const down = (value) => PAD.top + (1 - y.at(value)) * (height - PAD.top - PAD.bottom);
+    const across = (/** @type {number} */ value) => PAD.left + x.at(value) * (width - PAD.left - PAD.right);
+    const down = (/** @type {number} */ value) =>
+      PAD.top + (1 - y.at(value)) * (height - PAD.top - PAD.bottom);
     this.#figure.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.#figure.setAttribute("height", height);
+    this.#figure.setAttribute("height", String(height));
+    /** @type {SVGElement[]} */
     const parts = y.ticks.map((tick) => ruled(tick, y, down(tick), width));
     parts.push(...x.ticks.map((tick) => written("tick x", across(tick), height - 6, x.write(tick))));
     if (mark) parts.push(...marked(mark, down(mark.value), width));
@@ -55,29 +86,62 @@ export class Chart {
   }
 }
 
+/**
+ * @param {number} tick
+ * @param {Scale} y
+ * @param {number} at
+ * @param {number} width
+ */
 function ruled(tick, y, at, width) {
   const rule = drawn("line", { class: "gridline", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
   return drawn("g", {}, rule, written("tick y", PAD.left - 8, at + 4, y.write(tick)));
 }
 
+/**
+ * @param {{ text: string }} mark
+ * @param {number} at
+ * @param {number} width
+ */
 function marked({ text }, at, width) {
   const rule = drawn("line", { class: "mark", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
   return [rule, written("tick", PAD.left + 2, at - 5, text)]; // at the right the lines have their labels
 }
 
+/**
+ * @param {Line} line
+ * @param {number[]} xs
+ * @param {Place} across
+ * @param {Place} down
+ * @returns {SVGElement[]}
+ */
 function traced({ className, values }, xs, across, down) {
-  const known = xs.flatMap((value, i) => (values[i] == null ? [] : [[across(value), down(values[i])]]));
+  const known = xs.flatMap((value, i) => {
+    const height = values[i];
+    return height == null ? [] : [[across(value), down(height)]];
+  });
   if (!known.length) return [];
   const path = `M${known.map(([a, b]) => `${a.toFixed(1)} ${b.toFixed(1)}`).join("L")}`;
-  const [cx, cy] = known.at(-1);
-  return [drawn("path", { class: `series ${className}`, d: path }), drawn("circle", { class: `end ${className}`, cx, cy, r: 3.5 })];
+  const [cx, cy] = known[known.length - 1];
+  return [
+    drawn("path", { class: `series ${className}`, d: path }),
+    drawn("circle", { class: `end ${className}`, cx, cy, r: 3.5 }),
+  ];
 }
 
-/** Labels at the lines' ends, pushed apart where they would lie upon each other. */
+/**
+ * Labels at the lines' ends, pushed apart where they would lie upon each other.
+ *
+ * @param {Line[]} lines
+ * @param {number[]} xs
+ * @param {Place} across
+ * @param {Place} down
+ */
 function ends(lines, xs, across, down) {
   const places = lines.flatMap(({ className, values, label }) => {
     const last = values.findLastIndex((value) => value != null);
-    return last < 0 || !label ? [] : [{ className, label, left: across(xs[last]) + 8, top: down(values[last]) + 4 }];
+    return last < 0 || !label
+      ? []
+      : [{ className, label, left: across(xs[last]) + 8, top: down(values[last] ?? 0) + 4 }];
   });
   places.sort((one, other) => one.top - other.top);
   places.forEach((place, i) => {
@@ -86,6 +150,12 @@ function ends(lines, xs, across, down) {
   return places.map(({ className, label, left, top }) => written(`endlabel ${className}`, left, top, label));
 }
 
+/**
+ * @param {string} className
+ * @param {number} x
+ * @param {number} y
+ * @param {string} text
+ */
 function written(className, x, y, text) {
   return drawn("text", { class: className, x, y }, text);
 }

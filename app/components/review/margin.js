@@ -1,17 +1,26 @@
 // The margin of the review page: likely mistakes, corrections, agreement, pace, counts.
 
-import { Figure, Tally, fixed, whole } from "../shared/figures.js";
+import { part } from "../shared/dom.js";
+import { Figure, fixed, Tally, whole } from "../shared/figures.js";
 import { ago } from "./times.js";
 
+/** @import { ReviewNotes } from "../types" */
+
 export class Margin {
+  /** @type {Figure} */
   #doubted;
+  /** @type {Figure} */
   #corrected;
+  /** @type {Figure} */
   #agreement;
+  /** @type {Figure} */
   #pace;
+  /** @type {Tally} */
   #tally;
 
+  /** @param {HTMLElement} card */
   constructor(card) {
-    const list = card.querySelector(".rows");
+    const list = part(card, ".rows");
     this.#doubted = new Figure(list, ["Likely mistakes"]);
     this.#corrected = new Figure(list, ["Corrected so far"]);
     this.#agreement = new Figure(list, ["Agreement (kappa)"]);
@@ -19,11 +28,28 @@ export class Margin {
     this.#tally = new Tally(card);
   }
 
+  /**
+   * @param {ReviewNotes} notes
+   * @param {boolean} judged
+   */
   show(notes, judged) {
-    const { doubted, labels, corrected, corrected_last: last, agreement, pace_ms: pace, paces_ms: paces } = notes;
+    const {
+      doubted,
+      labels,
+      corrected,
+      corrected_last: last,
+      agreement,
+      pace_ms: pace,
+      paces_ms: paces,
+    } = notes;
     this.#doubted.show({
       value: doubted === null ? null : whole(doubted),
-      aside: doubted === null ? (judged ? "after the first yes and no" : "") : `of ${whole(labels)} ${labels === 1 ? "label" : "labels"}`,
+      aside:
+        doubted === null
+          ? judged
+            ? "after the first yes and no"
+            : ""
+          : `of ${whole(labels)} ${labels === 1 ? "label" : "labels"}`,
     });
     this.#corrected.show({ value: whole(corrected), aside: last === null ? "" : `last one ${ago(last)}` });
     this.#agreement.show({

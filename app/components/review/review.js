@@ -1,14 +1,19 @@
 // The review page: a list of answered items, gone through and corrected by keyboard or mouse. What must outlive
 // a new payload is kept on the root element.
 
-import { element, say } from "../shared/dom.js";
+import { around, element, part, partsOf, present, say, targetOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
-import { isField, mayChoose, releaseFocus } from "../shared/keys.js";
+import { isField, isShortcut, watchPickers } from "../shared/keys.js";
+import { mounting } from "../shared/mount.js";
 import { Outbox } from "../shared/outbox.js";
 import { Margin } from "./margin.js";
 import { Row } from "./row.js";
 
+/** @import { Answer, Asked, Component, ReviewData, ReviewView, Word } from "../types" */
+
+/** @type {Record<string, Word>} */
 const ANSWER_KEYS = { y: "yes", n: "no", s: "skip", m: "unsure", "?": "unsure" };
+/** @type {Record<string, number>} */
 const MOVES = { arrowdown: 1, arrowup: -1, home: -Infinity, end: Infinity };
 
 // Milliseconds.
@@ -16,8 +21,13 @@ const TYPING = 250; // a pause in typing after which the search begins
 const POLL = 700; // while the model is being trained
 const STATUS = 1000;
 
+/** @type {Record<ReviewView, { tab: string, title: (n: number) => string, hideZero?: boolean }>} */
 const VIEWS = {
-  doubted: { tab: "Doubted", title: (n) => (n ? `${items(n, "answer")} that the model doubts most` : "Nothing that the model clearly doubts") },
+  doubted: {
+    tab: "Doubted",
+    title: (n) =>
+      n ? `${items(n, "answer")} that the model doubts most` : "Nothing that the model clearly doubts",
+  },
   contested: { tab: "Contested", title: (n) => `${items(n)} on which annotators disagree` },
   no: { tab: "No", title: (n) => `${items(n)} answered no` },
   yes: { tab: "Yes", title: (n) => `${items(n)} answered yes` },
@@ -27,48 +37,72 @@ const VIEWS = {
 };
 
 class Review {
-  constructor(root) {
-    this.card = root.querySelector(".card");
-    for (const part of ["views", "search", "title", "about", "table", "empty", "place", "status", "spoken"]) {
-      this[part] = root.querySelector(`.${part}`);
-    }
+  /**
+   * @param {ShadowRoot} root
+   * @param {Component<ReviewData>} component
+   */
+  constructor(root, component) {
+    this.component = component;
+    this.data = component.data;
+    this.card = part(root, ".card");
+    this.views = part(root, ".views");
+    /** @type {HTMLInputElement} */
+    this.search = part(root, ".search");
+    this.title = part(root, ".title");
+    this.about = part(root, ".about");
+    this.table = part(root, ".table");
+    this.empty = part(root, ".empty");
+    this.place = part(root, ".place");
+    this.status = part(root, ".status");
+    this.spoken = part(root, ".spoken");
     this.margin = new Margin(this.card);
     this.tabs = Object.keys(VIEWS).map((view) => this.makeTab(view));
+    /** @type {Map<number, Row>} */
     this.rows = new Map();
-    this.outbox = null;
+    this.session = this.data.session;
+    /** @type {Asked} */
+    this.asked = this.askedFirst();
+    this.outbox = this.openOutbox();
+    /** @type {string | null} */
+    this.refusal = null;
+    /** @type {number | null} */
     this.current = null; // the item that keys are about
+    this.isTurned = this.enterAtEnd = false;
+    /** @type {{ id: string, item: number }[]} */
     this.changes = []; // what was changed here, the last one last: undo goes back through them
     this.beat = 0;
+    this.abort = new AbortController();
     this.listen();
+    this.showLine();
   }
 
   listen() {
-    this.abort = new AbortController();
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
-    for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
-    }
+    watchPickers(signal);
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
     this.card.addEventListener("focusin", (event) => this.focused(event), { signal });
     this.search.addEventListener("input", () => this.typed(), { signal });
-    window.addEventListener("online", () => this.outbox?.send(), { signal });
+    window.addEventListener("online", () => this.outbox.send(), { signal });
     this.statusTimer = setInterval(() => this.showSaving(), STATUS);
   }
 
   close() {
     this.abort.abort();
-    this.outbox?.close();
+    this.outbox.close();
     clearInterval(this.statusTimer);
-    for (const timer of ["typing", "poll"]) clearTimeout(this[`${timer}Timer`]);
+    for (const timer of [this.typingTimer, this.pollTimer]) clearTimeout(timer);
   }
 
-  /** A new payload from the server. */
+  /**
+   * A new payload from the server.
+   *
+   * @param {Component<ReviewData>} component
+   */
   update(component) {
     this.component = component;
     this.data = component.data;
-    const { project, session, view, line, first } = this.data;
-    if (session !== this.session) this.begin(project, session, { view, line, first, fresh: 0, again: 0 });
+    if (this.data.session !== this.session) this.begin();
     for (const [id, reason] of this.outbox.settle(this.data.acked, this.data.refused)) {
       this.changes = this.changes.filter((change) => change.id !== id);
       this.refusal = reason;
@@ -83,17 +117,33 @@ class Review {
     if (!this.data.judged) this.pollTimer = setTimeout(() => this.poll(), POLL);
   }
 
-  begin(project, session, asked) {
-    this.session = session;
-    this.asked = asked;
+  begin() {
+    this.session = this.data.session;
+    this.asked = this.askedFirst();
     this.changes = [];
-    this.outbox?.close();
-    this.outbox = new Outbox(project, session, (answers) => this.component.setStateValue("pending", answers));
-    if (document.activeElement !== this.search) this.search.value = asked.line;
+    this.outbox.close();
+    this.outbox = this.openOutbox();
+    this.showLine();
+  }
+
+  /** @returns {Asked} */
+  askedFirst() {
+    const { view, line, first } = this.data;
+    return { view, line, first, fresh: 0, again: 0 };
+  }
+
+  openOutbox() {
+    const send = (/** @type {Answer[]} */ answers) => this.component.setStateValue("pending", answers);
+    return new Outbox(this.data.project, this.session, send);
+  }
+
+  showLine() {
+    if (document.activeElement !== this.search) this.search.value = this.asked.line;
   }
 
   // What is in view
 
+  /** @param {string} view */
   makeTab(view) {
     const tab = element("button", { type: "button", className: "tab" });
     tab.dataset.view = view;
@@ -103,7 +153,7 @@ class Review {
 
   showTabs() {
     for (const tab of this.tabs) {
-      const { view } = tab.dataset;
+      const view = /** @type {ReviewView} */ (tab.dataset.view);
       const count = this.data.views[view];
       say(tab, `${VIEWS[view].tab} ${whole(count)}`);
       tab.setAttribute("aria-pressed", String(view === this.asked.view));
@@ -122,8 +172,12 @@ class Review {
 
   explanation() {
     const { view, line, listed, views, notes, judged } = this.data;
-    if (line) return view === "all" ? "Every answer was searched." : `Searched among: ${VIEWS[view].tab.toLowerCase()}.`;
-    if (view === "contested") return "One against one is a tie: it does not train the model until somebody decides it.";
+    if (line)
+      return view === "all"
+        ? "Every answer was searched."
+        : `Searched among: ${VIEWS[view].tab.toLowerCase()}.`;
+    if (view === "contested")
+      return "One against one is a tie: it does not train the model until somebody decides it.";
     if (view !== "doubted") return "Those answered last come first.";
     if (notes.doubted === null) return judged ? "There is no model yet: it needs a yes and a no." : "";
     if (!listed) return "The model, trained without it, agrees with every answer.";
@@ -139,11 +193,14 @@ class Review {
     const pending = grouped(this.outbox.queue.own);
     const scale = Math.max(1, ...rows.map(({ score }) => Math.abs(score ?? 0)));
     this.rows = new Map(rows.map((row) => [row.item, known.get(row.item) ?? new Row(row.item)]));
-    for (const row of rows) this.rows.get(row.item).show(row, annotator, pending.get(row.item) ?? [], scale);
+    for (const row of rows) {
+      present(this.rows.get(row.item)).show(row, annotator, pending.get(row.item) ?? [], scale);
+    }
     const places = [...this.rows.values()].map((row) => row.place);
-    const unchanged = places.length === this.table.children.length && places.every((p, i) => this.table.children[i] === p);
+    const unchanged =
+      places.length === this.table.children.length && places.every((p, i) => this.table.children[i] === p);
     if (!unchanged) this.table.replaceChildren(...places);
-    if (!this.rows.has(this.current)) this.current = (this.enterAtEnd ? rows.at(-1) : rows[0])?.item ?? null;
+    if (!this.row) this.current = (this.enterAtEnd ? rows.at(-1) : rows[0])?.item ?? null;
     if ([...this.rows.values()].some((row) => row.lacksPicture)) this.ask({ again: this.asked.again + 1 });
     this.mark({ scroll: this.isTurned });
     this.isTurned = this.enterAtEnd = false;
@@ -153,24 +210,32 @@ class Review {
   showPlace() {
     const { first, listed, rows } = this.data;
     say(this.place, listed ? `${whole(first + 1)}–${whole(first + rows.length)} of ${whole(listed)}` : "");
-    for (const button of this.card.querySelectorAll("[data-turn]")) {
+    for (const button of partsOf(this.card, "[data-turn]")) {
       const possible = Number(button.dataset.turn) < 0 ? first > 0 : first + rows.length < listed;
       button.setAttribute("aria-disabled", String(!possible));
     }
-    this.card.querySelector(".pager").hidden = listed <= rows.length;
+    part(this.card, ".pager").hidden = listed <= rows.length;
   }
 
+  /** The row that keys are about. */
+  get row() {
+    return this.current === null ? undefined : this.rows.get(this.current);
+  }
+
+  /** @param {{ scroll?: boolean }} [how] */
   mark({ scroll = false } = {}) {
     for (const [item, row] of this.rows) row.mark(item === this.current);
-    if (scroll) this.rows.get(this.current)?.place.scrollIntoView({ block: "nearest" });
+    if (scroll) this.row?.place.scrollIntoView({ block: "nearest" });
   }
 
   showSaving() {
-    if (!this.outbox) return;
     this.card.dataset.saving = String(this.outbox.queue.own.length);
-    this.card.querySelector("[data-undo]").setAttribute("aria-disabled", String(!this.changes.length));
+    part(this.card, "[data-undo]").setAttribute("aria-disabled", String(!this.changes.length));
     const { message, problem, judged, view, listed } = this.data;
-    const training = judged || (view === "doubted" && !listed) ? "" : "The model is being retrained; the scores are those from before.";
+    const training =
+      judged || (view === "doubted" && !listed)
+        ? ""
+        : "The model is being retrained; the scores are those from before.";
     say(this.status, this.outbox.sentence(message) || this.refusal || message || problem || training);
   }
 
@@ -178,9 +243,10 @@ class Review {
 
   /** Whether the page shows what was asked for. */
   isAnswered() {
-    return ["view", "line"].every((part) => this.data[part] === this.asked[part].trim());
+    return this.data.view === this.asked.view && this.data.line === this.asked.line.trim();
   }
 
+  /** @param {Partial<Asked>} changes */
   ask(changes) {
     this.asked = { ...this.asked, ...changes };
     this.card.dataset.state = "asked";
@@ -190,9 +256,10 @@ class Review {
 
   /** Ask the same again: the answer comes when the model is trained. */
   poll() {
-    this.component.setStateValue("asked", { ...this.asked, beat: (this.beat += 1) });
+    this.component.setStateValue("asked", { ...this.asked, beat: ++this.beat });
   }
 
+  /** @param {Partial<Asked>} changes */
   list(changes) {
     this.current = null;
     this.ask({ first: 0, fresh: this.asked.fresh + 1, ...changes });
@@ -210,6 +277,7 @@ class Review {
     this.list(this.asked.line ? { line } : { line, view: "all" });
   }
 
+  /** @param {number} step */
   turn(step) {
     const { first, listed, rows } = this.data;
     if (step > 0 ? first + rows.length >= listed : first <= 0) return;
@@ -218,26 +286,36 @@ class Review {
     this.ask({ first: Math.max(0, first + step * this.data.page) });
   }
 
+  /** @param {number} step */
   move(step) {
     const order = [...this.rows.keys()];
-    const at = order.indexOf(this.current) + step;
+    const at = order.indexOf(this.current ?? -1) + step;
     if (step === 1 && at >= order.length) this.turn(1);
     else if (step === -1 && at < 0) {
       this.enterAtEnd = this.data.first > 0;
       this.turn(-1);
-    } else if (order.length) this.select(order[Math.max(0, Math.min(order.length - 1, at))], { scroll: true });
+    } else if (order.length)
+      this.select(order[Math.max(0, Math.min(order.length - 1, at))], { scroll: true });
   }
 
+  /**
+   * @param {number} item
+   * @param {{ scroll?: boolean }} [how]
+   */
   select(item, how) {
     if (item === this.current) return;
     this.current = item;
     this.mark(how);
-    say(this.spoken, this.rows.get(item).spoken);
+    say(this.spoken, present(this.row).spoken);
   }
 
-  /** The answer becomes the annotator's: in the place of their earlier one, or beside those of others. */
+  /**
+   * The answer becomes the annotator's: in the place of their earlier one, or beside those of others.
+   *
+   * @param {Word} answer
+   */
   answer(answer) {
-    const row = this.rows.get(this.current);
+    const { row } = this;
     if (!row || row.mine?.answer === answer) return;
     const id = this.outbox.add({ item: row.item, answer, corrects: row.mine?.id ?? null });
     this.changes.push({ id, item: row.item });
@@ -252,6 +330,7 @@ class Review {
     this.changed("Undone.");
   }
 
+  /** @param {string} said */
   changed(said) {
     this.refusal = null;
     this.showRows();
@@ -259,14 +338,22 @@ class Review {
     say(this.spoken, said);
   }
 
+  /** @param {KeyboardEvent} event */
   keyPressed(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    const target = event.composedPath()[0];
+    if (isShortcut(event)) return;
+    const target = /** @type {Element} */ (event.composedPath()[0]);
     if (target === this.search) this.keyInSearch(event);
-    else if (!isField(event) && this.act(event.key.toLowerCase(), event.repeat, target)) event.preventDefault();
+    else if (!isField(event) && this.act(event.key.toLowerCase(), event.repeat, target))
+      event.preventDefault();
   }
 
-  /** True if the key means something here. What the keyboard repeats only moves. */
+  /**
+   * True if the key means something here. What the keyboard repeats only moves.
+   *
+   * @param {string} key
+   * @param {boolean} repeated
+   * @param {Element} target
+   */
   act(key, repeated, target) {
     const onButton = target?.matches?.("button, a, summary");
     if (key in MOVES) this.move(MOVES[key]);
@@ -275,13 +362,14 @@ class Review {
     else if (key in ANSWER_KEYS) this.answer(ANSWER_KEYS[key]);
     else if (key === "u" || key === "backspace") this.undo();
     else if (key === "pagedown" || key === "pageup") this.turn(key === "pagedown" ? 1 : -1);
-    else if (key === "enter") this.rows.get(this.current)?.toggleHistory();
-    else if (key === "l") this.rows.get(this.current)?.alike.click();
+    else if (key === "enter") this.row?.toggleHistory();
+    else if (key === "l") this.row?.alike.click();
     else if (key === "/") this.search.focus();
     else return false;
     return true;
   }
 
+  /** @param {KeyboardEvent} event */
   keyInSearch(event) {
     if (event.key === "Escape" && this.search.value) this.search.value = "";
     else if (!["Escape", "Enter", "ArrowDown"].includes(event.key)) return;
@@ -290,42 +378,47 @@ class Review {
     this.search.blur();
   }
 
+  /** @param {MouseEvent} event */
   clicked(event) {
-    const target = event.target.closest("[data-view],[data-undo],[data-turn],[data-answer],[data-history],.row");
-    const row = event.target.closest(".row");
+    const target = around(
+      targetOf(event),
+      "[data-view],[data-undo],[data-turn],[data-answer],[data-history],.row",
+    );
+    const row = around(targetOf(event), ".row");
     if (row) this.select(Number(row.dataset.item));
     if (!target) return;
     // Keys are about the list again, not about the button that the mouse left behind.
     if (event.detail > 0) target.blur();
-    if (target.dataset.view) this.list({ view: target.dataset.view });
+    if (target.dataset.view) this.list({ view: /** @type {ReviewView} */ (target.dataset.view) });
     else if (target.dataset.turn) this.turn(Number(target.dataset.turn));
-    else if (target.dataset.answer) this.answer(target.dataset.answer);
+    else if (target.dataset.answer) this.answer(/** @type {Word} */ (target.dataset.answer));
     else if ("undo" in target.dataset) this.undo();
-    else if ("history" in target.dataset) this.rows.get(this.current)?.toggleHistory();
+    else if ("history" in target.dataset) this.row?.toggleHistory();
   }
 
+  /** @param {Event} event */
   focused(event) {
-    const row = event.target.closest(".row");
+    const row = around(targetOf(event), ".row");
     if (row) this.select(Number(row.dataset.item));
   }
 }
 
+/**
+ * @param {number} n
+ * @param {string} word
+ */
 function items(n, word = "item") {
   return `${whole(n)} ${word}${n === 1 ? "" : "s"}`;
 }
 
+/**
+ * @param {Answer[]} answers
+ * @returns {Map<number, Answer[]>}
+ */
 function grouped(answers) {
   const groups = new Map();
   for (const answer of answers) groups.set(answer.item, [...(groups.get(answer.item) ?? []), answer]);
   return groups;
 }
 
-export default function (component) {
-  const root = component.parentElement;
-  root.closecallReview ??= new Review(root);
-  root.closecallReview.update(component);
-  return () => {
-    root.closecallReview?.close();
-    root.closecallReview = null;
-  };
-}
+export default mounting(Review);

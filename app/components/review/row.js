@@ -4,19 +4,34 @@ import { alikeAddress } from "../shared/alike.js";
 import { element, glyph, say } from "../shared/dom.js";
 import { clock, seconds } from "./times.js";
 
+/** @import { Answer, ReviewEvent, ReviewRow, Word, WordOrUndo } from "../types" */
+
+/** @typedef {{ id: string, answer: WordOrUndo, saving: boolean }} Given */
+
+/** @type {{ answer: Word, word: string }[]} */
 const CHOICES = [
   { answer: "no", word: "No" },
   { answer: "skip", word: "Skip" },
   { answer: "unsure", word: "Unsure" },
   { answer: "yes", word: "Yes" },
 ];
+/** @type {Record<string, string>} */
 const WORDS = { no: "no", skip: "skipped", unsure: "unsure", yes: "yes" };
 const MINUS = "\u2212";
 
-/** An annotator's answers about an item that were not undone, oldest first, those that wait to be saved included. */
+/**
+ * An annotator's answers about an item that were not undone, oldest first, those that wait to be saved included.
+ *
+ * @param {Pick<ReviewEvent, "id" | "answer" | "undoes" | "annotator">[]} events
+ * @param {string} annotator
+ * @param {Pick<Answer, "id" | "answer" | "undoes">[]} pending
+ * @returns {Given[]}
+ */
 export function standing(events, annotator, pending) {
   const undone = new Set(events.map((event) => event.undoes));
-  const own = events.filter((event) => event.annotator === annotator && event.answer !== "undo" && !undone.has(event.id));
+  const own = events.filter(
+    (event) => event.annotator === annotator && event.answer !== "undo" && !undone.has(event.id),
+  );
   const stack = own.map(({ id, answer }) => ({ id, answer, saving: false }));
   for (const { id, answer, undoes } of pending) {
     if (answer === "undo") {
@@ -28,6 +43,7 @@ export function standing(events, annotator, pending) {
 }
 
 export class Row {
+  /** @param {number} item */
   constructor(item) {
     this.item = item;
     this.lacksPicture = true; // the server sends it once
@@ -40,15 +56,31 @@ export class Row {
     this.score = element("span", { className: "score" }, this.bar, this.figure);
     this.buttons = CHOICES.map(makeButton);
     const group = element("span", { className: "choices", role: "group" }, ...this.buttons);
-    this.alike = element("a", { className: "alike", target: "_self", title: "Items like this one (L)" }, this.picture);
+    this.alike = element(
+      "a",
+      { className: "alike", target: "_self", title: "Items like this one (L)" },
+      this.picture,
+    );
     const what = element("span", { className: "what" }, this.name, this.by);
     this.history = element("ol", { className: "history", hidden: true });
     this.place = element("li", { className: "row" }, this.alike, what, this.score, group, this.history);
-    this.place.dataset.item = item;
+    this.place.dataset.item = String(item);
     this.group = group;
+    /** @type {Given[]} */
+    this.stack = [];
+    /** @type {Given | null} */
+    this.mine = null;
+    this.spoken = "";
   }
 
-  /** `scale` is the score that has the longest bar. */
+  /**
+   * `scale` is the score that has the longest bar.
+   *
+   * @param {ReviewRow} row
+   * @param {string} annotator
+   * @param {Answer[]} pending
+   * @param {number} scale
+   */
   show({ item, name, src, score, events }, annotator, pending, scale) {
     if (src) this.picture.src = src;
     this.lacksPicture = src === null && this.lacksPicture;
@@ -66,7 +98,11 @@ export class Row {
     this.spoken = `${name}. ${this.mine ? `You said ${WORDS[this.mine.answer]}. ` : ""}${modelSays(score)}`;
   }
 
-  /** Whether this is the row that keys are about; only its buttons are met by the tabulator. */
+  /**
+   * Whether this is the row that keys are about; only its buttons are met by the tabulator.
+   *
+   * @param {boolean} current
+   */
   mark(current) {
     if (current) this.place.setAttribute("aria-current", "true");
     else this.place.removeAttribute("aria-current");
@@ -78,6 +114,10 @@ export class Row {
     this.by.setAttribute("aria-expanded", String(!this.history.hidden));
   }
 
+  /**
+   * @param {ReviewEvent[]} others
+   * @param {string} name
+   */
   #showAnswers(others, name) {
     this.group.setAttribute("aria-label", `Your answer about ${name}`);
     for (const button of this.buttons) {
@@ -85,29 +125,42 @@ export class Row {
       button.setAttribute("aria-pressed", String(this.mine?.answer === answer));
       const said = others.filter((event) => event.answer === answer).map((event) => event.annotator);
       button.dataset.others = String(said.length > 0);
-      button.title = said.length ? `${said.join(", ")}: ${WORDS[answer]}` : "";
+      button.title = said.length ? `${said.join(", ")}: ${WORDS[answer ?? ""]}` : "";
     }
   }
 
+  /**
+   * @param {number | null} score
+   * @param {number} scale
+   */
   #showScore(score, scale) {
     this.place.dataset.side = score === null ? "" : score > 0 ? "yes" : "no";
-    this.bar.style.setProperty("--size", score === null ? 0 : Math.abs(score) / scale);
+    this.bar.style.setProperty("--size", String(score === null ? 0 : Math.abs(score) / scale));
     say(this.figure, score === null ? "" : signed(score));
   }
 
+  /** @param {ReviewEvent[]} events */
   #showHistory(events) {
     const given = new Map(events.map((event) => [event.id, event.answer]));
     const undone = new Set(events.map((event) => event.undoes));
     const lines = events.map((event) => {
       const undo = event.answer === "undo";
-      const what = undo ? `took back “${WORDS[given.get(event.undoes)]}”` : WORDS[event.answer];
+      const what = undo ? `took back “${WORDS[given.get(event.undoes ?? "") ?? ""]}”` : WORDS[event.answer];
       const more = [
         event.is_correction ? "correction" : "",
         event.round === null ? "" : `round ${event.round}, chosen by ${event.chosen_by}`,
         event.taken_ms === null ? "" : seconds(event.taken_ms),
       ].filter(Boolean);
-      const line = element("li", {}, element("time", {}, clock(event.time)), element("b", {}, event.annotator));
-      line.append(element("span", { className: event.answer }, glyph(`g-${event.answer}`), what), more.join(", "));
+      const line = element(
+        "li",
+        {},
+        element("time", {}, clock(event.time)),
+        element("b", {}, event.annotator),
+      );
+      line.append(
+        element("span", { className: event.answer }, glyph(`g-${event.answer}`), what),
+        more.join(", "),
+      );
       line.classList.toggle("undone", undone.has(event.id));
       return line;
     });
@@ -115,6 +168,7 @@ export class Row {
   }
 }
 
+/** @param {{ answer: Word, word: string }} choice */
 function makeButton({ answer, word }) {
   const button = element("button", { type: "button", className: `choice ${answer}`, "aria-label": word });
   button.dataset.answer = answer;
@@ -122,22 +176,34 @@ function makeButton({ answer, word }) {
   return button;
 }
 
+/** @param {number} score */
 const signed = (score) => `${score < 0 ? MINUS : "+"}${Math.abs(score).toFixed(2)}`;
 
+/** @param {number | null} score */
 function modelSays(score) {
   return score === null ? "" : `The model says ${score > 0 ? "yes" : "no"}, ${Math.abs(score).toFixed(2)}.`;
 }
 
-/** Who answered when: "ada, 14:02, 0.4 s, round 91". */
+/**
+ * Who answered when: "ada, 14:02, 0.4 s, round 91".
+ *
+ * @param {number} item
+ * @param {string} name
+ * @param {ReviewEvent[]} events
+ * @param {Given | null} mine
+ */
 function byline(item, name, events, mine) {
   const now = events.filter((event) => event.in_force);
   const known = name.includes(String(item)) ? [] : [`item ${item}`];
-  if (now.length > 1) return [...known, ...now.map((event) => `${event.annotator} ${WORDS[event.answer]}`)].join(", ");
+  if (now.length > 1)
+    return [...known, ...now.map((event) => `${event.annotator} ${WORDS[event.answer]}`)].join(", ");
   const [last] = now;
   if (!last) return [...known, mine ? "being saved" : "no answer any more"].join(", ");
   const said = [...known, last.annotator, clock(last.time)];
   if (last.is_correction) {
-    const before = events.findLast((event) => event !== last && event.annotator === last.annotator && event.answer !== "undo");
+    const before = events.findLast(
+      (event) => event !== last && event.annotator === last.annotator && event.answer !== "undo",
+    );
     return [...said, before ? `corrected from ${WORDS[before.answer]}` : "corrected"].join(", ");
   }
   if (last.taken_ms !== null) said.push(seconds(last.taken_ms));

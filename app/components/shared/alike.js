@@ -1,8 +1,17 @@
 // The way from an item to what is like it.
 
-/** Where the Find similar page looks for it, in the session that the address names. */
+/**
+ * Where the Find similar page looks for it, in the session that the address names.
+ *
+ * @param {number} item
+ */
 export function alikeAddress(item) {
   const here = new URLSearchParams(location.search);
-  const wanted = ["project", "session"].flatMap((name) => (here.get(name) ? [[name, here.get(name)]] : []));
-  return new URL(`similar?${new URLSearchParams([...wanted, ["like", item]])}`, location.href).href;
+  const wanted = new URLSearchParams();
+  for (const name of ["project", "session"]) {
+    const value = here.get(name);
+    if (value) wanted.set(name, value);
+  }
+  wanted.set("like", String(item));
+  return new URL(`similar?${wanted}`, location.href).href;
 }

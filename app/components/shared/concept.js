@@ -1,23 +1,35 @@
 // The question, its guideline and the examples of yes, above what is to be labeled.
 
-import { element, say } from "./dom.js";
+import { element, part, say } from "./dom.js";
 
+/** @import { Concept } from "../types" */
+
+/**
+ * @param {HTMLElement} card
+ * @param {Concept} concept
+ */
 export function showConcept(card, { question, guideline, examples }) {
-  say(card.querySelector(".question"), question);
-  const text = card.querySelector(".guideline");
+  say(part(card, ".question"), question);
+  const text = part(card, ".guideline");
   say(text, guideline);
   text.hidden = !guideline;
-  const pictures = card.querySelector(".examples");
+  const pictures = part(card, ".examples");
   const written = `${examples.length} ${examples.at(-1)?.length}`;
   if (pictures.dataset.written !== written) {
     pictures.dataset.written = written;
-    pictures.replaceChildren(...examples.slice(0, 6).map((src) => element("img", { src, alt: "An example of yes" })));
+    pictures.replaceChildren(
+      ...examples.slice(0, 6).map((src) => element("img", { src, alt: "An example of yes" })),
+    );
   }
-  card.querySelector(".lead").hidden = !guideline && !examples.length;
+  part(card, ".lead").hidden = !guideline && !examples.length;
   card.dataset.lead = String(Boolean(guideline || examples.length));
 }
 
-/** Show the whole guideline, or its beginning. */
+/**
+ * Show the whole guideline, or its beginning.
+ *
+ * @param {Element} button
+ */
 export function unfoldGuideline(button) {
   button.setAttribute("aria-expanded", String(button.getAttribute("aria-expanded") !== "true"));
 }

@@ -2,31 +2,125 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with properties, and children that are elements or text. */
+/**
+ * The part of the markup that a selector names. It is always there.
+ *
+ * @template {Element} [T=HTMLElement]
+ * @param {ParentNode} root
+ * @param {string} selector
+ * @returns {T}
+ */
+export function part(root, selector) {
+  return /** @type {T} */ (root.querySelector(selector));
+}
+
+/**
+ * All parts that a selector names.
+ *
+ * @template {Element} [T=HTMLElement]
+ * @param {ParentNode} root
+ * @param {string} selector
+ * @returns {T[]}
+ */
+export function partsOf(root, selector) {
+  return /** @type {T[]} */ ([...root.querySelectorAll(selector)]);
+}
+
+/**
+ * What an event in a component is about.
+ *
+ * @param {Event} event
+ * @returns {Element}
+ */
+export function targetOf(event) {
+  return /** @type {Element} */ (event.target);
+}
+
+/**
+ * The shadow tree that an element of a component is in.
+ *
+ * @param {Node} inner
+ * @returns {ShadowRoot}
+ */
+export function treeOf(inner) {
+  return /** @type {ShadowRoot} */ (inner.getRootNode());
+}
+
+/**
+ * A value that is there by now.
+ *
+ * @template T
+ * @param {T} value
+ * @returns {NonNullable<T>}
+ */
+export function present(value) {
+  if (value === null || value === undefined) throw new TypeError("Something is missing that is always there");
+  return value;
+}
+
+/**
+ * The nearest element around one, or itself, that fits a selector.
+ *
+ * @template {Element} [T=HTMLElement]
+ * @param {Element} inner
+ * @param {string} selector
+ * @returns {T | null}
+ */
+export function around(inner, selector) {
+  return /** @type {T | null} */ (inner.closest?.(selector) ?? null); // the document has no `closest`
+}
+
+/**
+ * An element with properties, and children that are elements or text.
+ *
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, unknown>} properties
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
-    if (name.includes("-") || name === "role") made.setAttribute(name, value);
-    else made[name] = value;
+    if (name.includes("-") || name === "role") made.setAttribute(name, String(value));
+    else Object.assign(made, { [name]: value });
   }
   made.append(...children);
   return made;
 }
 
-/** An SVG element with attributes. */
+/**
+ * An SVG element with attributes.
+ *
+ * @template {keyof SVGElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, string | number>} attributes
+ * @param {(Node | string)[]} children
+ * @returns {SVGElementTagNameMap[Tag]}
+ */
 export function drawn(tag, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
   made.append(...children);
   return made;
 }
 
-/** One of the symbols that card.html defines. */
+/**
+ * One of the symbols that card.html defines.
+ *
+ * @param {string} symbol
+ * @param {string} className
+ */
 export function glyph(symbol, className = "glyph") {
   return drawn("svg", { class: className, "aria-hidden": "true" }, drawn("use", { href: `#${symbol}` }));
 }
 
-/** Set an element's text, touching the page only where it changes. */
+/**
+ * Set an element's text, touching the page only where it changes.
+ *
+ * @param {Element} where
+ * @param {string} text
+ */
 export function say(where, text) {
   if (where.textContent !== text) where.textContent = text;
 }
@@ -41,7 +135,11 @@ export function newId() {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
 
-/** After the next frame has been painted, or as soon as the page is in view again. */
+/**
+ * After the next frame has been painted, or as soon as the page is in view again.
+ *
+ * @returns {Promise<void>}
+ */
 export function painted() {
   return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())));
 }

@@ -1,11 +1,14 @@
 // Figures in the margin: a name, a value, a word beside it and the course that the value took; and the counts.
 
-import { drawn, element, glyph, say } from "./dom.js";
+import { drawn, element, glyph, part, say } from "./dom.js";
+
+/** @import { Counts } from "../types" */
 
 export const ABSENT = "–";
 const WIDTH = 116;
 const HEIGHT = 28;
 
+/** @type {{ name: keyof Counts, word: string, symbol?: string, hideZero?: boolean }[]} */
 const COUNTS = [
   { name: "no", word: "no", symbol: "g-no" },
   { name: "yes", word: "yes", symbol: "g-yes" },
@@ -14,24 +17,40 @@ const COUNTS = [
   { name: "left", word: "left" },
 ];
 
+/** @param {number} value */
 export const whole = (value) => Math.round(value).toLocaleString("en-US");
+/**
+ * @param {number} digits
+ * @returns {(value: number) => string}
+ */
 export const fixed = (digits) => (value) =>
   value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-/** An interval, as it stands behind its figure; empty where there is none. */
+/**
+ * An interval, as it stands behind its figure; empty where there is none.
+ *
+ * @param {[number, number] | null | undefined} interval
+ */
 export function between(interval) {
   return interval ? interval.map(fixed(2)).join(" – ").replaceAll("-", "−") : "";
 }
 
 /** A figure in `list`; `name` is text and elements. */
 export class Figure {
+  /** @type {HTMLElement} */
   #place;
   #value = element("span", { className: "value" });
   #aside = element("span", { className: "aside" });
+  /** @type {HTMLElement} */
   #unit;
   #course = drawn("path", { class: "course" });
   #dot = drawn("circle", { class: "dot", r: 4 });
 
+  /**
+   * @param {Element} list
+   * @param {(Node | string)[]} name
+   * @param {string} unit
+   */
   constructor(list, name, unit = "") {
     this.#unit = element("span", { className: "unit" }, unit);
     const size = { width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}` };
@@ -44,6 +63,14 @@ export class Figure {
   /**
    * `value` is written already, null where there is none; `unit` stands in the place of the usual one; `history`
    * are numbers, put to `scale`.
+   *
+   * @param {object} figure
+   * @param {string | null} figure.value
+   * @param {string | null} [figure.unit]
+   * @param {string} [figure.aside]
+   * @param {(number | null)[]} [figure.history]
+   * @param {(value: number) => number} [figure.scale]
+   * @param {boolean} [figure.hidden]
    */
   show({ value, unit = null, aside = "", history = [], scale = (number) => number, hidden = false }) {
     this.#place.hidden = hidden;
@@ -58,14 +85,18 @@ export class Figure {
 
 /** How many items have which answer, in words and as a bar. */
 export class Tally {
+  /** @type {ReturnType<typeof makeCount>[]} */
   #counts;
+  /** @type {HTMLElement} */
   #bar;
 
+  /** @param {ParentNode} card */
   constructor(card) {
-    this.#counts = COUNTS.map((count) => makeCount(count, card.querySelector(".counts")));
-    this.#bar = card.querySelector(".bar");
+    this.#counts = COUNTS.map((count) => makeCount(count, part(card, ".counts")));
+    this.#bar = part(card, ".bar");
   }
 
+  /** @param {Counts} counts */
   show(counts) {
     COUNTS.forEach(({ name, hideZero }, i) => {
       say(this.#counts[i].value, whole(counts[name]));
@@ -73,20 +104,34 @@ export class Tally {
     });
     const rest = counts.skip + counts.unsure;
     for (const [name, share] of Object.entries({ no: counts.no, yes: counts.yes, rest })) {
-      this.#bar.querySelector(`.${name}`).style.flexGrow = share;
-      this.#bar.querySelector(`.${name}`).hidden = !share;
+      part(this.#bar, `.${name}`).style.flexGrow = String(share);
+      part(this.#bar, `.${name}`).hidden = !share;
     }
   }
 }
 
+/**
+ * @param {(typeof COUNTS)[number]} count
+ * @param {Element} list
+ */
 function makeCount({ name, word, symbol }, list) {
   const value = element("b");
-  const label = element("span", {}, ...(symbol ? [glyph(symbol)] : []), element("span", { className: "word" }, word));
+  const label = element(
+    "span",
+    {},
+    ...(symbol ? [glyph(symbol)] : []),
+    element("span", { className: "word" }, word),
+  );
   const place = element("li", { className: name }, value, label);
   list.append(place);
   return { whole: place, value };
 }
 
+/**
+ * @param {(number | null)[]} values
+ * @param {(value: number) => number} scale
+ * @returns {[number, number][]}
+ */
 function points(values, scale) {
   const heights = values.map((value) => (value == null ? null : scale(Math.max(value, 1e-9))));
   const known = heights.filter((height) => height !== null);
@@ -94,19 +139,31 @@ function points(values, scale) {
   const low = Math.min(...known);
   const span = Math.max(...known) - low;
   const step = Math.min(8, (WIDTH - 8) / Math.max(1, values.length - 1));
-  const y = (height) => HEIGHT - 5 - (span > 1e-9 ? ((height - low) / span) * (HEIGHT - 10) : (HEIGHT - 10) / 2);
-  return heights.flatMap((height, i) => (height === null ? [] : [[WIDTH - 5 - (values.length - 1 - i) * step, y(height)]]));
+  const y = (/** @type {number} */ height) =>
+    HEIGHT - 5 - (span > 1e-9 ? ((height - low) / span) * (HEIGHT - 10) : (HEIGHT - 10) / 2);
+  return heights.flatMap((height, i) =>
+    height === null ? [] : [[WIDTH - 5 - (values.length - 1 - i) * step, y(height)]],
+  );
 }
 
+/**
+ * @param {(number | null)[]} values
+ * @param {(value: number) => number} scale
+ */
 function trace(values, scale) {
   const found = points(values, scale);
   if (found.length < 2) return "";
   return `M${found.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`;
 }
 
+/**
+ * @param {Element} dot
+ * @param {(number | null)[]} values
+ * @param {(value: number) => number} scale
+ */
 function moveDot(dot, values, scale) {
   const last = values.length && values.at(-1) != null ? points(values, scale).at(-1) : null;
-  dot.setAttribute("cx", last ? last[0].toFixed(1) : 0);
-  dot.setAttribute("cy", last ? last[1].toFixed(1) : 0);
+  dot.setAttribute("cx", last ? last[0].toFixed(1) : "0");
+  dot.setAttribute("cy", last ? last[1].toFixed(1) : "0");
   dot.setAttribute("visibility", last ? "visible" : "hidden");
 }

@@ -2,36 +2,65 @@
 
 import { painted } from "./dom.js";
 
-const FIELD_ROLES = "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
+const FIELD_ROLES =
+  "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
 
-/** Whether a key press is meant for a field: letters for text, arrows for everything that is set by them. */
+/**
+ * Whether a key press is meant for a field: letters for text, arrows for everything that is set by them.
+ *
+ * @param {Event} event
+ */
 export function isField(event) {
-  const target = event.composedPath()[0];
+  const target = /** @type {Partial<HTMLElement> | undefined} */ (event.composedPath()[0]);
   if (!target?.closest) return false;
-  if (target.isContentEditable || target.closest("textarea,select") || target.closest(FIELD_ROLES)) return true;
+  if (target.isContentEditable || target.closest("textarea,select") || target.closest(FIELD_ROLES))
+    return true;
   const input = target.closest("input");
-  return Boolean(input) && !["checkbox", "button", "submit", "file"].includes(input.type);
+  return input !== null && !["checkbox", "button", "submit", "file"].includes(input.type);
+}
+
+/**
+ * Whether a key press is the browser's or an input method's, and nothing of ours.
+ *
+ * @param {KeyboardEvent} event
+ */
+export function isShortcut(event) {
+  return event.ctrlKey || event.metaKey || event.altKey || event.isComposing;
 }
 
 const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
 
-/** Let the component that came last have the keys: the one before it stays in the page for a moment. */
+// Not a variable of this module: a page may have modules of two versions for a moment.
+const keyed = /** @type {{ closecallKeys?: object }} */ (globalThis.document ?? {});
+
+/**
+ * Let the component that came last have the keys: the one before it stays in the page for a moment.
+ *
+ * @param {object} owner
+ */
 export function takeKeys(owner) {
-  document.closecallKeys = owner;
+  keyed.closecallKeys = owner;
 }
 
+/** @param {object} owner */
 export function hasKeys(owner) {
-  return document.closecallKeys === owner;
+  return keyed.closecallKeys === owner;
 }
 
-/** Whether an event may pick an option of one of Streamlit's pickers. */
+/**
+ * Whether an event may pick an option of one of Streamlit's pickers.
+ *
+ * @param {Event} event
+ */
 export function mayChoose(event) {
-  return event.key === "Enter" || event.composedPath().some((part) => ["option", "radio"].includes(part.role));
+  const path = /** @type {Partial<Element>[]} */ (event.composedPath());
+  const isEnter = "key" in event && event.key === "Enter";
+  return isEnter || path.some(({ role }) => role === "option" || role === "radio");
 }
 
 /** Open the search by name, by the page's own button. */
 export function openFind() {
-  document.querySelector(".st-key-find button")?.click();
+  /** @type {HTMLElement | null} */ (document.querySelector(".st-key-find button"))?.click();
 }
 
 const CLOSING_MS = 3000;
@@ -40,11 +69,24 @@ const CLOSING_MS = 3000;
 export async function releaseFocus() {
   for (const start = performance.now(); performance.now() - start < CLOSING_MS; ) {
     await painted();
-    const active = document.activeElement;
+    const active = /** @type {HTMLElement | null} */ (document.activeElement);
     if (!active?.closest(PICKERS)) return;
     if (active.getAttribute("aria-expanded") !== "true") {
       active.blur();
       return;
     }
   }
+}
+
+/**
+ * Give the keys back after each choice in one of Streamlit's pickers.
+ *
+ * @param {AbortSignal} signal
+ */
+export function watchPickers(signal) {
+  /** @type {(event: Event) => void} */
+  const heard = (event) => {
+    if (mayChoose(event)) releaseFocus();
+  };
+  for (const kind of ["keydown", "click"]) document.addEventListener(kind, heard, { signal, capture: true });
 }

@@ -1,11 +1,27 @@
 // The notes in the margin: the numbers of the round whose image is in view, each with its course.
 
-import { element, glyph, say } from "./dom.js";
-import { ABSENT, Figure, Tally, fixed, whole } from "./figures.js";
+import { element, glyph, part, say, treeOf } from "./dom.js";
+import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
+
+/** @import { History, Item, Measured, RoundNotes } from "../types" */
+
+/**
+ * @typedef {object} Row
+ * @property {Measured} name
+ * @property {string} label
+ * @property {string} [brief] A shorter label.
+ * @property {(Node | string)[]} [parts] In place of the label.
+ * @property {string} unit
+ * @property {(value: number) => string} write
+ * @property {(notes: RoundNotes) => string} [aside]
+ * @property {(value: number) => number} scale
+ * @property {(notes: RoundNotes) => boolean} [absent]
+ */
 
 const MARGIN_NAME = ["|w", element("sup", {}, "T"), "x|"];
 
 // In the order in which they are always read: what it cost, how near, how much was looked at, what was learned.
+/** @type {Row[]} */
 const ROWS = [
   {
     name: "selection_ms",
@@ -47,53 +63,73 @@ const ROWS = [
     label: "Held-out accuracy",
     unit: "%",
     write: (value) => fixed(1)(100 * value),
-    aside: (notes) => (notes.always_no === null ? "" : `always “no”: ${(100 * notes.always_no).toFixed(1)} %`),
+    aside: (notes) =>
+      notes.always_no === null ? "" : `always “no”: ${(100 * notes.always_no).toFixed(1)} %`,
     scale: (value) => value,
     absent: (notes) => !notes.held_out,
   },
 ];
 
+/** @param {RoundNotes} notes */
 function marginAside({ margin, furthest, why }) {
   if (margin == null) return why ? "after the first yes and no" : "";
   if (why === "search") return "of the first image";
   return furthest == null ? "0 is on the hyperplane" : `up to ${fixed(7)(furthest)}`;
 }
 
+/** @type {Record<string, (round: number, notes: RoundNotes) => [string, string]>} */
 const WHY = {
   "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
   example: (round) => ["Like the examples", `, round ${round}`],
   undo: (round) => ["Back again", ` for another answer, round ${round}`],
   audit: (round) => ["Drawn for the audit", `, whatever you answer does not train, round ${round}`],
   search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
-  overlap: (round, { items }) => ["Drawn for another opinion", `: somebody has answered ${items > 1 ? "them" : "it"} already, round ${round}`],
-  decision: (round, { waiting }) => ["People disagree", `: what you say here counts, whatever they said. ${waiting === 1 ? "The last one" : `${whole(waiting)} items to decide`}`],
-  blind: (round) => ["Strategies take turns", `, unseen: whose choice this is you’ll hear in the end, round ${round}`],
+  overlap: (round, { items }) => [
+    "Drawn for another opinion",
+    `: somebody has answered ${(items ?? 1) > 1 ? "them" : "it"} already, round ${round}`,
+  ],
+  decision: (_round, { waiting }) => [
+    "People disagree",
+    `: what you say here counts, whatever they said. ${waiting === 1 ? "The last one" : `${whole(waiting ?? 0)} items to decide`}`,
+  ],
+  blind: (round) => [
+    "Strategies take turns",
+    `, unseen: whose choice this is you’ll hear in the end, round ${round}`,
+  ],
   "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
 };
 
+/** @type {Record<string, string>} */
 const PARTS = { margin: "at the margin", likely: "likely positive", random: "random" };
 
 export class Notes {
+  /** @type {Figure[]} */
   #figures;
+  /** @type {ReturnType<typeof makeBrief>[]} */
   #briefs;
+  /** @type {Tally} */
   #tally;
+  /** @type {HTMLElement} */
   #chosen;
+  /** @type {HTMLElement} */
   #advice;
 
+  /** @param {HTMLElement} card */
   constructor(card) {
-    const list = card.querySelector(".rows");
+    const list = part(card, ".rows");
     this.#figures = ROWS.map((row) => new Figure(list, nameOf(row), row.unit));
-    this.#briefs = ROWS.slice(0, 4).map((row) => makeBrief(row, card.querySelector(".brief")));
+    this.#briefs = ROWS.slice(0, 4).map((row) => makeBrief(row, part(card, ".brief")));
     this.#tally = new Tally(card);
-    this.#chosen = card.querySelector(".chosen");
-    this.#advice = card.querySelector(".advice");
+    this.#chosen = part(card, ".chosen");
+    this.#advice = part(card, ".advice");
   }
 
+  /** @param {{ notes: RoundNotes, history: History, round: number, item?: object | null }} view */
   show({ notes, history, round, item }) {
     ROWS.forEach((row, i) => {
       this.#figures[i].show({
         value: written(row, notes),
-        aside: row.aside(notes),
+        aside: row.aside?.(notes),
         history: history[row.name],
         scale: row.scale,
         hidden: row.absent?.(notes) ?? false,
@@ -101,44 +137,64 @@ export class Notes {
     });
     this.#briefs.forEach(({ value, aside }, i) => {
       say(value, written(ROWS[i], notes) ?? ABSENT);
-      if (aside) say(aside, ROWS[i].aside(notes));
+      if (aside) say(aside, ROWS[i].aside?.(notes) ?? "");
     });
     this.#tally.show(notes.counts);
     this.#showChosen(notes, round, item);
     say(this.#advice, notes.advice ? `You may stop here. ${notes.advice}` : "");
   }
 
+  /**
+   * @param {RoundNotes} notes
+   * @param {number} round
+   * @param {object | null | undefined} item
+   */
   #showChosen(notes, round, item) {
-    const those = notes.items > 1 ? `these ${notes.items}` : "this item";
-    const part = notes.items > 1 || !PARTS[notes.part] ? "" : ` (${PARTS[notes.part]})`;
+    const many = notes.items ?? 1;
+    const those = many > 1 ? `these ${notes.items}` : "this item";
+    const portion = PARTS[notes.part ?? ""];
+    const chosenAs = many > 1 || !portion ? "" : ` (${portion})`;
     const asked = notes.asked ? ` for “${notes.asked}”` : "";
-    const told = WHY[notes.why]?.(round, notes);
-    const when = notes.awaited ? ` while ${notes.awaited} is prepared` : `${part}, round ${round}`;
-    const [who, rest] = told ? [told[0], asked + told[1]] : [notes.strategy_label, ` chose ${those}${asked}${when}`];
+    const told = WHY[notes.why ?? ""]?.(round, notes);
+    const when = notes.awaited ? ` while ${notes.awaited} is prepared` : `${chosenAs}, round ${round}`;
+    const [who, rest] = told
+      ? [told[0], asked + told[1]]
+      : [notes.strategy_label ?? "", ` chose ${those}${asked}${when}`];
     const said = item ? `${notes.strategy} ${who}${rest}` : "";
     if (this.#chosen.dataset.written === said) return;
     this.#chosen.dataset.written = said;
     this.#chosen.replaceChildren();
     if (!item) return;
-    const symbol = this.#chosen.getRootNode().getElementById(`s-${notes.strategy}`) ? notes.strategy : "other";
+    const symbol = treeOf(this.#chosen).getElementById(`s-${notes.strategy}`) ? notes.strategy : "other";
     this.#chosen.append(glyph(`s-${symbol}`, `strategy ${symbol}`), element("strong", {}, who), rest);
   }
 }
 
+/**
+ * @param {Row} row
+ * @param {RoundNotes} notes
+ */
 function written(row, notes) {
   const value = notes[row.name];
   return value == null ? null : row.write(value);
 }
 
+/** @param {Row} row */
 function nameOf(row) {
-  return row.parts ? row.parts.map((part) => part.cloneNode?.(true) ?? part) : [row.label];
+  return row.parts
+    ? row.parts.map((part) => (typeof part === "string" ? part : part.cloneNode(true)))
+    : [row.label];
 }
 
+/**
+ * @param {Row} row
+ * @param {Element} list
+ */
 function makeBrief(row, list) {
   const value = element("b");
   const unit = row.unit ? element("span", { className: "unit" }, row.unit) : "";
   const aside = row.brief || row.parts ? null : element("span");
-  const below = element("small", {}, ...(aside ? [aside] : row.parts ? nameOf(row) : [row.brief]));
+  const below = element("small", {}, ...(aside ? [aside] : row.parts ? nameOf(row) : [row.brief ?? ""]));
   list.append(element("li", {}, element("span", {}, value, unit), below));
   return { value, aside };
 }

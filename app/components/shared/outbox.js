@@ -4,30 +4,48 @@ import { newId } from "./dom.js";
 import { Queue } from "./queue.js";
 import { Revival } from "./revive.js";
 
+/** @import { Answer, NewAnswer, Refusal } from "../types" */
+
 // Milliseconds.
-const RETRIES = [2000, 3000, 5000, 8000];
+export const RETRIES = [2000, 3000, 5000, 8000];
 const SAVING_AFTER = 1000; // an answer unsaved for longer than this is spoken of
 const OFFLINE_AFTER = 5000;
 
 export class Outbox {
+  /** @type {(answers: Answer[]) => void} */
   #send;
   #failures = 0;
   #revival = new Revival();
-  #timer = null;
+  /** @type {number | undefined} */
+  #timer;
 
-  /** `send(answers)` hands answers over, without knowing whether they arrive. */
+  /**
+   * `send(answers)` hands answers over, without knowing whether they arrive.
+   *
+   * @param {string} project
+   * @param {string} session
+   * @param {(answers: Answer[]) => void} send
+   */
   constructor(project, session, send) {
     this.queue = new Queue(project, session);
     this.#send = send;
     if (this.queue.size) this.send();
   }
 
-  /** Keep an answer until the server has it; returns its id. */
+  /**
+   * Keep an answer until the server has it; returns its id.
+   *
+   * @param {NewAnswer} answer
+   */
   add(answer) {
     return this.addAll([answer])[0];
   }
 
-  /** Keep several answers, and hand them over in one go. */
+  /**
+   * Keep several answers, and hand them over in one go.
+   *
+   * @param {NewAnswer[]} answers
+   */
   addAll(answers) {
     const blank = { selection: null, undoes: null, corrects: null, time_taken_ms: null };
     const browser_time = Date.now();
@@ -37,7 +55,12 @@ export class Outbox {
     return kept.map(({ id }) => id);
   }
 
-  /** What the server says of answers; returns why some were refused, by id. */
+  /**
+   * What the server says of answers; returns why some were refused, by id.
+   *
+   * @param {string[]} acked
+   * @param {Refusal[]} refused
+   */
   settle(acked, refused) {
     const known = this.queue.size;
     this.#revival.heard();
@@ -47,6 +70,7 @@ export class Outbox {
       if (this.queue.settle([id]).length) reasons.set(id, reason);
     }
     if (this.queue.size < known) this.#failures = 0;
+    if (!this.queue.size) clearTimeout(this.#timer);
     // What was refused must not be handed over again with whatever is asked for next.
     if (reasons.size) this.#send(this.queue.pending);
     return reasons;
@@ -69,13 +93,19 @@ export class Outbox {
     clearTimeout(this.#timer);
   }
 
-  /** A sentence about what is not saved yet, and why, if the server said so; empty while nothing waits for long. */
+  /**
+   * A sentence about what is not saved yet, and why, if the server said so; empty while nothing waits for long.
+   *
+   * @param {string | null} reason
+   */
   sentence(reason) {
     const waiting = this.queue.own;
     if (!waiting.length) return "";
     const age = Date.now() - Math.min(...waiting.map((answer) => answer.browser_time));
     const answers = waiting.length === 1 ? "1 answer" : `${waiting.length} answers`;
-    const kept = this.queue.durable ? "kept in this browser and saved as soon as it can be" : "kept as long as this page is open";
+    const kept = this.queue.durable
+      ? "kept in this browser and saved as soon as it can be"
+      : "kept as long as this page is open";
     if (age > OFFLINE_AFTER) return `${reason || "The server does not answer"}. ${answers} ${kept}.`;
     return age > SAVING_AFTER ? `Saving ${answers}…` : "";
   }

@@ -1,15 +1,24 @@
 // Answers that the server has not acknowledged yet. Each is an entry of its own in localStorage, so that a
 // reload, a crash of the browser or a second tab loses none; without localStorage they live as long as the page.
 
+/** @import { Answer, Entry } from "../types" */
+
 const ROOT = "closecall";
 const FORMER_ROOT = "marginalia"; // what earlier versions left unsent is sent, and removed, as if it were ours
 
 export class Queue {
+  /** @type {string} */
   #project;
+  /** @type {string} */
   #session;
+  /** @type {Map<string, Entry>} */
   #entries = new Map();
   #place = 0;
 
+  /**
+   * @param {string} project
+   * @param {string} session
+   */
   constructor(project, session) {
     this.#project = project;
     this.#session = session;
@@ -31,6 +40,7 @@ export class Queue {
     return this.#entries.size;
   }
 
+  /** @param {Omit<Answer, "session">} answer */
   add(answer) {
     const key = [ROOT, this.#project, this.#session, answer.id].map(encodeURIComponent).join("/");
     const entry = { place: this.#place, answer: { ...answer, session: this.#session } };
@@ -42,27 +52,39 @@ export class Queue {
     }
   }
 
-  /** Forget answers that are stored, or refused for good; returns those that were here. */
+  /**
+   * Forget answers that are stored, or refused for good; returns those that were here.
+   *
+   * @param {Iterable<string>} ids
+   */
   settle(ids) {
     const settled = new Set(ids);
     const found = [...this.#entries].filter(([, entry]) => settled.has(entry.answer.id));
     for (const [key] of found) {
       this.#entries.delete(key);
-      if (this.durable) localStorage.removeItem(key);
+      removeEntry(key);
     }
     return found.map(([, entry]) => entry.answer);
   }
 
+  /**
+   * @param {string} key
+   * @param {Entry} entry
+   */
   #remember(key, entry) {
     this.#entries.set(key, entry);
     this.#place = Math.max(this.#place, entry.place + 1);
   }
 
+  /** @returns {[string, Entry][]} */
   #stored() {
     const mine = [FORMER_ROOT, ROOT].map((root) => `${root}/${encodeURIComponent(this.#project)}/`);
     try {
       const keys = Object.keys(localStorage).filter((key) => mine.some((start) => key.startsWith(start)));
-      return keys.map((key) => [key, readEntry(localStorage.getItem(key))]).filter(([, entry]) => entry);
+      return keys.flatMap((key) => {
+        const entry = readEntry(localStorage.getItem(key));
+        return entry ? [[key, entry]] : [];
+      });
     } catch {
       this.durable = false;
       return [];
@@ -70,9 +92,26 @@ export class Queue {
   }
 }
 
+/**
+ * Also after the store was full: what was kept before must not be sent again by another page.
+ *
+ * @param {string} key
+ */
+function removeEntry(key) {
+  try {
+    localStorage.removeItem(key);
+  } catch {
+    // Without localStorage nothing is there.
+  }
+}
+
+/**
+ * @param {string | null} text
+ * @returns {Entry | null}
+ */
 function readEntry(text) {
   try {
-    const { place, answer } = JSON.parse(text);
+    const { place, answer } = JSON.parse(text ?? "null");
     return Number.isInteger(place) && answer?.id ? { place, answer } : null;
   } catch {
     return null;

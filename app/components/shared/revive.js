@@ -1,6 +1,8 @@
 // A page whose server was started again may be connected, and yet never be heard: the part of it that speaks is
 // not known there. Loaded anew it is heard, and what waits to be saved is in the browser's store.
 
+/** @import { Queue } from "./queue.js" */
+
 // Milliseconds.
 const PATIENCE = 25_000; // with a server that is there
 const APART = 60_000; // never loaded again sooner
@@ -8,6 +10,7 @@ const APART = 60_000; // never loaded again sooner
 const LAST = "closecall revived";
 
 export class Revival {
+  /** @type {number | null} */
   #thereSince = null; // since when the server was found there at each try, and did not hear
 
   /** The server has said something. */
@@ -15,7 +18,11 @@ export class Revival {
     this.#thereSince = null;
   }
 
-  /** Answers of `queue` went out in vain: load the page anew if that goes on for long, where they outlive it. */
+  /**
+   * Answers of `queue` went out in vain: load the page anew if that goes on for long, where they outlive it.
+   *
+   * @param {Queue} queue
+   */
   async consider(queue) {
     if (!queue.own.length || !queue.durable) return;
     const asked = performance.now();

@@ -1,31 +1,64 @@
 // Scales of charts: from numbers to 0 … 1, and the round numbers that are written beside them.
 
+/** @import { Scale } from "../types" */
+
+/** @param {number} span */
 const nothing = (span) => (span > 0 ? span : 1);
 
-/** From `low` to `high`, evenly. */
+/**
+ * From `low` to `high`, evenly.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @param {number[]} ticks
+ * @param {(value: number) => string} write
+ * @returns {Scale}
+ */
 export function linear(low, high, ticks, write) {
   return { at: (value) => (value - low) / nothing(high - low), ticks, write };
 }
 
-/** By ratios; for numbers from 1 on. */
+/**
+ * By ratios; for numbers from 1 on.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @param {number[]} ticks
+ * @param {(value: number) => string} write
+ * @returns {Scale}
+ */
 export function logarithmic(low, high, ticks, write) {
   const span = nothing(Math.log(high / low));
   return { at: (value) => Math.log(Math.max(value, low) / low) / span, ticks, write };
 }
 
-/** Round numbers from `low` to `high`, about `n` of them. */
+/**
+ * Round numbers from `low` to `high`, about `n` of them.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @param {number} n
+ * @returns {number[]}
+ */
 export function roundTicks(low, high, n) {
   const rough = nothing(high - low) / n;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+  const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
   const first = Math.ceil(low / step - 1e-9);
   return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => (first + i) * step);
 }
 
-/** 1, 2 and 5 times powers of ten from `low` to `high`; where these are many, powers of ten alone. */
+/**
+ * 1, 2 and 5 times powers of ten from `low` to `high`; where these are many, powers of ten alone.
+ *
+ * @param {number} low
+ * @param {number} high
+ * @returns {number[]}
+ */
 export function ratioTicks(low, high) {
   const powers = Array.from({ length: 13 }, (_, i) => 10 ** i);
-  const within = (ticks) => ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  const within = (/** @type {number[]} */ ticks) =>
+    ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
   const fine = within(powers.flatMap((power) => [power, 2 * power, 5 * power]));
   return fine.length > 6 ? within(powers) : fine;
 }

@@ -1,12 +1,23 @@
 // What is selected of the items in view, and where the cursor is. Items are known by their ids: one that two
 // lists have is selected in both.
 
+/** @import { SimilarCell } from "../types" */
+
 export class Picks {
+  /** @type {Set<number>} */
   #chosen = new Set();
+  /** @type {number | null} */
   #anchor = null;
   cursor = 0;
+  /** @type {SimilarCell[]} */
+  cells;
 
-  /** `cells` in their order; what is selected and still free stays so. */
+  /**
+   * `cells` in their order; what is selected and still free stays so.
+   *
+   * @param {SimilarCell[]} cells
+   * @param {Picks | null} before
+   */
   constructor(cells = [], before = null) {
     this.cells = cells;
     const free = new Set(cells.filter((cell) => cell.selection).map((cell) => cell.id));
@@ -22,11 +33,13 @@ export class Picks {
 
   /** The selected cells, each item once. */
   get chosen() {
+    /** @type {Map<number, SimilarCell>} */
     const first = new Map();
     for (const cell of this.cells) if (this.has(cell) && !first.has(cell.id)) first.set(cell.id, cell);
     return [...first.values()];
   }
 
+  /** @param {SimilarCell} cell */
   has(cell) {
     return this.#chosen.has(cell.id);
   }
@@ -36,6 +49,7 @@ export class Picks {
     this.#anchor = null;
   }
 
+  /** @param {number} place */
   toggle(place) {
     this.cursor = place;
     this.#anchor = place;
@@ -44,7 +58,11 @@ export class Picks {
     if (!this.#chosen.delete(cell.id)) this.#chosen.add(cell.id);
   }
 
-  /** Select all from where the last one was to this place. */
+  /**
+   * Select all from where the last one was to this place.
+   *
+   * @param {number} place
+   */
   extend(place) {
     this.#anchor ??= this.cursor;
     const [low, high] = [this.#anchor, place].sort((a, b) => a - b);
@@ -59,6 +77,7 @@ export class Picks {
     else for (const cell of free) this.#chosen.add(cell.id);
   }
 
+  /** @param {number} to */
   move(to) {
     this.cursor = to;
     this.#anchor = null;

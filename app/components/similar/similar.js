@@ -1,9 +1,10 @@
 // Find similar: the nearest items, selected with clicks or keys, and answered in one go. What must outlive a new
 // payload is kept on the root element.
 
-import { element, newId, painted, say } from "../shared/dom.js";
+import { around, element, newId, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
-import { hasKeys, isField, mayChoose, releaseFocus, takeKeys } from "../shared/keys.js";
+import { hasKeys, isField, isShortcut, releaseFocus, takeKeys, watchPickers } from "../shared/keys.js";
+import { mounting } from "../shared/mount.js";
 import { Outbox } from "../shared/outbox.js";
 import { Like } from "./like.js";
 import { Margin } from "./margin.js";
@@ -11,7 +12,10 @@ import { Picks } from "./picks.js";
 import { Reader } from "./reader.js";
 import { standing, Tiles } from "./tiles.js";
 
+/** @import { About, Component, Like as Query, SimilarCell, SimilarData, Word } from "../types" */
+
 const STEPS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
+/** @type {Record<string, number>} */
 const PAGES = { pageup: -1, pagedown: 1 };
 
 // Milliseconds.
@@ -21,55 +25,72 @@ const TELL_EVERY = 1000; // what is not saved yet, and how old the metric is
 const ASK_EVERY = 700; // while something is being prepared
 
 class Similar {
-  constructor(root) {
+  /**
+   * @param {ShadowRoot} root
+   * @param {Component<SimilarData>} component
+   */
+  constructor(root, component) {
     this.root = root;
+    this.component = component;
+    this.data = component.data;
+    this.cameAt = performance.now();
     root.host?.setAttribute("data-runs", "");
-    this.card = root.querySelector(".card");
-    this.spoken = root.querySelector(".spoken");
-    this.tiles = new Tiles(root.querySelector(".lists"));
+    this.card = part(root, ".card");
+    this.spoken = part(root, ".spoken");
+    this.tiles = new Tiles(part(root, ".lists"));
     this.margin = new Margin(this.card);
-    this.reader = new Reader(root.querySelector(".reader"));
+    this.reader = new Reader(part(root, ".reader"));
     this.like = new Like(this.card, {
       ask: (word) => this.ask(word),
       upload: (image) => this.component.setTriggerValue("upload", image),
       selected: () => this.lookForSelected(),
     });
     this.picks = new Picks();
-    this.outbox = null;
+    takeKeys(this);
+    this.session = this.data.session;
+    this.outbox = this.openOutbox();
+    /** @type {string | null} */
     this.refusal = null;
     this.hint = "";
+    /** @type {string | null} */
     this.current = null; // names of the cells in view
+    /** @type {number | null} */
     this.paintedAt = null;
     this.abort = new AbortController();
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
-    for (const kind of ["keydown", "click"]) {
-      document.addEventListener(kind, (event) => mayChoose(event) && releaseFocus(), { signal, capture: true });
-    }
+    watchPickers(signal);
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
-    for (const kind of ["pointerover", "pointerleave"]) {
-      this.card.addEventListener(kind, (event) => event.pointerType === "mouse" && this.pointed(event), { signal });
-    }
-    window.addEventListener("online", () => this.outbox?.send(), { signal });
+    /** @type {(event: PointerEvent) => void} */
+    const pointed = (event) => {
+      if (event.pointerType === "mouse") this.pointed(event);
+    };
+    this.card.addEventListener("pointerover", pointed, { signal });
+    this.card.addEventListener("pointerleave", pointed, { signal });
+    window.addEventListener("online", () => this.outbox.send(), { signal });
     this.tellTimer = setInterval(() => this.tell(), TELL_EVERY);
     releaseFocus();
   }
 
   close() {
     this.abort.abort();
-    this.outbox?.close();
+    this.outbox.close();
     clearInterval(this.tellTimer);
     this.reader.close();
-    for (const timer of ["dim", "ask"]) clearTimeout(this[`${timer}Timer`]);
+    for (const timer of [this.dimTimer, this.askTimer]) clearTimeout(timer);
   }
 
-  /** A new payload from the server. */
+  /**
+   * A new payload from the server.
+   *
+   * @param {Component<SimilarData>} component
+   */
   update(component) {
     this.component = component;
     this.data = component.data;
     this.cameAt = performance.now();
-    const { project, session, acked, refused, cells, similar } = this.data;
-    if (session !== this.session || !hasKeys(this)) this.begin(project, session);
+    const { session, acked, refused, cells, similar } = this.data;
+    if (session !== this.session || !hasKeys(this)) this.begin();
     for (const reason of this.outbox.settle(acked, refused).values()) this.refusal = reason;
     if (namesOf(cells) !== this.current) this.paint(cells);
     this.show();
@@ -78,18 +99,27 @@ class Similar {
     this.undim();
   }
 
-  begin(project, session) {
+  begin() {
     takeKeys(this);
-    this.session = session;
+    this.session = this.data.session;
     this.current = null;
-    this.outbox?.close();
-    this.outbox = new Outbox(project, session, (answers) => this.send("pending", answers));
+    this.outbox.close();
+    this.outbox = this.openOutbox();
   }
 
+  openOutbox() {
+    return new Outbox(this.data.project, this.session, (answers) => this.send("pending", answers));
+  }
+
+  /**
+   * @param {string} name
+   * @param {unknown} value
+   */
   send(name, value) {
     this.component.setStateValue(name, value);
   }
 
+  /** @param {SimilarCell[]} cells */
   async paint(cells) {
     this.current = namesOf(cells);
     this.picks = new Picks(cells, this.picks);
@@ -98,7 +128,9 @@ class Similar {
     this.reader.close();
     this.tiles.paint(cells, lists);
     const mine = this.current;
-    await Promise.allSettled([...this.root.querySelectorAll(".tile img")].map((image) => image.decode()));
+    /** @type {HTMLImageElement[]} */
+    const images = partsOf(this.root, ".tile img");
+    await Promise.allSettled(images.map((image) => image.decode()));
     await painted();
     if (this.current !== mine) return;
     this.paintedAt = performance.now();
@@ -109,20 +141,24 @@ class Similar {
 
   show() {
     const { similar, notes, cells, message } = this.data;
-    const { first, page, found, total, like, search } = similar;
+    const { first, page, found, total, like } = similar;
     const shown = Math.min(page, Math.max(0, found - first));
-    say(this.root.querySelector(".title"), titleOf(first, shown, total, like));
-    say(this.root.querySelector(".how"), howOf(similar));
-    const nothing = like ? (similar.problem ? "" : "The nearest are being looked for…") : `Pick what to look for: ${similar.kind === "image" ? "upload an image, " : ""}take all your yes answers, or the ${similar.kind} on Label.`;
-    say(this.root.querySelector(".placeholder"), cells.length ? "" : nothing);
+    say(part(this.root, ".title"), titleOf(first, shown, total, like));
+    say(part(this.root, ".how"), howOf(similar));
+    const nothing = like
+      ? similar.problem
+        ? ""
+        : "The nearest are being looked for…"
+      : `Pick what to look for: ${similar.kind === "image" ? "upload an image, " : ""}take all your yes answers, or the ${similar.kind} on Label.`;
+    say(part(this.root, ".placeholder"), cells.length ? "" : nothing);
     this.like.show(similar, this.oneSelected() !== null);
     this.tell();
     this.tiles.show(this.picks);
     const n = this.picks.chosen.length;
-    this.root.querySelector(".selected").replaceChildren(element("b", {}, String(n)), " selected");
-    this.root.querySelector(".pager").hidden = found <= page;
-    this.root.querySelector(".sending").hidden = !cells.length && !similar.undo.length;
-    say(this.root.querySelector(".place"), `${whole(first + 1)}–${whole(first + shown)}`);
+    part(this.root, ".selected").replaceChildren(element("b", {}, String(n)), " selected");
+    part(this.root, ".pager").hidden = found <= page;
+    part(this.root, ".sending").hidden = !cells.length && !similar.undo.length;
+    say(part(this.root, ".place"), `${whole(first + 1)}–${whole(first + shown)}`);
     this.card.dataset.state = cells.length ? "shown" : "empty";
     this.card.dataset.answerable = String(this.canAnswer);
     this.card.dataset.painted = this.paintedAt === null ? "" : cells.map((cell) => cell.id).join(" ");
@@ -136,7 +172,7 @@ class Similar {
       "[data-turn='1']": first + page < found,
     };
     for (const [button, is] of Object.entries(usable)) {
-      this.root.querySelector(button).setAttribute("aria-disabled", String(!is));
+      part(this.root, button).setAttribute("aria-disabled", String(!is));
     }
     this.message = message;
     this.notes = notes;
@@ -144,13 +180,15 @@ class Similar {
 
   /** What changes by itself: what is not saved yet, and how old the metric is. */
   tell() {
-    if (!this.outbox || !this.data) return;
     const { similar, notes, message } = this.data;
     const { metric } = similar;
     const age = metric.age === null ? null : metric.age + (performance.now() - this.cameAt) / 1000;
     this.margin.show({ ...similar, metric: { ...metric, age } }, notes.counts);
     this.card.dataset.saving = String(this.outbox.queue.own.length);
-    say(this.root.querySelector(".status"), this.outbox.sentence(message) || this.refusal || this.hint || message || "");
+    say(
+      part(this.root, ".status"),
+      this.outbox.sentence(message) || this.refusal || this.hint || message || "",
+    );
   }
 
   get sent() {
@@ -161,7 +199,11 @@ class Similar {
     return this.paintedAt !== null && !this.sent;
   }
 
-  /** What an answer would be about: the selected items; where there are none, the one under the keys' cursor. */
+  /**
+   * What an answer would be about: the selected items; where there are none, the one under the keys' cursor.
+   *
+   * @returns {SimilarCell[]}
+   */
   get toAnswer() {
     const { chosen, cells, cursor } = this.picks;
     if (chosen.length) return chosen;
@@ -182,19 +224,28 @@ class Similar {
 
   // What the person does
 
+  /**
+   * @param {string} like
+   * @param {number} first
+   */
   ask(like, first = 0) {
     this.hint = "";
     this.dim();
     this.send("asked", { id: newId(), like, first });
   }
 
+  /** @param {number} step */
   turn(step) {
     const { first, page, found, like } = this.data.similar;
     const to = first + step * page;
     if (like && to >= 0 && to < found) this.ask(like.word, to);
   }
 
-  /** The one item that is selected, or under the keys' cursor; null where that isn't one. */
+  /**
+   * The one item that is selected, or under the keys' cursor; null where that isn't one.
+   *
+   * @returns {SimilarCell | null}
+   */
   oneSelected() {
     const { chosen, cells, cursor } = this.picks;
     if (chosen.length) return chosen.length === 1 ? chosen[0] : null;
@@ -212,15 +263,18 @@ class Similar {
     }
   }
 
+  /** @param {Word} word */
   answer(word) {
     const cells = this.toAnswer;
     if (!this.canAnswer || !cells.length) return;
     this.flash(`[data-answer=${word}]`);
-    const time_taken_ms = Math.round((performance.now() - this.paintedAt) / cells.length);
+    const time_taken_ms = Math.round((performance.now() - present(this.paintedAt)) / cells.length);
     this.picks.clear();
     this.refusal = null;
     this.hint = "";
-    this.outbox.addAll(cells.map(({ id: item, selection }) => ({ item, selection, answer: word, time_taken_ms })));
+    this.outbox.addAll(
+      cells.map(({ id: item, selection }) => ({ item, selection, answer: word, time_taken_ms })),
+    );
     say(this.spoken, `${cells.length} answered ${word}.`);
     this.dim();
     this.show();
@@ -236,16 +290,26 @@ class Similar {
     this.show();
   }
 
+  /**
+   * @param {number} place
+   * @param {boolean} extend
+   */
   pick(place, extend) {
     const cell = this.picks.cells[place];
     if (!cell) return;
-    this.hint = cell.selection ? "" : `${cell.alt} is ${standing(cell)}${cell.stands === "held" ? "" : "; Review can change that"}.`;
+    this.hint = cell.selection
+      ? ""
+      : `${cell.alt} is ${standing(cell)}${cell.stands === "held" ? "" : "; Review can change that"}.`;
     if (extend) this.picks.extend(place);
     else this.picks.toggle(place);
     this.reader.follow(cell);
     this.show();
   }
 
+  /**
+   * @param {string} key
+   * @param {boolean} extend
+   */
   move(key, extend) {
     if (!this.picks.cells.length) return;
     const isFirst = this.card.dataset.keys !== "true";
@@ -258,7 +322,11 @@ class Similar {
     this.reader.follow(this.picks.cells[to]);
   }
 
-  /** Read the text under the keys' cursor, or no longer. */
+  /**
+   * Read the text under the keys' cursor, or no longer.
+   *
+   * @param {number} place
+   */
   read(place) {
     const cell = this.picks.cells[place];
     if (cell?.text) this.picks.cursor = place;
@@ -266,36 +334,51 @@ class Similar {
     this.show();
   }
 
-  /** Where the mouse is: what it rests on is read. */
+  /**
+   * Where the mouse is: what it rests on is read.
+   *
+   * @param {PointerEvent} event
+   */
   pointed(event) {
     if (event.type === "pointerleave") this.reader.over(null);
-    else this.reader.over(this.picks.cells[this.tiles.placeOf(event.target)] ?? null, event.target.closest(".reader") !== null);
+    else
+      this.reader.over(
+        this.picks.cells[this.tiles.placeOf(targetOf(event))] ?? null,
+        around(targetOf(event), ".reader") !== null,
+      );
   }
 
+  /** @param {string} selector */
   flash(selector) {
-    const button = this.root.querySelector(selector);
+    const button = part(this.root, selector);
     button.classList.add("pressed");
     setTimeout(() => button.classList.remove("pressed"), PRESSED_FOR);
   }
 
+  /** @param {KeyboardEvent} event */
   keyPressed(event) {
-    if (!hasKeys(this) || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isField(event)) return;
+    if (!hasKeys(this) || isShortcut(event) || isField(event)) return;
     const action = this.actionOf(event);
     if (!action) return;
     event.preventDefault();
     if (!event.repeat || STEPS.includes(event.key)) action();
   }
 
+  /**
+   * @param {KeyboardEvent} event
+   * @returns {(() => void) | null}
+   */
   actionOf(event) {
     const key = event.key.toLowerCase();
-    const [target] = event.composedPath();
+    const target = /** @type {Element} */ (event.composedPath()[0]);
     const onTile = this.tiles.placeOf(target);
     if (STEPS.includes(event.key)) return () => this.move(event.key, event.shiftKey);
     if (key === "y" || key === "n") return () => this.answer(key === "y" ? "yes" : "no");
     if (key === "u" || key === "backspace") return () => this.undo();
     if (key === "a") return () => this.all();
     if (key === "l") return () => this.lookForSelected();
-    if (key in PAGES) return () => (this.reader.isKept ? this.reader.scroll(PAGES[key]) : this.turn(PAGES[key]));
+    if (key in PAGES)
+      return () => (this.reader.isKept ? this.reader.scroll(PAGES[key]) : this.turn(PAGES[key]));
     if (key === "z" && this.data.similar.kind === "text") return () => this.read(this.picks.cursor);
     if (key === "escape" && this.reader.isOpen) return () => this.reader.close();
     if (key === "escape" && this.picks.chosen.length) return () => this.clear();
@@ -318,15 +401,16 @@ class Similar {
     this.show();
   }
 
+  /** @param {MouseEvent} event */
   clicked(event) {
-    const place = this.tiles.placeOf(event.target);
-    const toRead = this.tiles.placeToRead(event.target);
-    const button = event.target.closest("[data-answer],[data-undo],[data-turn],[data-close]");
+    const place = this.tiles.placeOf(targetOf(event));
+    const toRead = this.tiles.placeToRead(targetOf(event));
+    const button = around(targetOf(event), "[data-answer],[data-undo],[data-turn],[data-close]");
     if (toRead >= 0) this.read(toRead);
     else if (place >= 0) {
       this.card.dataset.keys = "false";
       this.pick(place, event.shiftKey);
-    } else if (button?.dataset.answer) this.answer(button.dataset.answer);
+    } else if (button?.dataset.answer) this.answer(/** @type {Word} */ (button.dataset.answer));
     else if (button?.dataset.turn) this.turn(Number(button.dataset.turn));
     else if (button?.dataset.close !== undefined) this.reader.close();
     else if (button) this.undo();
@@ -335,35 +419,42 @@ class Similar {
   }
 }
 
+/**
+ * @param {number} first
+ * @param {number} shown
+ * @param {number} total
+ * @param {Query | null} like
+ */
 function titleOf(first, shown, total, like) {
   if (!like) return "Find similar";
   if (!shown) return "Nothing to show";
   const of = `of ${whole(total)}`;
-  return first ? `${whole(first + 1)} to ${whole(first + shown)} of the nearest ${of}` : `The ${whole(shown)} nearest ${of}`;
+  return first
+    ? `${whole(first + 1)} to ${whole(first + shown)} of the nearest ${of}`
+    : `The ${whole(shown)} nearest ${of}`;
 }
 
+/** @param {About} about */
 function howOf({ search, like, view, metric }) {
   if (!search) return "";
   const { method, awaited, in_full: full, compared, items } = search;
-  const original = view !== "original" && metric.labels == null ? "No metric is learned yet: these are by the original one. " : "";
-  const near = original + (like.word === "yes" && like.of > 1 ? "Angles are to the nearest yes answer. " : "");
+  const original =
+    view !== "original" && metric.labels == null
+      ? "No metric is learned yet: these are by the original one. "
+      : "";
+  const near =
+    original + (like?.word === "yes" && like.of > 1 ? "Angles are to the nearest yes answer. " : "");
   if (awaited?.problem) return `${near}${awaited.problem}. The exact scan stands in.`;
-  if (awaited) return `${near}The exact scan stands in: ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
+  if (awaited)
+    return `${near}The exact scan stands in: ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
   if (search.is_exact) return `${near}${method}: every item’s angle was computed.`;
   const codes = compared < items ? `${whole(compared)} codes` : "all codes";
   return `${near}${method}: ${codes} compared, ${whole(full)} angles computed.`;
 }
 
+/** @param {SimilarCell[]} cells */
 function namesOf(cells) {
   return cells.map(({ id, list, selection, stands }) => `${list} ${id} ${selection ?? stands}`).join(",");
 }
 
-export default function (component) {
-  const root = component.parentElement;
-  root.closecallSimilar ??= new Similar(root);
-  root.closecallSimilar.update(component);
-  return () => {
-    root.closecallSimilar?.close();
-    root.closecallSimilar = null;
-  };
-}
+export default mounting(Similar);

@@ -1,30 +1,56 @@
 // The items in view: one list, or two side by side, each picture with its place and its angle.
 
-import { element, glyph, say } from "../shared/dom.js";
+import { around, element, glyph, part, partsOf, present, say, treeOf } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
 import { openingOf } from "../shared/text.js";
 
+/** @import { Metric, Opening, SimilarCell } from "../types" */
+
+/** @import { Picks } from "./picks.js" */
+
+/** @type {Record<Metric, string>} */
 const LISTS = { original: "Original", learned: "Learned" };
-const STANDS = { yes: "answered yes", no: "answered no", skip: "skipped", unsure: "unsure", tied: "tied", held: "in another session's view" };
+/** @type {Record<string, string>} */
+const STANDS = {
+  yes: "answered yes",
+  no: "answered no",
+  skip: "skipped",
+  unsure: "unsure",
+  tied: "tied",
+  held: "in another session's view",
+};
 
 export class Tiles {
+  /** @type {HTMLElement} */
   #place;
+  /** @type {Map<string, HTMLElement>} */
   #tiles = new Map(); // by list and item
+  /** @type {SimilarCell[]} */
   #cells = [];
 
+  /** @param {HTMLElement} place */
   constructor(place) {
     this.#place = place;
   }
 
-  /** Put the cells in place; pictures that are there already stay. */
+  /**
+   * Put the cells in place; pictures that are there already stay.
+   *
+   * @param {SimilarCell[]} cells
+   * @param {Metric[]} names
+   */
   paint(cells, names) {
     this.#cells = cells;
     const before = this.#tiles;
     this.#tiles = new Map(cells.map((cell) => [nameOf(cell), before.get(nameOf(cell)) ?? makeTile(cell)]));
-    const focused = this.#place.getRootNode().activeElement;
+    const focused = /** @type {HTMLElement | null} */ (treeOf(this.#place).activeElement);
     const lists = names.map((name) => {
-      const own = cells.filter((cell) => cell.list === name).map((cell) => placeOf(this.#tiles.get(nameOf(cell))));
-      const cellsOf = element("div", { className: "cells", role: "group", "aria-label": `${LISTS[name]} metric, nearest first` }, ...own);
+      const own = cells.filter((cell) => cell.list === name).map((cell) => placeOf(this.#tileOf(cell)));
+      const cellsOf = element(
+        "div",
+        { className: "cells", role: "group", "aria-label": `${LISTS[name]} metric, nearest first` },
+        ...own,
+      );
       return element("div", { className: "list" }, element("h2", {}, LISTS[name]), cellsOf);
     });
     this.#place.dataset.lists = String(names.length);
@@ -33,47 +59,70 @@ export class Tiles {
     if (focused?.isConnected) focused.focus({ preventScroll: true });
   }
 
-  /** Of the tile that an element is within; -1 where it is in none. */
+  /** @param {SimilarCell} cell */
+  #tileOf(cell) {
+    return present(this.#tiles.get(nameOf(cell)));
+  }
+
+  /**
+   * Of the tile that an element is within; -1 where it is in none.
+   *
+   * @param {Element} target
+   */
   placeOf(target) {
-    return this.#placeOf(target.closest?.(".tile"));
+    return this.#placeOf(around(target, ".tile"));
   }
 
-  /** Of the text that a button opens. */
+  /**
+   * Of the text that a button opens.
+   *
+   * @param {Element} target
+   */
   placeToRead(target) {
-    return this.#placeOf(target.closest?.(".read")?.parentElement.querySelector(".tile"));
+    return this.#placeOf(around(target, ".read")?.parentElement?.querySelector(".tile"));
   }
 
+  /** @param {Element | null | undefined} tile */
   #placeOf(tile) {
     return tile ? this.#cells.findIndex((cell) => this.#tiles.get(nameOf(cell)) === tile) : -1;
   }
 
+  /** @param {Picks} picks */
   show(picks) {
     this.#cells.forEach((cell, place) => {
-      const tile = this.#tiles.get(nameOf(cell));
+      const tile = this.#tileOf(cell);
       const isPicked = picks.has(cell);
       const mark = cell.selection ? (isPicked ? "picked" : "") : cell.stands || "waiting";
       if (tile.dataset.mark !== mark) {
         tile.dataset.mark = mark;
         const symbol = mark && mark !== "waiting" ? [glyph(`g-${mark}`)] : [];
-        tile.querySelector(".badge").replaceChildren(...symbol);
+        part(tile, ".badge").replaceChildren(...symbol);
       }
       const angle = `${fixed(1)(cell.angle)}°`;
-      say(tile.querySelector(".rank"), whole(cell.place + 1));
-      say(tile.querySelector(".angle"), angle);
+      say(part(tile, ".rank"), whole(cell.place + 1));
+      say(part(tile, ".angle"), angle);
       tile.dataset.selection = cell.selection ?? "";
-      const stands = cell.selection ? (isPicked ? "selected" : "open") : (STANDS[cell.stands] ?? "open soon");
+      const stands = cell.selection
+        ? isPicked
+          ? "selected"
+          : "open"
+        : (STANDS[cell.stands ?? ""] ?? "open soon");
       const title = cell.opening?.title ? `, ${cell.opening.title}` : "";
       tile.setAttribute("aria-label", `${cell.alt}${title}, ${whole(cell.place + 1)}, ${angle}, ${stands}`);
       tile.setAttribute("aria-pressed", String(isPicked));
       tile.setAttribute("aria-disabled", String(!cell.selection));
       tile.classList.toggle("cursor", place === picks.cursor);
       tile.tabIndex = place === picks.cursor ? 0 : -1;
-      const read = tile.parentElement.querySelector(":scope > .read");
-      if (read) read.tabIndex = tile.tabIndex;
+      for (const read of partsOf(present(tile.parentElement), ":scope > .read"))
+        read.tabIndex = tile.tabIndex;
     });
   }
 
-  /** Keep the tile under the cursor in view, and in focus. */
+  /**
+   * Keep the tile under the cursor in view, and in focus.
+   *
+   * @param {number} cursor
+   */
   follow(cursor) {
     const cell = this.#cells[cursor];
     const tile = cell && this.#tiles.get(nameOf(cell));
@@ -81,43 +130,74 @@ export class Tiles {
     tile?.focus({ preventScroll: true });
   }
 
-  /** Where the cursor goes: the nearest tile in that direction, as they lie on the screen. */
+  /**
+   * Where the cursor goes: the nearest tile in that direction, as they lie on the screen.
+   *
+   * @param {number} cursor
+   * @param {string} key
+   * @returns {number}
+   */
   toward(cursor, key) {
     const last = this.#cells.length - 1;
     if (key === "ArrowLeft" || key === "ArrowRight") {
       return Math.max(0, Math.min(last, cursor + (key === "ArrowRight" ? 1 : -1)));
     }
-    const boxes = this.#cells.map((cell) => this.#tiles.get(nameOf(cell)).getBoundingClientRect());
+    const boxes = this.#cells.map((cell) => this.#tileOf(cell).getBoundingClientRect());
     const own = boxes[cursor];
-    const isBeyond = (box) => (key === "ArrowDown" ? box.top >= own.bottom - 1 : box.bottom <= own.top + 1);
-    const distance = (box) => Math.abs(box.top - own.top) * 4 + Math.abs(box.left - own.left);
-    const beyond = boxes.map((box, place) => [box, place]).filter(([box]) => isBeyond(box));
-    return beyond.length ? beyond.reduce((a, b) => (distance(b[0]) < distance(a[0]) ? b : a))[1] : cursor;
+    const isBeyond = (/** @type {DOMRect} */ box) =>
+      key === "ArrowDown" ? box.top >= own.bottom - 1 : box.bottom <= own.top + 1;
+    const distance = (/** @type {DOMRect} */ box) =>
+      Math.abs(box.top - own.top) * 4 + Math.abs(box.left - own.left);
+    const beyond = boxes.map((box, place) => ({ box, place })).filter(({ box }) => isBeyond(box));
+    return beyond.length
+      ? beyond.reduce((a, b) => (distance(b.box) < distance(a.box) ? b : a)).place
+      : cursor;
   }
 }
 
+/** @param {SimilarCell} cell */
 export function standing(cell) {
-  return STANDS[cell.stands] ?? "being made ready";
+  return STANDS[cell.stands ?? ""] ?? "being made ready";
 }
 
+/** @param {{ list: string, id: number }} cell */
 function nameOf({ list, id }) {
   return `${list}/${id}`;
 }
 
+/** @param {SimilarCell} cell */
 function makeTile({ id, alt, src, opening }) {
-  const shown = opening ? openingOf(opening) : src ? element("img", { src, alt: "", draggable: false }) : null;
+  const shown = opening
+    ? openingOf(opening)
+    : src
+      ? element("img", { src, alt: "", draggable: false })
+      : null;
   const picture = shown ?? element("span", { className: "missing" }, `${alt} can't be shown`);
-  const tile = element("button", { type: "button", className: "tile", title: opening ? "" : alt }, picture, element("span", { className: "badge" }));
+  const tile = element(
+    "button",
+    { type: "button", className: "tile", title: opening ? "" : alt },
+    picture,
+    element("span", { className: "badge" }),
+  );
   tile.append(element("span", { className: "rank" }), element("span", { className: "angle" }));
-  tile.dataset.item = id;
+  tile.dataset.item = String(id);
   if (opening) {
-    const read = element("button", { type: "button", className: "read", "aria-label": `Read ${alt}`, "aria-keyshortcuts": "Z" }, "Read");
+    const read = element(
+      "button",
+      { type: "button", className: "read", "aria-label": `Read ${alt}`, "aria-keyshortcuts": "Z" },
+      "Read",
+    );
     element("div", { className: "place" }, tile, read);
   }
   return tile;
 }
 
-/** What stands in the list: a tile, or a text's tile with the button below it. */
+/**
+ * What stands in the list: a tile, or a text's tile with the button below it.
+ *
+ * @param {HTMLElement} tile
+ * @returns {HTMLElement}
+ */
 function placeOf(tile) {
   return tile.closest(".place") ?? tile;
 }

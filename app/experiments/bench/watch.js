@@ -25,12 +25,23 @@
       const tiles = [...card().querySelectorAll(".tile")];
       const cursor = tiles.findIndex((tile) => tile.matches(".cursor"));
       const columns = Number(card().querySelector(".cells").style.getPropertyValue("--columns"));
-      return { items: painted, takesAnswers: answerable === "true", isSaved: saving === "0", cursor, columns };
+      return {
+        items: painted,
+        takesAnswers: answerable === "true",
+        isSaved: saving === "0",
+        cursor,
+        columns,
+      };
     }
     if (card()) {
       const { paintedItem, answerable, saving, ahead } = card().dataset;
       const takesAnswers = answerable === "true";
-      return { items: paintedItem, takesAnswers, isSaved: saving === "0", allMayFollow: takesAnswers && ahead === ALL };
+      return {
+        items: paintedItem,
+        takesAnswers,
+        isSaved: saving === "0",
+        allMayFollow: takesAnswers && ahead === ALL,
+      };
     }
     const shown = image();
     if (!shown) return null;
@@ -56,9 +67,15 @@
 
   /** What a key answers: the item, its selection, and the picture that is painted. */
   function answersBy(key) {
-    const read = ({ item, selection }, shown, answer) => ({ item: Number(item), selection, picture: shown.src, answer });
+    const read = ({ item, selection }, shown, answer) => ({
+      item: Number(item),
+      selection,
+      picture: shown.src,
+      answer,
+    });
     if (grid()) {
-      const marked = key === "Enter" ? [...card().querySelectorAll(".tile")].filter((tile) => tile.dataset.mark) : [];
+      const marked =
+        key === "Enter" ? [...card().querySelectorAll(".tile")].filter((tile) => tile.dataset.mark) : [];
       return marked.map((tile) => read(tile.dataset, tile.querySelector("img"), tile.dataset.mark));
     }
     if (!WORDS[key]) return [];

@@ -1,7 +1,8 @@
-"""The labeling card without its looks: what ``label/card.js`` keeps, shows and sends, rule for rule.
+"""The labeling card without its looks: what ``label/flow.js`` keeps, shows and sends, rule for rule.
 
 It keeps each answer until the server says that it is stored, goes on at once to what the server had sent
-ahead, and lets the server change what is in view only while no answer of its own is under way.
+ahead, and lets the server change what is in view only while no answer of its own is under way. The cases of
+``tests/fixtures/card.json`` hold for both. Undo, corrections and answers of former versions are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any
 from urllib.parse import quote
 
 ROOT = "closecall"
+
+PLAIN = "!'()*"
+"""What `encodeURIComponent` leaves as it is, and `quote` would not."""
 
 Store = MutableMapping[str, str]
 """A browser's ``localStorage``: it outlives the page."""
@@ -52,7 +56,7 @@ class Queue:
             "place": entries[-1][1]["place"] + 1 if entries else 0,
             "answer": {**answer, "session": self._session},
         }
-        key = "/".join(quote(part, safe="") for part in (ROOT, self._project, self._session, answer["id"]))
+        key = "/".join(quote(part, safe=PLAIN) for part in (ROOT, self._project, self._session, answer["id"]))
         self._store[key] = json.dumps(entry)
 
     def settle(self, ids: Iterable[str]) -> list[dict[str, Any]]:
@@ -64,7 +68,7 @@ class Queue:
         return [answer for _, answer in found]
 
     def _entries(self) -> list[tuple[str, dict[str, Any]]]:
-        mine = f"{ROOT}/{quote(self._project, safe='')}/"
+        mine = f"{ROOT}/{quote(self._project, safe=PLAIN)}/"
         read = [(key, json.loads(text)) for key, text in self._store.items() if key.startswith(mine)]
         return sorted(read, key=lambda entry: entry[1]["place"])
 
@@ -148,10 +152,14 @@ class Card:
             self._begin(data["project"], data["session"])
         assert self._queue is not None
         self._queue.settle(data["acked"])
-        for refusal in data["refused"]:
-            for answer in self._queue.settle([refusal["id"]]):
-                self._answered.discard(answer["selection"])
-                self.refused[refusal["id"]] = refusal["reason"]
+        refused = [
+            (refusal, answer) for refusal in data["refused"] for answer in self._queue.settle([refusal["id"]])
+        ]
+        for refusal, answer in refused:
+            self._answered.discard(answer["selection"])
+            self.refused[refusal["id"]] = refusal["reason"]
+        if refused:
+            self._send(self.pending)
         if not (self.item and self._queue.own):
             self.item = _item(data["item"], data["item"]["src"]) if data["item"] else None
         if self.item and data["item"] and data["item"]["selection"] == self.item.selection:
@@ -195,6 +203,9 @@ class Card:
 
     def _look_ahead(self, views: Mapping[str, Any], pictures: Mapping[str, str]) -> None:
         assert self.item is not None
+        known = self._after()
+        if all(word in known and known[word].selection == views[word]["item"]["selection"] for word in views):
+            return  # nothing new, though it may be less
         found = {
             word: _item(view["item"], pictures[str(view["item"]["id"])])
             for word, view in views.items()

@@ -118,6 +118,7 @@ def test_a_request_is_told_by_its_route_alone():
     """What stands below may be a key; what is none of ours is nobody's business."""
     assert route_of("/race") == "/race"
     assert route_of("/_stcore/upload_file/session/file") == "/_stcore/upload_file/…"
+    assert route_of("/modules/0123456789abcdef/label/card.js") == "/modules/…"
     assert route_of("/media/4711.png") == "/media/…"
     assert route_of("/wp-admin/s3cr3t") == "other"
 

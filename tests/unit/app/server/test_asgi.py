@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from closecall.app.cli.main import main
-from closecall.app.components import COMPONENTS, FOLDER, Component, answers_of
+from closecall.app.components import answers_of
 from closecall.app.display.theme import DARK, LIGHT, STRATEGY_COLOURS, page_style
 from closecall.app.server.asgi import address, project_in, project_path, require_free_port, server_config
 from closecall.core.errors import InputError
@@ -93,20 +92,6 @@ def test_streamlit_knows_every_option() -> None:
     from streamlit import config as known
 
     assert set(server_config("127.0.0.1", 8600)) <= set(known._config_options_template)
-
-
-@pytest.mark.parametrize("component", COMPONENTS, ids=lambda component: component.name)
-def test_a_components_modules_become_one(component: Component) -> None:
-    """No import is left over, one default export, and nothing imported that doesn't come before."""
-    assert not re.search(r"^import ", component.script, re.MULTILINE)
-    exports = re.findall(r"^export .*$", component.script, re.MULTILINE)
-    assert exports == ["export default function (component) {"]
-    before: set[Path] = set()
-    for module in component.modules:
-        path = FOLDER / module
-        imported = re.findall(r'^import .* from "(.*)";$', path.read_text("utf-8"), re.MULTILINE)
-        assert {(path.parent / name).resolve() for name in imported} <= before, module
-        before.add(path.resolve())
 
 
 def test_every_strategy_has_a_colour_in_light_and_dark() -> None:

@@ -18,6 +18,7 @@ from PIL import Image
 from closecall.app.api.cards import card_of
 from closecall.app.api.compare.race import LiveRace, find_race
 from closecall.app.api.submit import take
+from closecall.app.components.modules import FOLDER, address_of, digest
 from closecall.app.projects.roles import Person, Roles
 from closecall.app.server.asgi import LARGEST_UPLOAD_MB, server_config
 from closecall.app.sessions.workspace import Workspace
@@ -102,7 +103,10 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("folder", [*ANYWHERE, "/_stcore/bidi-components/", "/_stcore/", "//"])
+@pytest.mark.parametrize(
+    "folder",
+    [*ANYWHERE, "/modules/", f"/modules/{digest()}/", "/_stcore/bidi-components/", "/_stcore/", "//"],
+)
 def test_no_file_is_read_through_the_server(port, folder):
     """Neither of a project nor of the machine nor of the program, however the path is written."""
     for file in FILES:
@@ -114,6 +118,20 @@ def test_no_file_is_read_through_the_server(port, folder):
         assert status in (200, 301, 302, 307, 400, 403, 404), (folder + file, status)
         if status == 200:  # a page's address, whichever: it is the same for all
             assert b"<!doctype html>" in body.lower()
+
+
+def test_modules_are_kept_for_good_and_nothing_else_is_there(port):
+    """Another version's modules have other addresses; beside them there are only 404s."""
+    status, body, headers = ask(port, "GET", f"/{address_of('label/card.js')}")
+    assert (status, body) == (200, (FOLDER / "label" / "card.js").read_bytes())
+    assert headers["content-type"].startswith("text/javascript")
+    assert "immutable" in headers["cache-control"]
+    here = f"/modules/{digest()}"
+    for path in (f"{here}/label/card.html", f"{here}/__init__.py", f"{here}/"):
+        status, body, headers = ask(port, "GET", path)
+        assert (status, body) == (404, b"There is no such module here"), path
+        assert "cache-control" not in headers
+    assert ask(port, "GET", f"/modules/{'0' * 16}/label/card.js")[0] == 404
 
 
 def test_health_names_nothing(port):
@@ -179,7 +197,9 @@ def test_uploads_need_a_page_and_its_token(port):
 
 def test_other_sites_get_no_leave_to_read(port):
     """No answer says that a page from elsewhere may read it."""
-    for path in ("/", "/healthz", "/race", "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics"):
+    module = f"/{address_of('label/card.js')}"
+    streamlits = ("/_stcore/health", "/_stcore/host-config", "/_stcore/metrics")
+    for path in ("/", "/healthz", "/race", module, *streamlits):
         _, body, headers = ask(port, "GET", path, Origin="http://evil.example")
         assert headers.get("access-control-allow-origin") in (None, f"http://127.0.0.1:{port}"), path
         assert SECRET.encode() not in body
@@ -274,7 +294,7 @@ def test_every_route_is_known():
     from closecall.app.server.asgi import build_app
 
     ours = {route.path for route in build_app()._user_routes}
-    assert ours == {"/healthz", "/race"}
+    assert ours == {"/healthz", "/race", "/modules/{digest}/{name:path}"}
 
 
 def test_a_link_in_a_folder_of_images_shows_no_other_file(tmp_path):

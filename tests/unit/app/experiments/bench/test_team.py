@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
-from closecall.app.components import FOLDER
 from closecall.app.experiments.bench.team import card as rules
 from closecall.app.experiments.bench.team.card import Card, Queue
 from closecall.app.experiments.bench.team.inside import BEFORE, Look, growth
@@ -92,6 +91,7 @@ def test_a_card_goes_on_at_once_to_what_was_sent_ahead(line):
 
 def test_a_card_takes_one_answer_to_what_is_in_view(line):
     """Where nothing was sent ahead it waits for the server."""
+    line.card = Card(line.store, line.sent.append)
     line.card.update({**card_of(line.session), "next": {}, "pictures": {}})
     given, is_followed = line.card.answer("no", taken_ms=700)
     assert not is_followed
@@ -149,16 +149,92 @@ def test_a_store_keeps_the_answers_of_several_sessions_and_projects_apart():
     assert set(store) == {"else", "closecall/p/2/1"}
 
 
+RULES = json.loads((Path(__file__).parents[1] / "fixtures" / "card.json").read_text("utf-8"))
+
+
+class Table:
+    """A card, and a server that says what a case of `RULES` says; ``tests/js/card.test.js`` is its like."""
+
+    def __init__(self) -> None:
+        self.store: dict[str, str] = {}
+        self.given: list[str] = []
+        self.load()
+
+    def load(self) -> None:
+        """Another page over the same store."""
+        self.sent: list[list[dict[str, Any]]] = []
+        self.card = Card(self.store, self.sent.append)
+
+    def hear(self, said: dict[str, Any]) -> None:
+        """A payload; what a case leaves out is as usual."""
+        usual = {"project": "p", "session": "s", "message": None, "waiting": None, "next_is_coming": False}
+        item, following = said["item"], said.get("next", {})
+        dark = said.get("no_picture", [])
+        self.card.update(
+            {
+                **usual,
+                **said,
+                "item": None if item is None else {**item_of(item), "src": f"picture {item}"},
+                "next": {word: {"item": item_of(number)} for word, number in following.items()},
+                "pictures": {
+                    str(number): "" if number in dark else f"picture {number}"
+                    for number in following.values()
+                },
+                "acked": [self.given[i] for i in said.get("acked", [])],
+                "refused": [{"id": self.given[i], "reason": "No."} for i in said.get("refused", [])],
+            }
+        )
+
+    def answer(self, word: str) -> bool:
+        """Whether the next item was there at once."""
+        given, is_followed = self.card.answer(word, taken_ms=700)
+        self.given.append(given.id)
+        return is_followed
+
+    def look(self) -> dict[str, Any]:
+        """What a case may expect."""
+        seconds = self.card.poll_seconds
+        return {
+            "in_view": self.card.item.id if self.card.item else None,
+            "open": self.card.can_answer,
+            "waiting": [
+                [answer["item"], answer["answer"], int(answer["next"][1:]) if answer["next"] else None]
+                for answer in self.card.pending
+            ],
+            "sends": len(self.sent),
+            "asks_after": None if seconds is None else 1000 * seconds,
+            "store": list(self.store),
+        }
+
+
+def item_of(number: int) -> dict[str, Any]:
+    return {"id": number, "selection": f"s{number}", "alt": f"item {number}"}
+
+
+@pytest.mark.parametrize("case", RULES["cases"], ids=lambda case: case["promise"])
+def test_a_simulated_browser_follows_the_pages_rules(case):
+    """The same cases hold for `label/flow.js`."""
+    table = Table()
+    for i, step in enumerate(case["steps"]):
+        if "reload" in step:
+            table.load()
+            continue
+        if "server" in step:
+            table.hear(step["server"])
+        else:
+            assert table.answer(step["answer"]) == step.get("followed", False), i
+        expected = {name: step[name] for name in step.keys() - {"server", "answer", "followed"}}
+        if "store" in expected:
+            expected["store"] = [key.format(*table.given) for key in expected["store"]]
+        seen = table.look()
+        assert {name: seen[name] for name in expected} == expected, i
+
+
 def test_the_pauses_are_the_pages_own():
-    """As `card.js` has them, in milliseconds."""
-    script = (FOLDER / "label" / "card.js").read_text("utf-8")
-
-    def said_by_page(name: str) -> Any:
-        return json.loads(re.search(rf"^const {name} = ([^;]+);", script, re.MULTILINE)[1])
-
-    assert [1000 * seconds for seconds in rules.RETRY_SECONDS] == said_by_page("RETRIES")
-    assert said_by_page("POLL") == 1000 * rules.POLL_SECONDS
-    assert said_by_page("POLL_AHEAD") == 1000 * rules.POLL_AHEAD_SECONDS
+    """In milliseconds."""
+    assert [1000 * seconds for seconds in rules.RETRY_SECONDS] == RULES["retry_ms"]
+    assert RULES["poll_ms"] == 1000 * rules.POLL_SECONDS
+    assert RULES["poll_ahead_ms"] == 1000 * rules.POLL_AHEAD_SECONDS
 
 
 # What the log and the diaries say together

@@ -1,0 +1,550 @@
+// What the server and the components say to each other, as JSON.
+
+/** What Streamlit hands to a component with each payload. */
+export interface Component<Data> {
+  data: Data;
+  parentElement: ShadowRoot;
+  setStateValue(name: string, value: unknown): void;
+  setTriggerValue(name: string, value: unknown): void;
+}
+
+/** A component in the page. */
+export interface Mounted<Data> {
+  update(component: Component<Data>): void;
+  close(): void;
+}
+
+export type Word = "yes" | "no" | "skip" | "unsure";
+export type WordOrUndo = Word | "undo";
+
+/** How an item stands that can't be answered here. */
+export type Standing = Word | "tied" | "held";
+
+/** An answer that waits to be saved. */
+export interface Answer {
+  id: string;
+  session: string;
+  item: number;
+  answer: WordOrUndo;
+  /** The id of the selection that showed the item; null for an undo or a correction. */
+  selection: string | null;
+  /** The id of the answer that this takes back, or replaces. */
+  undoes: string | null;
+  corrects: string | null;
+  time_taken_ms: number | null;
+  /** Milliseconds since 1970 UTC. */
+  browser_time: number;
+  /** The selection that the card went on to. */
+  next?: string | null;
+  /** Of several classes: the one chosen, null for none, and all that there were. */
+  concept?: number | null;
+  classes?: number[];
+}
+
+/** An answer as the components give it; the outbox adds the rest. */
+export type NewAnswer = Pick<Answer, "item" | "answer"> & Partial<Answer>;
+
+/** An answer in the browser's store: `place` tells the order. */
+export interface Entry {
+  place: number;
+  answer: Answer;
+}
+
+export interface Refusal {
+  id: string;
+  reason: string;
+}
+
+/** What a payload says of the answers that it was sent. */
+export interface Settled {
+  acked: string[];
+  refused: Refusal[];
+}
+
+export interface TextPart {
+  kind: string;
+  text: string;
+}
+
+/** How a text begins. */
+export interface Opening {
+  title: string;
+  text: string;
+}
+
+/** An item in view, by the selection that chose it. */
+export interface Item {
+  id: number;
+  selection: string;
+  alt: string;
+  src?: string;
+  text?: TextPart[];
+}
+
+export interface Counts {
+  yes: number;
+  no: number;
+  skip: number;
+  unsure: number;
+  left: number;
+}
+
+/** The numbers that have a course. */
+export type Measured = "selection_ms" | "margin" | "scored" | "retrain_ms" | "accuracy";
+
+export type History = Record<string, (number | null)[]>;
+
+/** The numbers in the margin. */
+export interface RoundNotes extends Record<Measured, number | null> {
+  full_scan_ms: number | null;
+  total: number;
+  n_labels: number;
+  held_out: number;
+  always_no: number | null;
+  counts: Counts;
+  strategy: string;
+  strategy_label: string | null;
+  why: string | null;
+  part: string | null;
+  searched: string | null;
+  awaited: string | null;
+  advice: string | null;
+  /** Of many items: how many, and how far from the hyperplane the last one is. */
+  items?: number;
+  furthest?: number | null;
+  /** Of several concepts: the one that it is about. */
+  asked?: string;
+  /** Items that are left to decide. */
+  waiting?: number;
+}
+
+export interface Concept {
+  id?: number;
+  question: string;
+  guideline: string;
+  examples: string[];
+}
+
+/** Why there is nothing in view. */
+export interface Waiting {
+  done: number;
+  total: number;
+  exhausted: boolean;
+  said?: string;
+}
+
+/** What every payload about items to label has. */
+export interface Labeling extends Settled {
+  project: string;
+  session: string;
+  concept: Concept;
+  round: number;
+  notes: RoundNotes;
+  history: History;
+  message: string | null;
+  waiting: Waiting | null;
+}
+
+/** What follows an answer. */
+export interface Following {
+  item: Item;
+  round: number;
+  notes: RoundNotes;
+  concept?: Partial<Concept>;
+}
+
+/** One of the last answers. */
+export interface StripEntry {
+  answer_id: string;
+  item: number;
+  answer: WordOrUndo;
+  src: string;
+  concept?: number | null;
+}
+
+/** A class that may be chosen. */
+export interface Class {
+  key: string;
+  concept: number;
+  name: string;
+}
+
+/** What a scan of the whole pool found. */
+export interface Check {
+  selection: string;
+  is_coming: boolean;
+  problem: string | null;
+  rank: number;
+  items: number;
+  margin: number;
+  best: number;
+  selection_ms: number;
+  full_scan_ms: number;
+}
+
+export interface CardData extends Labeling {
+  item: Item | null;
+  next: Record<string, Following>;
+  /** By item. */
+  pictures: Record<string, string>;
+  next_is_coming: boolean;
+  strip: StripEntry[];
+  classes?: Class[];
+  /** Of several concepts the one that chooses next. */
+  turn?: { concept: number; history: History };
+  blind?: boolean;
+  autopilot?: Record<string, Word> | null;
+  check?: Check | null;
+}
+
+/** A place of a grid. */
+export interface Cell {
+  id: number;
+  /** null where the item can't be answered here; then `stands` says why. */
+  selection: string | null;
+  alt: string;
+  src: string;
+  answer: Word | null;
+  answer_id: string | null;
+  stands?: Standing;
+}
+
+export interface Search {
+  text: string;
+  found: number;
+  total: number;
+  first: number;
+  page: number;
+  like: string;
+}
+
+export interface GridData extends Labeling {
+  cells: Cell[];
+  last: Cell[];
+  last_round: number;
+  search?: Search;
+}
+
+/** A cell of what is similar, in one of two lists. */
+export interface SimilarCell extends Cell {
+  list: Metric;
+  place: number;
+  angle: number;
+  opening?: Opening;
+  text?: TextPart[];
+}
+
+export type Metric = "original" | "learned";
+
+export interface Like {
+  word: string;
+  name: string;
+  pictures: string[];
+  openings: Opening[];
+  n: number;
+  of: number;
+}
+
+export interface Learning {
+  labels?: number | null;
+  age: number | null;
+  is_coming: boolean;
+  missing: string | null;
+  newer: boolean;
+  problem: string | null;
+}
+
+export interface Searched {
+  ms: number;
+  compared: number;
+  in_full: number;
+  items: number;
+  method: string;
+  is_exact: boolean;
+  awaited: { label: string; share: number; problem: string | null } | null;
+  recall: number | null;
+  exact_ms: number | null;
+  course: Record<"ms" | "share" | "recall", (number | null)[]>;
+}
+
+export interface Found {
+  yes: number;
+  of: number;
+  new_yes: number;
+  new: number;
+}
+
+export interface Among {
+  named: string;
+  by_truth: boolean;
+  nearest: number;
+  rows: Partial<Record<Metric, Found>>;
+}
+
+export interface About {
+  like: Like | null;
+  page: number;
+  first: number;
+  found: number;
+  total: number;
+  view: string;
+  problem: string | null;
+  kind: "image" | "text";
+  why_no_upload: string | null;
+  several?: boolean;
+  metric: Learning;
+  undo: { item: number; undoes: string }[];
+  search: Searched | null;
+  among: Among | null;
+  pending: boolean;
+}
+
+export interface SimilarData extends Labeling {
+  cells: SimilarCell[];
+  similar: About;
+}
+
+export interface ReviewEvent {
+  id: string;
+  annotator: string;
+  answer: WordOrUndo;
+  undoes: string | null;
+  time: number;
+  taken_ms: number | null;
+  round: number | null;
+  chosen_by: string | null;
+  is_correction: boolean;
+  in_force: boolean;
+}
+
+export interface ReviewRow {
+  item: number;
+  name: string;
+  src: string | null;
+  score: number | null;
+  events: ReviewEvent[];
+}
+
+export type ReviewView = "doubted" | "contested" | "all" | Word;
+
+/** What the page wants to see. */
+export interface Asked {
+  view: ReviewView;
+  line: string;
+  first: number;
+  fresh: number;
+  again: number;
+}
+
+export interface ReviewNotes {
+  doubted: number | null;
+  labels: number;
+  corrected: number;
+  corrected_last: number | null;
+  agreement: { names: string[]; items: number; kappa: number | null } | null;
+  pace_ms: number | null;
+  paces_ms: number[];
+  counts: Counts;
+}
+
+export interface ReviewData extends Settled {
+  project: string;
+  session: string;
+  annotator: string;
+  view: ReviewView;
+  line: string;
+  first: number;
+  page: number;
+  listed: number;
+  views: Record<ReviewView, number>;
+  rows: ReviewRow[];
+  judged: boolean;
+  notes: ReviewNotes;
+  problem: string | null;
+  message: string | null;
+}
+
+export interface Interval {
+  estimate: number | null;
+  low: number;
+  high: number;
+}
+
+export type MeasureName = "precision" | "recall" | "found" | "prevalence";
+
+export interface AuditData {
+  share: number;
+  shares: number[];
+  level: number;
+  drawn: number;
+  judged: ({ answers: number; yes: number } & Record<MeasureName, Interval>) | null;
+}
+
+export interface Milestone {
+  labels: number;
+  cross_validated: number | null;
+  held_out: number | null;
+  within_margin: number;
+  agreement: number | null;
+}
+
+export interface ProgressData {
+  question: string;
+  advice: { stop: boolean; reason: string };
+  enough: number;
+  is_coming: boolean;
+  counts: Counts;
+  labels: number;
+  items: number;
+  course: { when: number[]; yes: number[]; no: number[] };
+  milestones: Milestone[];
+  audit: AuditData;
+}
+
+export interface PersonRow {
+  name: string;
+  is_you: boolean;
+  today: number;
+  items: number;
+  per_hour: number | null;
+  seconds: number | null;
+}
+
+export interface PairRow {
+  names: string[];
+  items: number;
+  kappa: number | null;
+  interval: [number, number] | null;
+}
+
+export interface PeopleData {
+  question: string;
+  is_owner: boolean;
+  people: PersonRow[];
+  pairs: PairRow[];
+  together: {
+    alpha: number | null;
+    interval: [number, number] | null;
+    items: number;
+    fleiss: number | null;
+    fleiss_items: number;
+    voices: number;
+  } | null;
+  contested: number;
+  decided: number;
+}
+
+/** Percentiles, and what is newest. */
+export interface Spread {
+  now: number | null;
+  low: number;
+  q1: number;
+  median: number;
+  q3: number;
+  high: number;
+}
+
+interface CompareRowBase {
+  strategy: string;
+  label: string;
+  in_use: boolean;
+  said: string;
+}
+
+export interface ShownRow extends CompareRowBase {
+  state: "shown";
+  src: string;
+  alt: string;
+  ms: Spread;
+  ratio: number;
+  margin: Spread & { now: number };
+  rank: number;
+  typical_rank: number;
+  scored: number;
+  share: number;
+}
+
+export type CompareRow = ShownRow | (CompareRowBase & { state: "waiting" });
+
+export interface CompareData {
+  headline: string;
+  about: string;
+  rows: CompareRow[];
+  n: number;
+  is_coming: boolean;
+  trouble: string | null;
+}
+
+export interface Lane {
+  strategy: string;
+  label: string;
+  in_use: boolean;
+}
+
+/** AUROC, |wᵀx|, milliseconds and items scored of one lane's round; null where the lane is out. */
+export type LaneTurn = [number, number | null, number, number] | null;
+
+export interface RaceData {
+  /** null while there is none. */
+  race: string | null;
+  said?: string;
+  trouble?: string | null;
+  is_coming?: boolean;
+  lanes: Lane[];
+  rounds: number;
+  first_auroc: number;
+  held_out: number;
+  speeds: number[];
+  first_picks: number;
+  label_seconds: number;
+}
+
+/** What is new in a race. */
+export interface RaceNews {
+  known: number;
+  turns: LaneTurn[][];
+  firsts: string[][];
+  picks: string[] | null;
+  failures: (string | null)[];
+  is_running: boolean;
+  is_over: boolean;
+  speed: number;
+}
+
+/** A line over numbers: its places, and its heights where they are known. */
+export interface Course {
+  xs: number[];
+  ys: (number | null)[];
+}
+
+/** Two places at which two lanes are equal. */
+export interface Guide {
+  from: number;
+  to: number;
+  y: number;
+  write: (x: number) => string;
+}
+
+export interface Side {
+  strategy: string;
+  label: string;
+  labels: number;
+  yes: number;
+  auroc: number | null;
+  curve: [number, number][];
+  firsts: { src: string; yes: boolean }[];
+}
+
+export interface VerdictData {
+  headline: string;
+  about: string;
+  sides: Side[];
+  most: number;
+}
+
+/** From a number to 0 … 1. */
+export interface Scale {
+  at: (value: number) => number;
+  ticks: number[];
+  write: (value: number) => string;
+}

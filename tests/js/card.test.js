@@ -1,0 +1,111 @@
+// The card's rules, held to the cases that also hold for the simulated browsers (tests/unit/test_bench_team.py).
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+import { Flow, POLL, POLL_AHEAD } from "../../app/components/label/flow.js";
+import { RETRIES } from "../../app/components/shared/outbox.js";
+import { Clock, settled, useStore } from "./browser.js";
+
+const { cases, ...pauses } = JSON.parse(
+  readFileSync(new URL("../fixtures/card.json", import.meta.url), "utf-8"),
+);
+
+/** An item as the server sends it. */
+const itemOf = (id) => ({ id, selection: `s${id}`, alt: `item ${id}` });
+
+/** A page with the card, over a browser's store. */
+class Page {
+  #flow = null;
+  #page = {
+    send: () => {
+      this.sends += 1;
+    },
+    picture: () => ({ decode: async () => {} }),
+  };
+  given = [];
+  sends = 0;
+
+  constructor() {
+    this.load();
+  }
+
+  load() {
+    this.sends = 0;
+    this.#flow = null;
+  }
+
+  async hear({
+    project = "p",
+    session = "s",
+    item,
+    next = {},
+    no_picture: dark = [],
+    acked = [],
+    refused = [],
+    ...more
+  }) {
+    const views = Object.entries(next).map(([word, id]) => [word, { item: itemOf(id), round: 1, notes: {} }]);
+    const ids = Object.values(next);
+    const data = {
+      ...{ project, session, round: 1, notes: {}, history: {}, concept: {}, message: null },
+      ...{ waiting: null, next_is_coming: false, ...more },
+      item: item === null ? null : { ...itemOf(item), src: `picture ${item}` },
+      next: Object.fromEntries(views),
+      pictures: Object.fromEntries(ids.map((id) => [id, dark.includes(id) ? "" : `picture ${id}`])),
+      acked: acked.map((i) => this.given[i]),
+      refused: refused.map((i) => ({ id: this.given[i], reason: "No." })),
+    };
+    if (!this.#flow) this.#flow = new Flow(data, this.#page);
+    else if (session !== this.#flow.session) this.#flow.begin(data);
+    this.#flow.settle(data);
+    this.#flow.take(data);
+    this.#flow.lookAhead();
+    await settled();
+  }
+
+  answer(word) {
+    const following = this.#flow.answer({ answer: word }, word, 700);
+    this.given.push(this.#flow.outbox.queue.pending.at(-1).id);
+    return following !== null;
+  }
+
+  look() {
+    const { item, isOpen, outbox, pollAfter } = this.#flow;
+    const { pending } = outbox.queue;
+    return {
+      in_view: item?.id ?? null,
+      open: isOpen,
+      waiting: pending.map(({ item, answer, next }) => [
+        item,
+        answer,
+        next === null ? null : Number(next.slice(1)),
+      ]),
+      sends: this.sends,
+      asks_after: pollAfter,
+      store: Object.keys(localStorage),
+    };
+  }
+}
+
+for (const { promise, steps } of cases) {
+  test(promise, async () => {
+    new Clock();
+    useStore();
+    const page = new Page();
+    for (const [i, { server, answer, reload, followed, ...expected }] of steps.entries()) {
+      if (reload) page.load();
+      if (server) await page.hear(server);
+      if (answer) assert.equal(page.answer(answer), followed ?? false, `step ${i}`);
+      if (reload) continue;
+      const seen = page.look();
+      if (expected.store) expected.store = expected.store.map((key) => key.replace("{0}", page.given[0]));
+      for (const [name, value] of Object.entries(expected))
+        assert.deepEqual(seen[name], value, `step ${i}: ${name}`);
+    }
+  });
+}
+
+test("the pauses are those of the simulated browsers", () => {
+  assert.deepEqual({ retry_ms: RETRIES, poll_ms: POLL, poll_ahead_ms: POLL_AHEAD }, pauses);
+});

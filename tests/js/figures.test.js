@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { LogAxis, milliseconds, percentage, plain, powerOfTen } from "../../app/components/compare/axis.js";
+import { quantile, Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
+import { merged } from "../../app/components/label/strip.js";
+import { standing } from "../../app/components/review/row.js";
+import { ago, seconds } from "../../app/components/review/times.js";
+import { between, fixed, whole } from "../../app/components/shared/figures.js";
+import { linear, logarithmic, ratioTicks, roundTicks } from "../../app/components/shared/scales.js";
+import { Clock } from "./browser.js";
+
+test("numbers are written with separators, a minus sign, and as many digits as asked", () => {
+  assert.equal(whole(1_234_567.4), "1,234,567");
+  assert.equal(fixed(2)(1234.5), "1,234.50");
+  assert.equal(between([-0.25, 0.5]), "−0.25 – 0.50");
+  assert.equal(between(null), "");
+  assert.deepEqual([0.0123, 0.52, 6.2, 47.4].map(milliseconds), ["0.012", "0.52", "6.20", "47"]);
+  assert.deepEqual([1e-6, 0.005, 1].map(percentage), ["0.0001 %", "0.5 %", "100 %"]);
+  assert.deepEqual([-2, 0, 11].map(powerOfTen), ["10⁻²", "1", "10¹¹"]);
+  assert.deepEqual([-2, -1, 0, 1].map(plain), ["0.01", "0.1", "1", "10"]);
+});
+
+test("a scale puts its ends at 0 and 1, and equal steps or equal ratios at equal distances", () => {
+  const even = linear(2, 6, [], String);
+  assert.deepEqual([2, 4, 6].map(even.at), [0, 0.5, 1]);
+  const ratios = logarithmic(10, 1000, [], String);
+  for (const [value, place] of [
+    [10, 0],
+    [100, 0.5],
+    [1000, 1],
+    [1, 0],
+  ]) {
+    assert.ok(Math.abs(ratios.at(value) - place) < 1e-12);
+  }
+  assert.equal(Number.isFinite(linear(3, 3, [], String).at(3)), true);
+  assert.equal(Number.isFinite(logarithmic(5, 5, [], String).at(5)), true);
+});
+
+test("round ticks are multiples of 1, 2 or 5 times a power of ten, within their range", () => {
+  for (const [low, high, n] of [
+    [0, 7, 4],
+    [0.63, 1, 4],
+    [0, 123_456, 6],
+    [3, 3, 4],
+  ]) {
+    const ticks = roundTicks(low, high, n);
+    for (const tick of ticks) assert.ok(tick >= low - 1e-9 && tick <= high + 1e-9);
+    const steps = ticks.slice(1).map((tick, i) => tick - ticks[i]);
+    for (const step of steps) {
+      const digit = step / 10 ** Math.floor(Math.log10(step) + 1e-9);
+      assert.ok([1, 2, 5].some((one) => Math.abs(digit - one) < 1e-6));
+    }
+    assert.ok(ticks.length <= 2.5 * n + 1);
+  }
+  assert.deepEqual(ratioTicks(20, 600), [20, 50, 100, 200, 500]);
+  assert.deepEqual(ratioTicks(1, 1e6), [1, 10, 100, 1000, 1e4, 1e5, 1e6]);
+});
+
+test("a logarithmic axis holds all its values, and its ticks are powers of ten", () => {
+  const axis = new LogAxis([0.03, 250, null], { write: plain });
+  assert.deepEqual([axis.low, axis.high], [-2, 3]);
+  assert.deepEqual(
+    [0.01, 1000, 0, 1e9].map((value) => axis.at(value)),
+    [0, 100, 0, 100],
+  );
+  assert.ok(axis.ticks.length <= 6);
+  assert.ok(axis.ticks.includes(3));
+});
+
+test("quantiles are those between neighbours in proportion, of the values that are known", () => {
+  const values = [null, 4, 1, 3, 2, null];
+  assert.deepEqual(
+    [0, 0.25, 0.5, 1].map((share) => quantile(values, share)),
+    [1, 1.75, 2.5, 4],
+  );
+  assert.equal(quantile([null], 0.5), null);
+  assert.equal(spreadOf([]), null);
+  assert.equal(spreadOf([10, 9, 100]).median, 10, "as numbers, not as words");
+});
+
+const lanes = [
+  { strategy: "random", label: "Random" },
+  { strategy: "margin-index", label: "Margin" },
+];
+
+/** A race in which each lane reaches these AUROCs, at 100 ms a choice. */
+function race(...courses) {
+  const records = new Records({ lanes, first_auroc: 0.5 });
+  const turns = courses[0].map((_, i) => courses.map((course) => [course[i], 1, 100, 10]));
+  records.take({ known: 0, turns, firsts: [], picks: ["a", "b"] });
+  return records;
+}
+
+test("news that are known already, or that skip something, change nothing", () => {
+  const records = race([0.6, 0.7], [0.6, 0.9]);
+  for (const known of [0, 1, 3]) records.take({ known, turns: [[null, null]], firsts: [], picks: null });
+  assert.equal(records.rounds, 2);
+  assert.deepEqual(records.picks, ["a", "b"]);
+});
+
+test("a course goes by labels, or by the seconds that labeling and choosing took", () => {
+  const records = race([0.6, 0.7], [0.6, 0.9]);
+  assert.deepEqual(records.course(1, "labels", 2), { xs: [0, 1, 2], ys: [0.5, 0.6, 0.9] });
+  assert.deepEqual(records.course(1, "seconds", 2).xs, [0, 2.1, 4.2]);
+  const out = new Records({ lanes, first_auroc: 0.5 });
+  out.take({ known: 0, turns: [[null, [0.7, 1, 5, 1]]], firsts: [], picks: null });
+  assert.deepEqual(out.course(0, "seconds", 2).xs, [0, 2]);
+});
+
+test("the verdict says when the leader had for good what the other one has now", () => {
+  const records = race([0.5, 0.55, 0.6, 0.65, 0.7, 0.7], [0.72, 0.6, 0.75, 0.8, 0.85, 0.9]);
+  assert.equal(reaches(records.course(1, "labels", 0), 0.7), 3, "not yet at the first label, which was luck");
+  const { said, guide } = verdict(records, lanes, { against: "labels", labelSeconds: 0 });
+  assert.equal(said, "3 chosen labels equal 6 random ones.");
+  assert.deepEqual([guide.from, guide.to, guide.y], [3, 6, 0.7]);
+  const alike = race([0.5, 0.5, 0.5, 0.5, 0.6], [0.5, 0.5, 0.5, 0.5, 0.6]);
+  assert.match(verdict(alike, lanes, { against: "labels", labelSeconds: 0 }).said, /as good as chosen/);
+  assert.equal(verdict(race([0.5], [0.6]), lanes, { against: "labels", labelSeconds: 0 }).said, null);
+});
+
+test("the strip shows what is stored, changed by what waits to be saved", () => {
+  const stored = [
+    { answer_id: "a", item: 1, answer: "yes", src: "1" },
+    { answer_id: "b", item: 2, answer: "no", src: "2" },
+  ];
+  const pending = [
+    { id: "c", item: 3, selection: "s3", answer: "yes", undoes: null, corrects: null },
+    { id: "d", item: 1, selection: null, answer: "no", undoes: null, corrects: "a" },
+    { id: "e", item: 1, selection: null, answer: "skip", undoes: null, corrects: "d" },
+    { id: "f", item: 3, selection: null, answer: "undo", undoes: "c", corrects: null },
+    { id: "b", item: 2, selection: "s2", answer: "no", undoes: null, corrects: null }, // acknowledged meanwhile
+  ];
+  const shown = merged(stored, pending, new Map([["s3", "3"]])).map(({ answer_id, answer, saving }) => [
+    answer_id,
+    answer,
+    saving,
+  ]);
+  assert.deepEqual(shown, [
+    ["e", "skip", true],
+    ["b", "no", false],
+  ]);
+  assert.equal(merged([], pending.slice(0, 1), new Map([["s3", "3"]]))[0].src, "3");
+});
+
+test("an annotator's answer is the last one that was not taken back", () => {
+  const event = (id, answer, more = {}) => ({ id, answer, annotator: "ada", undoes: null, ...more });
+  const events = [
+    event("a", "yes"),
+    event("b", "no", { annotator: "bob" }),
+    event("c", "no"),
+    event("d", "undo", { undoes: "c" }),
+  ];
+  const pending = [
+    { id: "e", answer: "skip", undoes: null },
+    { id: "c", answer: "no", undoes: null },
+  ];
+  const names = (stack) => stack.map(({ id, answer }) => [id, answer]);
+  assert.deepEqual(names(standing(events, "ada", [])), [["a", "yes"]]);
+  assert.deepEqual(names(standing(events, "ada", pending.slice(0, 1))), [
+    ["a", "yes"],
+    ["e", "skip"],
+  ]);
+  const undone = [
+    ...pending.slice(0, 1),
+    { id: "f", answer: "undo", undoes: "e" },
+    { id: "g", answer: "undo", undoes: "a" },
+  ];
+  assert.deepEqual(standing(events, "ada", undone), []);
+  assert.deepEqual(names(standing([], "ada", [pending[0], pending[0]])), [["e", "skip"]]);
+});
+
+test("times are told as people tell them", () => {
+  const { now } = new Clock();
+  assert.equal(ago(now - 59_000), "just now");
+  assert.equal(ago(now - 12 * 60_000), "12 min ago");
+  assert.equal(ago(now - 3.9 * 3_600_000), "3 h ago");
+  assert.match(ago(now - 2 * 86_400_000), /^\d{4}-\d\d-\d\d$/);
+  assert.equal(seconds(449), "0.4 s");
+});

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Finder } from "../../app/components/grid/finder.js";
+import { Choices } from "../../app/components/label/choices.js";
+import { hasKeys, isField, isShortcut, mayChoose, takeKeys } from "../../app/components/shared/keys.js";
+import { Clock, define, Part, press } from "./browser.js";
+
+test("keys with modifiers are left to the browser, and those of an input method to it", () => {
+  for (const modifier of ["ctrlKey", "metaKey", "altKey", "isComposing"]) {
+    assert.equal(isShortcut(press("y", undefined, { [modifier]: true })), true, modifier);
+  }
+  assert.equal(isShortcut(press("y")), false);
+  assert.equal(isShortcut(press("Y", undefined, { shiftKey: true })), false, "Shift is a part of letters");
+});
+
+test("what is typed into a field is the field's", () => {
+  const fields = [
+    new Part("textarea"),
+    new Part("select"),
+    new Part("input"),
+    new Part("input", { type: "range" }),
+    new Part("input", { type: "radio" }),
+    new Part("div", { contenteditable: "true" }),
+    new Part("span", {}, new Part("div", { role: "combobox" })),
+    new Part("div", { role: "slider" }),
+    new Part("li", {}, new Part("ul", { role: "listbox" })),
+    new Part("p", {}, new Part("div", { role: "radiogroup" })),
+  ];
+  for (const field of fields) assert.equal(isField(press("y", field)), true, field.tag);
+});
+
+test("keys anywhere else are the page's", () => {
+  const others = [
+    new Part("body"),
+    new Part("button"),
+    new Part("input", { type: "checkbox" }),
+    new Part("input", { type: "button" }),
+    new Part("input", { type: "submit" }),
+    new Part("input", { type: "file" }),
+    {}, // the document, which has no `closest`
+  ];
+  for (const other of others) assert.equal(isField(press("y", other)), false);
+  assert.equal(isField({ composedPath: () => [] }), false);
+});
+
+test("the component that came last has the keys", () => {
+  define("document", {});
+  const [one, other] = [{}, {}];
+  takeKeys(one);
+  takeKeys(other);
+  assert.deepEqual([hasKeys(one), hasKeys(other)], [false, true]);
+});
+
+test("Enter and a click on an option may pick one; a click beside may not", () => {
+  assert.equal(mayChoose(press("Enter")), true);
+  assert.equal(mayChoose({ composedPath: () => [{}, { role: "option" }] }), true);
+  assert.equal(mayChoose({ composedPath: () => [{}, { role: "radio" }] }), true);
+  assert.equal(mayChoose({ composedPath: () => [{}, { role: "dialog" }] }), false);
+});
+
+test("yes and no have a letter and an arrow, in either case; other keys answer nothing", () => {
+  const choices = new Choices(null);
+  const meant = { yes: ["y", "Y", "ArrowRight"], no: ["n", "N", "ArrowLeft"], skip: ["s", "ArrowDown"] };
+  Object.assign(meant, { unsure: ["m", "?", "ArrowUp"], undo: ["u", "Backspace"] });
+  for (const [action, keys] of Object.entries(meant)) {
+    for (const key of keys) assert.equal(choices.byKey(key), action, key);
+  }
+  const letters = Array.from({ length: 26 }, (_, i) => String.fromCharCode(97 + i));
+  assert.deepEqual(
+    letters.filter((key) => choices.byKey(key)),
+    ["m", "n", "s", "u", "y"],
+  );
+  for (const key of ["Enter", " ", "Tab", "Escape", "1", "F5", "Dead"]) {
+    assert.equal(choices.byKey(key), undefined, key);
+  }
+});
+
+/** The search field above a grid. */
+function openFinder() {
+  new Clock();
+  const field = Object.assign(new Part("input"), {
+    value: "",
+    addEventListener() {},
+    focus() {},
+    select() {},
+    blur: () => asked.push("blur"),
+  });
+  const asked = [];
+  const place = { dataset: {}, hidden: true, textContent: "", setAttribute() {}, removeAttribute() {} };
+  const card = {
+    ...place,
+    querySelector: (selector) => (selector === "input.search" ? field : place),
+    querySelectorAll: () => [],
+  };
+  const finder = new Finder(card, ({ text, first }) => asked.push({ text, first }));
+  finder.show({ text: "", found: 0, total: 9, first: 0, page: 5, like: "a" });
+  return { finder, field, asked };
+}
+
+test("Enter in the search looks for what was typed, and gives the keys back to the images", () => {
+  const { finder, field, asked } = openFinder();
+  field.value = "  two  words ";
+  const enter = press("Enter", field);
+  assert.equal(finder.pressed(enter), true);
+  assert.deepEqual(asked, [{ text: "two words", first: 0 }, "blur"]);
+  assert.equal(enter.isPrevented, true);
+  assert.equal(finder.pressed(press("y", field)), true, "a letter is the field's");
+  assert.equal(finder.pressed(press("y")), false, "and the page's elsewhere");
+});
