@@ -321,10 +321,10 @@ def _save_for_ever(pool, folder, ready):
     taught = [one.coded(wanted, None, unheard) for wanted in both[:1]]
     shutil.rmtree(folder)
     taught.append(one.coded(both[1], None, unheard))
-    ready.set()
     while True:
         for wanted, codes in zip(both, taught, strict=True):
             one.search("tables", wanted, one._saved(wanted, codes))
+        ready.set()  # from the second time on nothing is loaded or compiled: most of the time it saves
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from closecall.app.projects.config import LABELS_FILE
 from closecall.app.sessions.registry import OpenProject
 from closecall.storage import Database, LabelLog, SelectionRecord
 from tests.aside import aside
+from tests.folders import ROOT
 from tests.projects import digits_pool, new_project, open_workspace, wait_for_index
 
 ADA, BOB = "ada", "bob"
@@ -149,7 +150,7 @@ def test_a_store_keeps_the_answers_of_several_sessions_and_projects_apart():
     assert set(store) == {"else", "closecall/p/2/1"}
 
 
-RULES = json.loads((Path(__file__).parents[1] / "fixtures" / "card.json").read_text("utf-8"))
+RULES = json.loads((ROOT / "tests" / "fixtures" / "card.json").read_text("utf-8"))
 
 
 class Table:

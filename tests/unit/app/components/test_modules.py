@@ -10,8 +10,7 @@ import pytest
 
 from closecall.app.components import COMPONENTS, Component
 from closecall.app.components.modules import FOLDER, address_of, contents, digest
-
-ROOT = Path(__file__).parents[2]
+from tests.folders import ROOT
 
 
 def reached(name: str) -> set[str]:
