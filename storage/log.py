@@ -252,9 +252,9 @@ class LabelLog:
         return bool(self._all(about.limit(1)))
 
     def is_answered(self, selection_id: str) -> bool:
-        """Whether whoever was shown the selection has given an answer to it that was not undone.
+        """Whether the annotator of the selection's session has answered it, and has not undone that.
 
-        Logs of earlier versions may have corrections by others that name it, too.
+        Corrections by other annotators do not count; logs of earlier versions may have some that name it.
         """
         return bool(self._all(_answers_to(), selection=selection_id))
 
@@ -459,7 +459,7 @@ def _selections() -> Select[Any]:
 
 @cache
 def _answers_to() -> Select[Any]:
-    """One answer to a `selection` that was not undone, by whoever was shown it."""
+    """One answer to a `selection`, by the annotator of its session, that was not undone."""
     undo = aliased(Answer)
     return (
         select(Answer.seq)

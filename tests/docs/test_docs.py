@@ -267,7 +267,7 @@ def test_the_architecture_names_files_that_exist():
 
 
 def test_requirements_name_no_registry():
-    """Whoever installs chooses where from."""
+    """The user chooses the package index."""
     for path in ROOT.glob("requirements*.txt"):
         for line in path.read_text("utf-8").splitlines():
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?==[\w.]+", line), f"{path.name}: {line}"

@@ -17,7 +17,7 @@ export class Store {
     this.#isForbidden = isForbidden;
   }
 
-  /** From now on only so many entries fit in. */
+  /** Limit the number of entries from now on. */
   fill(room = Object.keys(this).length) {
     this.#room = room;
   }

@@ -46,9 +46,9 @@ test("of what was found by name, each page keeps the marks of the others", () =>
   draft.keep(page, ["skip"]);
   assert.equal(draft.elsewhere(page), 2);
   assert.equal(draft.elsewhere(cells), 1);
-  const anew = cells.map((cell) => ({ ...cell, selection: `${cell.selection}, chosen again` }));
+  const reselected = cells.map((cell) => ({ ...cell, selection: `${cell.selection}, chosen again` }));
   assert.deepEqual(
-    [...new Draft("p", "s", "id").of(anew)],
+    [...new Draft("p", "s", "id").of(reselected)],
     [
       [7, "yes"],
       [9, "no"],

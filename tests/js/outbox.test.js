@@ -92,7 +92,7 @@ test("what another session left over is tried four times, and kept", async () =>
   assert.equal(Object.keys(store).length, 1);
 });
 
-test("a refused answer is told once and never handed over again", async () => {
+test("a refused answer is reported once and never sent again", async () => {
   useStore();
   const { clock, sent, outbox } = open();
   const [bad, good] = outbox.addAll([{ item: 1 }, { item: 2 }]);
@@ -141,7 +141,7 @@ test("the page says what is not saved: nothing at first, then that it is saving,
   assert.match(outbox.sentence("The disk is full"), /^The disk is full\. 2 answers/);
 });
 
-test("a page that its server does not hear is loaded anew, once, where its answers outlive that", async () => {
+test("a page that does not reach its server is reloaded, once, where its answers survive that", async () => {
   useStore();
   const { clock, reloads, outbox } = open({ server: true });
   outbox.add({ item: 1 });

@@ -96,7 +96,7 @@ export class Choices {
   }
 
   /**
-   * What the server is told of an action.
+   * The part of an answer that an action decides, as the server gets it.
    *
    * @param {string} action
    * @returns {Given}

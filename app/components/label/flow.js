@@ -167,7 +167,7 @@ export class Flow {
   }
 
   /**
-   * Answer the item in view, and go on to what follows, if it is known. `given` is what the server is told, `meaning`
+   * Answer the item in view, and go on to what follows, if it is known. `given` is what the server gets, `meaning`
    * what that says to the concept that chooses next.
    *
    * @param {Given} given

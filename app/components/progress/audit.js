@@ -29,7 +29,7 @@ export class Audit {
   #choose;
 
   /**
-   * `choose(share)` is told how many of the items are to be for the audit from now on, 0 … 1.
+   * `choose(share)` sets the share of items that are drawn for the audit from now on, 0 … 1.
    *
    * @param {HTMLElement} card
    * @param {(share: number) => void} choose

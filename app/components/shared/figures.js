@@ -27,7 +27,7 @@ export const fixed = (digits) => (value) =>
   value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 /**
- * An interval, as it stands behind its figure; empty where there is none.
+ * An interval, formatted to follow its figure; empty where there is none.
  *
  * @param {[number, number] | null | undefined} interval
  */

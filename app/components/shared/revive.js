@@ -19,7 +19,7 @@ export class Revival {
   }
 
   /**
-   * Answers of `queue` went out in vain: load the page anew if that goes on for long, where they outlive it.
+   * Answers of `queue` went out in vain: reload the page if that goes on for long, where they survive it.
    *
    * @param {Queue} queue
    */

@@ -83,7 +83,7 @@ export class Reader {
   }
 
   /**
-   * By so many pages.
+   * Move by this number of pages.
    *
    * @param {number} pages
    */
