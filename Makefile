@@ -3,6 +3,8 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
+# The program starts itself again in many processes, in the tests above all: each would compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 HAS_NODE := command -v node >/dev/null && command -v npm >/dev/null
 WITHOUT_NODE := echo "node and npm are not installed: the pages' scripts (app/components) are NOT checked."; test "$$CI" != true
 # package.json pins both tools, and neither needs another package: a lock file would say nothing more.

@@ -25,10 +25,10 @@ N_ITEMS = 600
 
 
 @cache
-def digits_pool() -> Path:
+def digits_pool(n_items: int = N_ITEMS) -> Path:
     """A finished pool of a few hundred digits; do not change it."""
     path = fresh_folder() / "pool"
-    build(source_from(f"digits:{N_ITEMS}"), path)
+    build(source_from(f"digits:{n_items}"), path)
     return path
 
 
@@ -38,10 +38,12 @@ def open_workspace(folder: Path) -> Iterator[Workspace]:
         yield workspace
 
 
-def new_project(workspace: Workspace, question: str = "Is this a 7?") -> OpenProject:
-    """A project of its own on a copy of the digits pool."""
+def new_project(
+    workspace: Workspace, question: str = "Is this a 7?", *, n_items: int = N_ITEMS
+) -> OpenProject:
+    """A project of its own on a copy of a digits pool."""
     pool = workspace.folder / "pools" / uuid.uuid4().hex
-    shutil.copytree(digits_pool(), pool)
+    shutil.copytree(digits_pool(n_items), pool)
     return workspace.project(workspace.create(NewProject(str(pool), question)))
 
 

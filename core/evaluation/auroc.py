@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from closecall.core.errors import InputError
 from closecall.core.learning.round import is_positive
@@ -107,6 +106,8 @@ def compare_auroc(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64],
     n_yes, n_no = int(y.sum()), int((~y).sum())
     if min(n_yes, n_no) < 2:
         raise InputError(f"y must have at least two of each kind, got {n_yes} yes and {n_no} no")
+    from scipy.stats import rankdata  # takes a second to import, and a server may never need it
+
     ranks = rankdata(scores, axis=1)
     yes = (ranks[:, y] - rankdata(scores[:, y], axis=1)) / n_no  # the share of no below each yes
     no = 1.0 - (ranks[:, ~y] - rankdata(scores[:, ~y], axis=1)) / n_yes  # the share of yes above each no

@@ -9,7 +9,10 @@ coverage, so that edges are one pixel soft at every size.
 
 from __future__ import annotations
 
+import gzip
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
@@ -51,12 +54,25 @@ _one_at_a_time = Lock()
 
 @cache
 def _bundled() -> Glyphs:
-    from sklearn.datasets import load_digits  # a second's import that other sources need not pay
-
-    digits = load_digits()
-    shapes = np.concatenate([fields(some) for some in np.array_split(digits.images / 16, 64)])
+    images, digits = _scanned()
+    shapes = np.concatenate([fields(some) for some in np.array_split(images / 16, 64)])
     shapes.flags.writeable = False
-    return Glyphs(shapes, digits.target.astype(np.int16), shapes.max(axis=(1, 2)))
+    return Glyphs(shapes, digits.astype(np.int16), shapes.max(axis=(1, 2)))
+
+
+def _scanned() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return what `sklearn.datasets.load_digits` does, without importing scikit-learn, which takes a second."""
+    package = find_spec("sklearn")
+    places = package.submodule_search_locations if package is not None else None
+    file = Path(places[0], "datasets", "data", "digits.csv.gz") if places else None
+    if file is not None and file.is_file():
+        with gzip.open(file, "rt") as lines:
+            table = np.loadtxt(lines, delimiter=",")
+        return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
+    from sklearn.datasets import load_digits  # in a version that keeps its files elsewhere
+
+    images, digits = load_digits(return_X_y=True)
+    return images.reshape(-1, 8, 8), digits
 
 
 def fields(ink: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -25,7 +25,10 @@ def workspace(tmp_path):
 
 @pytest.fixture
 def session(workspace) -> LabelingSession:
-    project = new_project(workspace)
+    return begun(new_project(workspace))
+
+
+def begun(project) -> LabelingSession:
     wait_for_index(project, LabelingSession.DEFAULT)
     return project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
 
@@ -117,8 +120,9 @@ def test_where_predictions_are_stable_the_card_says_that_one_may_stop(session):
     assert advice["stop"], advice
 
 
-def test_the_audit_is_judged_by_its_answers(session):
+def test_the_audit_is_judged_by_its_answers(workspace):
     """Precision, recall and prevalence hold the truth, and an audit of every item tells it exactly."""
+    session = begun(new_project(workspace, n_items=200))
     label(session, 30)
     session.set_audit_share(1.0)
     assert settled(session)["audit"]["judged"] is None

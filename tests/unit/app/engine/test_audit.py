@@ -19,6 +19,9 @@ from closecall.core.errors import InputError
 from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, truth_word, wait_for_index
 from tests.unit.app.verification.test_verify import tamper
 
+FEW = 200
+"""Items of a pool that audits soon use up."""
+
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
@@ -34,6 +37,11 @@ def project(workspace):
 
 @pytest.fixture
 def session(project) -> LabelingSession:
+    return begun(project)
+
+
+def begun(project) -> LabelingSession:
+    """Ada's session, with six labels."""
     wait_for_index(project, LabelingSession.DEFAULT)
     session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
     label(session, 6)
@@ -84,7 +92,7 @@ def test_the_share_asked_for_is_audited_and_trains_nothing(project, session):
 def test_no_item_comes_twice(project, session):
     """Neither from the audit what was selected, nor the other way round."""
     session.set_audit_share(0.4)
-    label(session, 150)
+    label(session, 100)
     items = [a.item for a in project.log.answers_after(1)]
     assert len(set(items)) == len(items)
 
@@ -106,7 +114,7 @@ def test_each_draw_tells_its_probability_and_frame(project, session):
 def test_frames_follow_the_labels(project, session):
     """A quarter more labels, and draws come from strata by a newer classifier."""
     session.set_audit_share(0.3)
-    label(session, 200)
+    label(session, 100)
     frames = [record.parameters[AUDIT]["through"] for record in drawn(project)]
     assert len(set(frames)) >= 3
     assert frames == sorted(frames)
@@ -165,10 +173,12 @@ def test_undone_corrected_and_answered_again_it_stays_the_audits(project, sessio
     assert item not in session.concept.standing().labels.items
 
 
-def test_selections_pass_over_audited_items_and_say_so(project, session):
+def test_selections_pass_over_audited_items_and_say_so(workspace):
     """Where a strategy comes to an audited item it takes the next one, and the record names the first."""
+    project = new_project(workspace, n_items=FEW)
+    session = begun(project)
     session.set_audit_share(0.7)
-    label(session, 300)
+    label(session, FEW // 2)
     selected = [record for record in project.log.selections(1) if record.why == "strategy"]
     audited = set(session.concept.standing().audited.tolist())
     passed = selected[-1].parameters[PASSED]
@@ -189,10 +199,10 @@ def test_what_was_passed_over_stays_so_though_it_was_skipped(session):
 
 def test_what_was_passed_over_is_known_after_a_restart(tmp_path):
     with open_workspace(tmp_path) as workspace:
-        project = new_project(workspace)
+        project = new_project(workspace, n_items=FEW)
         session = project.session()
         session.set_audit_share(0.7)
-        label(session, 300)
+        label(session, FEW // 2)
         folder, passed = project.folder, session.concept.audit.passed()
     assert passed
     with open_workspace(tmp_path) as workspace:
@@ -204,7 +214,7 @@ def test_what_was_passed_over_is_known_after_a_restart(tmp_path):
 def test_a_log_with_audits_holds(project, session):
     """Every draw and its probability are found again, and so is what passed over audited items."""
     session.set_audit_share(0.5)
-    label(session, 150)
+    label(session, 80)
     card = label_to_an_audit(session)
     given = answer(card, "yes")
     submit(session, [given])
@@ -221,11 +231,10 @@ def test_a_log_with_audits_holds(project, session):
 def audited_folder(tmp_path_factory):
     """A project many of whose items were audited; each test changes a copy of it."""
     with open_workspace(tmp_path_factory.mktemp("audited")) as workspace:
-        project = new_project(workspace)
-        wait_for_index(project, LabelingSession.DEFAULT)
-        session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
+        project = new_project(workspace, n_items=FEW)
+        session = begun(project)
         session.set_audit_share(0.7)
-        label(session, 300)
+        label(session, FEW // 2)
         assert session.concept.audit.passed()
     return project.folder
 
@@ -262,8 +271,9 @@ def test_what_is_no_share_is_refused(session):
         session.set_audit_share(1.5)
 
 
-def test_an_audit_of_everything_ends_with_the_pool(project, session):
+def test_an_audit_of_everything_ends_with_the_pool(workspace):
     """Where nothing is left to draw, or to select, the card says so."""
+    session = begun(new_project(workspace, n_items=FEW))
     session.set_audit_share(1.0)
     card = label(session, card_of(session)["notes"]["counts"]["left"])
     assert card["item"] is None

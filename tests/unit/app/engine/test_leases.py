@@ -17,6 +17,9 @@ from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+from tests.scale import scaled
+
+ROUNDS = scaled(quick=8, all=15)
 
 
 class Clock:
@@ -203,7 +206,7 @@ def test_sessions_that_choose_at_the_same_time_share_no_item(tmp_path):
         def sit(number: int) -> None:
             rng, session = random.Random(number), sessions[number]
             card = coming(session)
-            for _ in range(15):
+            for _ in range(ROUNDS):
                 word = rng.choice(["yes", "no", "skip"])
                 following = card["next"].get(word)
                 next_ = following["item"]["selection"] if following and rng.random() < 0.7 else None
@@ -221,7 +224,7 @@ def test_sessions_that_choose_at_the_same_time_share_no_item(tmp_path):
         assert not troubles
         items = Counter(given.item for given in project.log.answers_after(1))
         assert set(items.values()) == {1}
-        assert items.total() == 6 * 15
+        assert items.total() == 6 * ROUNDS
 
 
 def test_what_browsers_have_in_hand_stays_theirs_over_a_restart(tmp_path):

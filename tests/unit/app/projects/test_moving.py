@@ -52,7 +52,7 @@ def say(project: OpenProject, session_id: str, times: int) -> list[str]:
     return seen
 
 
-def test_a_project_that_was_moved_goes_on(tmp_path, database):
+def test_a_project_that_was_moved_goes_on(tmp_path, built_here, database):
     """To another folder, under another name: the same session, items, indexes and pictures."""
     key, session = make(tmp_path / "here", tmp_path / "images", database)
     (tmp_path / "there" / "deep").mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_a_project_that_was_moved_goes_on(tmp_path, database):
         assert project.live_concept(concept.id).counts().answered == 7
 
 
-def test_a_project_opens_on_a_machine_without_its_images(tmp_path, database):
+def test_a_project_opens_on_a_machine_without_its_images(tmp_path, built_here, database):
     """Labels, review and training are there; what can't be shown is said, until the images are back."""
     key, session = make(tmp_path / "here", tmp_path / "images", database)
     shutil.copytree(tmp_path / "here" / key, tmp_path / "there" / key)

@@ -16,6 +16,7 @@ from closecall.core.pool.build_progress import being_built
 from closecall.core.pool.pool import Pool
 from tests.folders import ROOT
 from tests.projects import digits_pool, open_workspace
+from tests.scale import thorough
 
 SHADOWS = (
     "closecall",
@@ -55,7 +56,7 @@ def finished(builder: Builder) -> None:
     assert builder.problem() is None
 
 
-@pytest.mark.parametrize("python_path", [None, f".{os.pathsep}/nowhere{os.pathsep}"])
+@pytest.mark.parametrize("python_path", [thorough(None), f".{os.pathsep}/nowhere{os.pathsep}"])
 def test_a_builder_runs_no_code_of_the_user(
     hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python_path: str | None
 ) -> None:

@@ -179,7 +179,7 @@ def test_each_press_is_a_retrain_and_a_query(classes, project):
     assert len({record.round for record in before + new}) == len(before + new)
 
 
-@pytest.mark.parametrize("given", ["7", "3", "1", "none", "skip", "unsure"])
+@pytest.mark.parametrize("given", ["7", thorough("3"), thorough("1"), thorough("none"), "skip", "unsure"])
 def test_what_was_sent_ahead_is_what_would_be_chosen(workspace, given):
     """The same item by the same hyperplane as where the browser has to wait for it."""
     found = []

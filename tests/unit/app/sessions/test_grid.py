@@ -262,11 +262,7 @@ def test_answers_are_acknowledged_although_the_next_grid_cannot_be_written(grid,
 
 def test_an_exhausted_pool_gives_what_is_left_and_then_says_so(workspace):
     """The last grid is smaller."""
-    from closecall.app.sessions.workspace import NewProject
-
-    project = workspace.project(workspace.create(NewProject("digits:110", "Is this a 7?")))
-    while project.pool is None or not project.pool.complete:
-        wait_for_index(project, "random")
+    project = new_project(workspace, n_items=110)
     grid = small_grid(project, project.session(), 40)
     sizes = []
     card = card_of(grid)

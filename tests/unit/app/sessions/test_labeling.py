@@ -300,13 +300,8 @@ def test_an_index_that_is_behind_its_pool_is_no_end(workspace, monkeypatch, name
 @pytest.mark.thorough
 def test_an_exhausted_pool_says_so_and_skipped_items_come_again_when_asked_for(workspace):
     """The last card is followed by none; revisiting brings the skipped ones, and only those."""
-    from closecall.app.sessions.workspace import NewProject
-
-    key = workspace.create(NewProject("digits:110", "Is this a 7?"))
-    project = workspace.project(key)
-    while project.pool is None or not project.pool.complete:
-        threading.Event().wait(0.05)
-    session = project.session()
+    session = new_project(workspace, n_items=110).session()
+    project = session.project
     card, skipped = card_of(session), set()
     for number in range(len(project.pool)):
         word = "skip" if number % 30 == 5 else truth_word(project, card["item"]["id"])

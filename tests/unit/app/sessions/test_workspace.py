@@ -128,7 +128,7 @@ def test_a_server_of_one_project_shows_and_makes_no_other(tmp_path):
             workspace.create(NewProject(str(digits_pool()), "Is it a 3?"))
 
 
-def test_without_classes_every_image_can_be_labeled(tmp_path):
+def test_without_classes_every_image_can_be_labeled(tmp_path, built_here):
     """Class subfolders hold a part of the images out, unless the user says that they are no classes."""
     images = tmp_path / "images"
     for i in range(40):
@@ -160,7 +160,7 @@ def dated(tmp_path):
     [("Is there a fox?", None, 0), ("Is it of 2024-02?", None, 6), ("Is there a fox?", True, 6)],
 )
 def test_nothing_is_held_out_for_a_question_that_no_folder_answers(
-    tmp_path, dated, question, use_classes, held_out
+    tmp_path, built_here, dated, question, use_classes, held_out
 ):
     """Folders by date are no classes, unless the question names one or the user says so."""
     with open_workspace(tmp_path / "projects") as workspace:

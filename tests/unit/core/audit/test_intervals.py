@@ -7,7 +7,7 @@ from scipy.stats import beta, binom
 from closecall.core.audit import Interval, bands, estimate
 from closecall.core.audit.strata import shares
 from closecall.core.errors import InputError
-from tests.scale import scaled
+from tests.scale import scaled, thorough
 
 
 def population(rng, n_items, prevalence, separation=3.0):
@@ -43,8 +43,15 @@ def holds(interval: Interval, value: float) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("earlier", [0.0, 1.0], ids=["same model", "earlier model"])
-@pytest.mark.parametrize("prevalence", [0.1, 0.005])
+@pytest.mark.parametrize(
+    ("prevalence", "earlier"),
+    [
+        thorough(0.1, 0.0, id="0.1-same model"),
+        pytest.param(0.1, 1.0, id="0.1-earlier model"),
+        pytest.param(0.005, 0.0, id="0.005-same model"),
+        thorough(0.005, 1.0, id="0.005-earlier model"),
+    ],
+)
 def test_intervals_hold_the_truth_as_often_as_they_say(prevalence, earlier):
     """Of 200 audits each, 95 % of the intervals do (within what 200 coins of 95 % do 999 times of 1,000).
 

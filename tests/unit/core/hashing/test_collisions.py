@@ -16,9 +16,10 @@ from closecall.core.hashing import BHHash, Codes, EHHash, HHash
 from closecall.core.hashing.collision import dense_agrees, pair_agrees, product_agrees, rank_agrees
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.search import HashTable
+from tests.scale import scaled
 
 ALPHA = 1e-3
-N_FUNCTIONS = 20_000
+N_FUNCTIONS = scaled(quick=14_000, all=20_000)
 D = 7
 ANGLES = np.linspace(0.03, 0.97, 20) * np.pi
 
@@ -205,7 +206,7 @@ def test_candidates_come_out_of_the_real_tables_at_the_rate_p_to_the_width(famil
 
 def test_a_sampled_query_keeps_the_stated_share_of_the_signal():
     """By Lemma 3.4 with the rescaling, about (1 + d²/(2t))^(−1/2) of what a whole query would give."""
-    t, d, n_functions, n_seeds = 800, 40, 1000, 30
+    t, d, n_functions, n_seeds = 800, 40, scaled(quick=400, all=1000), 30
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, d - 1)).astype(np.float32)
     angle = 0.35 * np.pi

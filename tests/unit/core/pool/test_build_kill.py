@@ -23,7 +23,7 @@ from closecall.core.pool.build import Progress, build, read_progress
 from closecall.core.pool.pool import Pool
 from tests.fakes import FakeSource
 from tests.pools import contents, small_parts, small_pool
-from tests.scale import scaled
+from tests.scale import scaled, thorough
 
 KILLS = scaled(quick=5, all=12, long=200)
 
@@ -148,15 +148,27 @@ class Fault:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["before", "after", "torn", "full"])
-@pytest.mark.parametrize("growing", [False, True], ids=["new", "growing"])
+@pytest.mark.parametrize(
+    ("pool", "kind"),
+    [
+        thorough("new", "before"),
+        thorough("new", "after"),
+        ("new", "torn"),
+        thorough("new", "full"),
+        ("growing", "before"),
+        ("growing", "after"),
+        thorough("growing", "torn"),
+        ("growing", "full"),
+    ],
+)
 def test_a_fault_at_every_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, growing: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str, kind: str
 ) -> None:
     """Power cut before or after any write, half a file on the disk, a full disk: nothing is damaged."""
     monkeypatch.setattr(os, "fsync", lambda _: None)  # a hundred builds, and no power cut that is real
     start, reference, path = tmp_path / "start", tmp_path / "whole", tmp_path / "p"
     start.mkdir()
+    growing = pool == "growing"
     if growing:
         small_pool(start, BEFORE)
     shutil.copytree(start, reference)

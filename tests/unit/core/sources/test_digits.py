@@ -23,6 +23,14 @@ def digits() -> Digits:
     return Digits(1000)
 
 
+def test_the_handwriting_is_scikit_learns() -> None:
+    """Its file is read without importing it: the same images, and the same digits."""
+    images, digits = glyphs._scanned()
+    expected = load_digits()
+    np.testing.assert_array_equal(images, expected.images)
+    np.testing.assert_array_equal(digits, expected.target)
+
+
 def test_held_out_digits_come_first_and_share_no_original(digits: Digits) -> None:
     """The first ids are held out, and none of the bundled digits is drawn on both sides."""
     assert digits.held_out().tolist() == list(range(200))
