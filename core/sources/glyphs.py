@@ -61,7 +61,7 @@ def _bundled() -> Glyphs:
 
 
 def _scanned() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return what `sklearn.datasets.load_digits` does, without importing scikit-learn, which takes a second."""
+    """Return what `sklearn.datasets.load_digits` does, without the seconds that its import takes."""
     package = find_spec("sklearn")
     places = package.submodule_search_locations if package is not None else None
     file = Path(places[0], "datasets", "data", "digits.csv.gz") if places else None

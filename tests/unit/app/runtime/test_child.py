@@ -135,12 +135,12 @@ def test_a_pool_is_built_where_the_working_folder_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server outlives the folder that it was started in: projects can still be made and built."""
-    gone = tmp_path / "gone"
+    pool, gone = digits_pool(), tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
     with open_workspace(tmp_path / "projects") as workspace:
-        project = workspace.project(workspace.create(NewProject(str(digits_pool()), "Is this a 7?")))
+        project = workspace.project(workspace.create(NewProject(str(pool), "Is this a 7?")))
         assert project.problem() is None
     (tmp_path / "other").mkdir()
     finished(Builder(tmp_path / "other" / "pool", "digits:200", gone))
