@@ -58,6 +58,7 @@ class _Kept:
     index: ReferenceType[QueryStrategy]
     remembered: Remembered
     used: float
+    n_bytes: int
 
 
 class Memories:
@@ -83,6 +84,12 @@ class Memories:
     def sessions(self) -> list[str]:
         """Who remembers something, whoever selected last at the end."""
         return list(self._kept)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that all memories take; at most `MOST_BYTES`, however long people label."""
+        with self._changed:
+            return sum(kept.n_bytes for kept in self._kept.values())
 
     @property
     def problem(self) -> str | None:
@@ -147,7 +154,7 @@ class Memories:
 
     def _keep(self, session: str, index: QueryStrategy, remembered: Remembered) -> None:
         """As the one used last."""
-        self._kept[session] = _Kept(ref(index), remembered, time.monotonic())
+        self._kept[session] = _Kept(ref(index), remembered, time.monotonic(), BYTES_A_ROW * index.n_items)
         self._kept.move_to_end(session)
 
     def _forget(self) -> None:

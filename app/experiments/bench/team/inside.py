@@ -84,11 +84,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Look:
-    """At one moment: minutes since the begin, answers since then, and 10⁶ bytes of memory and of the log."""
+    """One moment: minutes and answers since the start, and 10⁶ bytes of memory, of memories, and of the log.
+
+    `remembered_mb` is the part of `memory_mb` that sessions remember of hyperplanes (`app.engine.strategy_memory`).
+    """
 
     minutes: float
     answers: int
     memory_mb: float | None
+    remembered_mb: float
     log_mb: float | None
 
 
@@ -246,7 +250,8 @@ def _sit(
     def look() -> None:
         minutes = (time.monotonic() - began) / 60
         answers = sum(sitter.answers for sitter in sitters) - before
-        looks.append(Look(minutes, answers, anonymous_mb(), _log_mb(project)))
+        remembered = project.memories.n_bytes / 1e6
+        looks.append(Look(minutes, answers, anonymous_mb(), remembered, _log_mb(project)))
         tell(looks[-1])
 
     look()
@@ -287,10 +292,11 @@ def _sit(
 
 
 def growth(looks: list[Look]) -> dict[str, float | None]:
-    """How much memory and the log grew an hour, in 10⁶ bytes: slopes of straight lines, least squares.
+    """Return how much memory and the log grew an hour, in 10⁶ bytes: slopes of straight lines, least squares.
 
-    Of the looks after the first quarter of the time; None where there are fewer than three of them, or where
-    nothing is known of one.
+    The memories of sessions are not counted: they fill up with time, and their number of bytes is bounded. Only
+    looks after the first quarter of the time count. A slope is None with fewer than three of them, or if one of
+    its values is unknown.
     """
     late = [look for look in looks if look.minutes >= SETTLED * looks[-1].minutes]
     hours = np.array([look.minutes / 60 for look in late])
@@ -300,7 +306,9 @@ def growth(looks: list[Look]) -> dict[str, float | None]:
         return float(np.polyfit(hours, known, 1)[0]) if len(known) == len(hours) >= 3 else None
 
     return {
-        "memory_mb_per_hour": slope([look.memory_mb for look in late]),
+        "memory_mb_per_hour": slope(
+            [None if look.memory_mb is None else look.memory_mb - look.remembered_mb for look in late]
+        ),
         "log_mb_per_hour": slope([look.log_mb for look in late]),
     }
 

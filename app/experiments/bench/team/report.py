@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 
 def show_look(look: Look) -> None:
     """Print what `app.experiments.bench.team.inside.measure_inside` saw at one moment."""
-    memory = "" if look.memory_mb is None else f"; {look.memory_mb:,.1f} MB of memory"
-    log = "" if look.log_mb is None else f", {look.log_mb:,.2f} MB of log"
+    memory = ""
+    if look.memory_mb is not None:
+        memory = (
+            f"; {look.memory_mb:,.1f} MB of memory, {look.remembered_mb:,.1f} of them memories of sessions"
+        )
+    log = "" if look.log_mb is None else f"; {look.log_mb:,.2f} MB of log"
     click.echo(f"  {look.minutes:6.1f} min: {look.answers:,} answers{memory}{log}")
 
 
@@ -33,7 +37,9 @@ def show_inside(row: dict[str, Any]) -> None:
     if row["memory_mb_per_hour"] is not None:
         log = row["log_mb_per_hour"]
         beside = "" if log is None else f", the log {log:+.1f} MB"
-        click.echo(f"  Memory grew {row['memory_mb_per_hour']:+.1f} MB an hour{beside}.")
+        click.echo(
+            f"  Memory without those memories grew {row['memory_mb_per_hour']:+.1f} MB an hour{beside}."
+        )
 
 
 def show_team(row: dict[str, Any]) -> None:

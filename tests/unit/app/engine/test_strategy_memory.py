@@ -180,6 +180,7 @@ def test_there_is_room_for_a_number_of_memories(kept, monkeypatch):
     kept.offer("dan", index, plane(4), SLOW)
     until(lambda: kept.newest("dan", index))
     assert kept.sessions == ["cyd", "ada", "dan"]
+    assert kept.n_bytes == memories.MOST_BYTES
     index.may_go_on.clear()
     kept.offer("ada", index, plane(5), SLOW)
     until(lambda: len(index.passes) == 5)

@@ -409,9 +409,10 @@ def test_a_team_without_pages_answers_what_it_says(tmp_path):
 
 
 def test_growth_is_the_slope_of_what_came_after_the_caches_had_filled():
-    """In 10⁶ bytes an hour; nothing is said where too little is known."""
+    """In 10⁶ bytes an hour, memories of sessions not counted; None where too little is known."""
     looks = [
-        Look(minute, minute, 900.0 if minute < 15 else 100 + minute, 2.0 * minute) for minute in range(61)
+        Look(minute, minute, 900.0 if minute < 15 else 100 + 4 * minute, 3.0 * minute, 2.0 * minute)
+        for minute in range(61)
     ]
     found = growth(looks)
     assert found["memory_mb_per_hour"] == pytest.approx(60)
