@@ -86,7 +86,7 @@ class Plan:
 class Look:
     """One moment: minutes and answers since the start, and 10⁶ bytes of memory, of memories, and of the log.
 
-    `remembered_mb` is the part of `memory_mb` that sessions remember of hyperplanes (`app.engine.strategy_memory`).
+    `remembered_mb` is the part of `memory_mb` that the sessions' memories take (`app.engine.strategy_memory`).
     """
 
     minutes: float
@@ -292,11 +292,11 @@ def _sit(
 
 
 def growth(looks: list[Look]) -> dict[str, float | None]:
-    """Return how much memory and the log grew an hour, in 10⁶ bytes: slopes of straight lines, least squares.
+    """Return the slopes of memory and log, in 10⁶ bytes an hour, by least squares.
 
-    The memories of sessions are not counted: they fill up with time, and their number of bytes is bounded. Only
-    looks after the first quarter of the time count. A slope is None with fewer than three of them, or if one of
-    its values is unknown.
+    The memories of sessions are not counted: they fill up with time, and their number of bytes is bounded.
+    Only looks after the first quarter of the time count. A slope is None with fewer than three of them, or
+    if one of its values is unknown.
     """
     late = [look for look in looks if look.minutes >= SETTLED * looks[-1].minutes]
     hours = np.array([look.minutes / 60 for look in late])
