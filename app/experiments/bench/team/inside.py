@@ -84,7 +84,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Look:
-    """One moment: minutes and answers since the start, and 10⁶ bytes of memory, of memories, and of the log.
+    """One moment: minutes and answers since the start, and 10⁶ bytes of memory, memories and log.
 
     `remembered_mb` is the part of `memory_mb` that the sessions' memories take (`app.engine.strategy_memory`).
     """
