@@ -86,7 +86,7 @@ class Plan:
 class Look:
     """One moment: minutes and answers since the start, and 10⁶ bytes of memory, memories and log.
 
-    `remembered_mb` is the part of `memory_mb` that the sessions' memories take (`app.engine.strategy_memory`).
+    `remembered_mb` is the part of `memory_mb` that memories of sessions take (`app.engine.strategy_memory`).
     """
 
     minutes: float
