@@ -1,1 +1,1 @@
-"""From the labels in the log to a hyperplane, and from there to the next item."""
+"""The labeling loop: train the SVM on the log's labels, then select the next item."""

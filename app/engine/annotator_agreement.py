@@ -1,4 +1,4 @@
-"""How far annotators agree, from what the log says; decisions are no votes, and take no part."""
+"""Inter-annotator agreement, computed from the log. Adjudications are not votes and do not count."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ YES_OR_NO = (CODES["yes"], CODES["no"])
 
 
 def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any]]:
-    """Cohen's κ of every two annotators who said yes or no of the same items; most items first.
+    """Return Cohen's κ of each pair of annotators who both answered yes or no to some item.
 
-    With its 95 % interval, if wanted: a millisecond each.
+    Pairs with the most common items come first. With `intervals`, each gets its 95 % interval, which takes
+    about a millisecond.
     """
     pairs: list[dict[str, Any]] = []
     own = [_yes_or_no(answers, number) for number in range(len(answers.annotators))]
@@ -42,9 +43,9 @@ def pairs_of(answers: Answers, *, intervals: bool = False) -> list[dict[str, Any
 
 
 def together_of(answers: Answers) -> dict[str, Any] | None:
-    """Krippendorff's α of all who answered an item, and Fleiss' κ; None where no item has two answers.
+    """Return Krippendorff's α of all answers and Fleiss' κ, or None if no item has two answers.
 
-    Fleiss' κ needs equally many answers an item: it is of the items with the commonest number of them.
+    Fleiss' κ needs the same number of answers per item, so it covers the items with the most common number.
     """
     none = np.empty(0, dtype=np.int64)
     rows = np.concatenate([none, *(_yes_or_no(answers, number) for number in range(len(answers.annotators)))])
@@ -67,6 +68,6 @@ def together_of(answers: Answers) -> dict[str, Any] | None:
 
 
 def _yes_or_no(answers: Answers, annotator: int) -> NDArray[np.int64]:
-    """The rows in which the annotator says yes or no now."""
+    """Return the rows in which the annotator's current answer is yes or no."""
     says = answers.in_force & ~answers.is_decision & np.isin(answers.word, YES_OR_NO)
     return np.flatnonzero(says & (answers.annotator == annotator))

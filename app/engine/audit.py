@@ -1,7 +1,7 @@
-"""A concept's audit: items drawn with known probability, beside those that are selected to learn from.
+"""The audit of a concept: items drawn with known probability, beside those selected for training.
 
-What they teach is in `core.audit`. Who is drawn from which frame is in the log with each such selection, so
-that `verify` can draw again; so are the audited items that selections came to, and passed over.
+`core.audit` estimates from their answers. The log records, with each drawn item, the frame it was drawn from,
+so that `verify` can repeat the draw. It also records the audited items that a selection passed over.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from closecall.app.engine.training import Trained
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
-"""Shares of the rounds that the page offers to give to the audit."""
+"""Shares of the rounds that the page offers for the audit."""
 
 DEFAULT_SHARE = 0.1
-"""What an audit begins with, where somebody asks for one."""
+"""Share of the rounds that a new audit starts with."""
 
 
 @dataclass(frozen=True, eq=False)
 class Framed:
-    """A frame, and what it was made by.
+    """An audit frame and how it was made.
 
     Parameters
     ----------
     frame : Frame
     trained : Trained
-        The classifier whose scores give the strata.
+        The classifier whose scores define the strata.
     n_labels : int
-        Labels of that classifier, examples not counted.
+        Number of labels it was trained on, without examples.
     seed : int
-        Of the frame.
+        Seed of the frame.
     """
 
     frame: Frame
@@ -56,7 +56,7 @@ class Framed:
     seed: int
 
     def params(self) -> dict[str, Any]:
-        """What a selection's record says of it."""
+        """Return the parameters that the record of a drawn selection gets."""
         trained = self.trained
         return {
             "through": trained.through,
@@ -68,24 +68,24 @@ class Framed:
 
 
 Place = tuple[int, int]
-"""Where a frame was made: its places in the logs of answers and of examples."""
+"""Log positions of an audit frame: the last answer and the last example."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrameThen:
-    """What a frame was made of: the classifier, and the items that were answered, ascending."""
+    """The classifier of a past frame, and the items that had an answer at that time, ascending."""
 
     hyperplane: Hyperplane | None
     answered: NDArray[np.int64]
 
 
 def place_of_frame(record: SelectionRecord) -> Place:
-    """Of the frame that the audit's selection was drawn from."""
+    """Return the log position of the audit frame that the selection was drawn from."""
     return record.parameters[AUDIT]["through"], record.parameters[AUDIT]["examples_through"]
 
 
 def has_frame(record: SelectionRecord) -> bool:
-    """Whether a selection says all that is needed to draw it for the audit again."""
+    """Return whether the selection records all that is needed to repeat its draw."""
     said: dict[str, Any] = record.parameters.get(AUDIT, {})
     return said.keys() >= {"through", "examples_through", "digest", "seed"}
 
@@ -97,18 +97,18 @@ def frames_then(
     answers: Iterable[AnswerRecord],
     drawn: Iterable[SelectionRecord],
 ) -> dict[Place, FrameThen]:
-    """The frames of an audit, from the log: all that were `drawn` from.
+    """Rebuild from the log all frames that the selections in `drawn` were drawn from.
 
     Parameters
     ----------
     pool : Pool
-        The newest snapshot will do: items keep their features.
+        Any snapshot that has the items, such as the newest: the features of an item never change.
     concepts : Concepts
         Has the examples.
     concept : ConceptRecord
-        Whose audit it is.
+        The audited concept.
     answers : iterable of AnswerRecord
-        Those of the concept, in the log's order.
+        The concept's answers, in log order.
     drawn : iterable of SelectionRecord
         The audit's selections.
     """
@@ -128,18 +128,18 @@ def frames_then(
 
 
 def frame_seed(concept_id: int, through: int) -> int:
-    """Each frame of each audit has a seed of its own: it is made at one position of the log."""
+    """Return the seed of the frame made at a log position; each frame of each audit has its own."""
     return seed_for(f"audit of concept {concept_id}", through)
 
 
 class Audit:
-    """A concept's audit in this process, which its sessions share. Any number of threads may use it.
+    """The audit of a concept in this process, shared by its sessions. Thread-safe.
 
     Parameters
     ----------
     concept : ConceptState
     executor : Executor
-        Makes a new frame while the one before still serves.
+        Makes the next frame while the previous one is still in use.
     """
 
     def __init__(self, concept: ConceptState, executor: Executor) -> None:
@@ -153,9 +153,10 @@ class Audit:
         self._passed: frozenset[int] | None = None
 
     def frame(self, pool: Pool) -> Framed | None:
-        """What to draw from now; None before there is a hyperplane, or where every item is answered.
+        """Return the current frame, or None without a hyperplane or once every item has an answer.
 
-        The first one takes a scan of the pool. A quarter more labels, and the next is made.
+        The first call scans the pool. Later frames are made in the background, each time the number of labels
+        has grown by a quarter.
         """
         with self._making:
             if self._newest is None:
@@ -166,15 +167,15 @@ class Audit:
             return self._newest
 
     def judge(self, pool: Pool) -> Audited | None:
-        """What the answers so far say of the concept's classifier as it is now; takes a scan of the pool.
+        """Estimate the quality of the current classifier from the audit's answers; this scans the pool.
 
-        An item of the audit may train: someone answered it first, whom the strategy had asked. It counts as
-        asked for, like one that a selection passed over.
+        An audited item may also train, if someone else answered it first because a strategy had selected it.
+        It then counts as an item whose answer is known, like an item that a selection passed over.
 
         Returns
         -------
         Audited or None
-            None before there is a hyperplane, and before the audit's first answer.
+            None without a hyperplane or before the audit's first answer.
         """
         with self._concept.lock:
             state = self._concept.catch_up()
@@ -208,10 +209,10 @@ class Audit:
         )
 
     def _drawn(self) -> dict[int, SelectionRecord]:
-        """By item, the draw that put it into the audit: the first that was answered.
+        """Return, by item, the draw that added the item to the audit: the first one that was answered.
 
-        Several people may answer an audited item, each shown it by a selection of their own. Only a draw has
-        a probability; what the people say together is the item's status.
+        Several annotators may answer an audited item, each shown it by a selection of their own. Only a draw
+        has a probability. The joint verdict is the item's status.
         """
         drawn: dict[int, SelectionRecord] = {}
         for record in self._concept.log.audited(self._concept.record.id):
@@ -220,7 +221,7 @@ class Audit:
         return drawn
 
     def _strata(self, pool: Pool, records: Sequence[SelectionRecord]) -> dict[Place, Strata]:
-        """Of all frames that these were drawn from, in their order."""
+        """Return the strata of each frame that the records were drawn from, in their order."""
         missing = [record for record in records if place_of_frame(record) not in self._frames]
         if missing:
             concept, log = self._concept.record, self._concept.log
@@ -236,14 +237,14 @@ class Audit:
         }
 
     def passed(self) -> tuple[int, ...]:
-        """Audited items that a selection came to and passed over: nothing selects them again, ascending."""
+        """Return the audited items that a selection passed over, ascending; none may choose them later."""
         with self._passing:
             if self._passed is None:
                 self._passed = self._read_passed()
             return tuple(sorted(self._passed))
 
     def pass_over(self, items: Iterable[int]) -> None:
-        """A selection that came to these audited items is in view now."""
+        """Record that the selection now in view passed over these audited items."""
         passed = self.passed()
         with self._passing:
             self._passed = frozenset(passed).union(items)

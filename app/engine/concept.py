@@ -1,4 +1,4 @@
-"""A concept that is labeled in this process: its state, its audit and its learning curve."""
+"""A concept that is being labeled: its state, its audit and its learning curve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.storage import ConceptRecord, Concepts, LabelLog
 
 
 class LiveConcept(ConceptState):
-    """A concept's state, and what is computed about it in the background.
+    """The state of a concept, and what is computed from it in the background.
 
     Parameters
     ----------
@@ -35,21 +35,21 @@ class LiveConcept(ConceptState):
     ) -> None:
         super().__init__(record, log, store, pool)
         self.views: dict[type, Any] = {}
-        """What its sessions share, by kind: made once, and freed with it."""
+        """Views that the concept's sessions share, by kind. They live as long as the concept."""
         self.audit = Audit(self, background)
         self.milestones = Milestones(self, background)
 
     def watch(self, pool: Pool | None) -> None:
-        """Look, in the background, how far it is, where there are enough labels for another look."""
+        """Extend the learning curve in the background if there are enough new labels."""
         if self.milestones.is_due(self.counts().labels):
             self.milestones.catch_up(pool)
 
     def refresh_examples(self) -> None:
-        """Take up examples that were added."""
+        """Read examples that were added since the last call."""
         with self.lock:
             super().refresh_examples()
             self._example_pictures = [data_url_of(example.image) for example in self.examples]
 
     def example_pictures(self) -> list[str]:
-        """The examples as data URLs."""
+        """Return the example images as data URLs."""
         return self._example_pictures

@@ -1,4 +1,4 @@
-"""A concept's labels as they stand in the log, and what is trained on them, in this process."""
+"""The labels of a concept, folded from the log, and the models trained on them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from closecall.storage.records import AnswerWord
 
 MODELS = 8
-"""Of a concept's last models, so many are kept: the one in use, and those looked ahead to."""
+"""Number of recent models kept per concept: the current one, and those of the look-ahead."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """What labels of a pool's items teach."""
+    """A model and the labels it was trained on."""
 
     pool: Pool
     labels: Labels
     trained: Trained
 
     def is_of(self, pool: Pool, labels: Labels, examples_through: int) -> bool:
-        """Whether it was trained on these."""
+        """Return whether the model was trained on exactly these labels and examples."""
         is_of_place = self.pool is pool and self.trained.examples_through == examples_through
         return is_of_place and self.labels.teach_the_same_as(labels)
 
 
 class ConceptState:
-    """A concept's labels, folded from the log as far as it has grown, and the models trained on them.
+    """The labels of a concept, folded from the log up to its end, and the models trained on them.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ConceptState:
     store : Concepts
         Has the concept's examples.
     pool : callable
-        Returns the newest snapshot of the pool, None before its first items.
+        Returns the newest snapshot of the pool, or None before its first items.
     """
 
     def __init__(
@@ -55,22 +55,25 @@ class ConceptState:
         self._newest_pool = pool
         self._pool = pool()
         self._state = LabelState(record.id, self.has_row)
-        self._models: list[_Model] = []  # the one used last is the first
+        self._models: list[_Model] = []  # most recently used first
         self.refresh_examples()
         self.catch_up()
 
     def catch_up(self) -> LabelState:
-        """The state of the labels, with everything that is in the log by now; to be read under `lock`."""
+        """Fold the rest of the log and return the state of the labels. Read it while holding `lock`."""
         with self.lock:
             self._follow_pool()
             return self.log.catch_up(self._state)
 
     def has_row(self, item: int) -> bool:
-        """Whether the item is one of the pool's: what a damaged log says of others counts for nothing."""
+        """Return whether the item is in the pool.
+
+        A damaged log may have answers about other items. They do not count.
+        """
         return self._pool is None or self._pool.has_row(item)
 
     def _follow_pool(self) -> None:
-        """Begin the labels again where another snapshot of the pool has other items of the log's."""
+        """Fold the log from its start if the new snapshot of the pool has other items that the log names."""
         pool, before = self._newest_pool(), self._pool
         if pool is before:
             return
@@ -79,35 +82,35 @@ class ConceptState:
             self._state = LabelState(self.record.id, self.has_row)
 
     def counts(self) -> Counts:
-        """Items by status, with everything that is in the log by now."""
+        """Return the number of items by status, up to the end of the log."""
         with self.lock:
             return self.catch_up().counts
 
     def is_audited(self, item: int) -> bool:
-        """Whether the item belongs to the audit: then nothing that is said of it trains."""
+        """Return whether the item belongs to the audit, whose answers never train."""
         with self.lock:
             return self.catch_up().is_audited(item)
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
-        """The labels, with everything that is in the log by now; see `LabelState.standing`."""
+        """Return the labels up to the end of the log; see `LabelState.standing`."""
         with self.lock:
             return self.catch_up().standing(annotator, persons)
 
     def supposing(
         self, item: int, annotator: str, answer: AnswerWord, *, trains: bool, persons: int
     ) -> Standing:
-        """The labels, if this were the annotator's next answer."""
+        """Return the labels as they would be after this answer by the annotator."""
         with self.lock:
             return self.catch_up().supposing(item, annotator, answer, trains=trains, persons=persons)
 
     def refresh_examples(self) -> None:
-        """Take up examples that were added."""
+        """Read examples that were added since the last call."""
         with self.lock:
             self._examples_through = self.store.examples_position(self.record.id)
             self.examples = self.store.examples(self.record.id, self._examples_through)
 
     def train(self, pool: Pool, standing: Standing) -> Trained:
-        """Train on these labels; what was trained on the very same ones a moment ago serves again."""
+        """Train on these labels, or return a recent model that was trained on the same ones."""
         labels = standing.labels
         with self.lock:
             examples, through = self.examples, self._examples_through

@@ -1,4 +1,4 @@
-"""Which labels the model contradicts: computed beside the page, which waits a moment and no longer."""
+"""Labels that the model contradicts, computed in the background. A page waits briefly for a new result."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import ConceptRecord, Concepts, ExampleRecord, Labels
 
 CLEARLY = 1.0
-"""A label is doubted where the model of the others puts its item beyond the other answer's margin.
+"""A label is doubtful if the model of the other labels puts its item beyond the opposite margin.
 
-A strict bound, so that most of the doubted are mistakes: of 600 answers chosen at the margin, 11 of them
-wrong, 6 were doubted among digits, 4 of them rightly, and 5 among photographs, 4 rightly. The rest is not
-lost but further down the list: 9 of the 11 are among the first 29, or all of them among the first 13. Where
-the features tell a class badly, as GIST in CIFAR-10, 36 were doubted, 4 of them rightly. (Means of 3 to 5
-sessions each.)
+The bound is strict, so that most doubtful labels are mistakes. Of 600 answers chosen at the margin, 11 of
+them wrong, 6 were doubted among digits (4 rightly) and 5 among photographs (4 rightly). The other mistakes
+are further down the list: 9 of the 11 are among its first 29 items, or all of them among its first 13.
+Features that separate a class badly, such as GIST on CIFAR-10, lead to more doubts: 36, of which 4 were
+right. (Means over 3 to 5 sessions each.)
 """
 
 WAIT_SECONDS = 0.25
-"""A page waits so long for a new judgement; until it is there, the page shows the one before."""
+"""How long a page waits for a new judgement before it shows the previous one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """The labels as the model sees them, each one without itself.
+    """Each label as seen by the model of the other labels.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class Judgement:
     items : array of shape (n_labels,), int64
         Ascending.
     scores : array of shape (n_labels,), float64
-        wᵀx + b of each, under the hyperplane of the other labels.
+        wᵀx + b of each item, under the hyperplane trained on the other labels.
     contradiction : array of shape (n_labels,), float64
-        How far the score lies on the other side of the hyperplane than the label; negative on its own side.
+        Distance of the score beyond the hyperplane, on the wrong side; negative on the label's own side.
     """
 
     hyperplane: Hyperplane | None
@@ -51,21 +51,21 @@ class Judgement:
     contradiction: NDArray[np.float64]
 
     def about(self, items: NDArray[np.int64]) -> Judgement:
-        """The same, as if it doubted no other items than these."""
+        """Return the judgement with all doubts removed but those about `items`."""
         return replace(self, contradiction=np.where(np.isin(self.items, items), self.contradiction, 0.0))
 
     def contradicted(self) -> NDArray[np.int64]:
-        """Items whose label is on the wrong side, the most contradicted first."""
+        """Return the items whose label is on the wrong side, most contradicted first."""
         order = np.argsort(-self.contradiction, kind="stable")
         return self.items[order[: np.count_nonzero(self.contradiction > 0)]]
 
     @property
     def n_doubted(self) -> int:
-        """How many of them are contradicted clearly."""
+        """Return the number of doubtful labels."""
         return int(np.count_nonzero(self.contradiction >= CLEARLY))
 
     def scores_of(self, pool: Pool, items: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The scores of any items, of shape (n_items,): those of labels are without themselves."""
+        """Return scores of shape (n_items,); labeled items are scored without their own label."""
         if self.hyperplane is None:
             return np.full(len(items), np.nan)
         found = self.hyperplane.scores(pool.rows_of(items))
@@ -77,14 +77,14 @@ class Judgement:
 
 
 class Judge:
-    """Judges the labels of one concept, on a thread of its own. Any thread may ask.
+    """Judges the labels of one concept on a thread of its own. Thread-safe.
 
     Parameters
     ----------
     store : Concepts
         Has the examples.
     concept : ConceptRecord
-        What the labels are about.
+        The concept that the labels are about.
     """
 
     def __init__(self, store: Concepts, concept: ConceptRecord) -> None:
@@ -98,7 +98,7 @@ class Judge:
         self._examples: tuple[int, list[ExampleRecord]] = (-1, [])
 
     def judge(self, pool: Pool, labels: Labels) -> tuple[Judgement | None, bool]:
-        """The newest judgement there is, and whether it is of these labels.
+        """Return the newest judgement, and whether it is of these labels.
 
         Raises
         ------

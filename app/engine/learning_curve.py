@@ -1,8 +1,8 @@
-"""How a concept's labeling went: what its classifier was like at each milestone.
+"""The learning curve of a concept: how good its classifier was at each milestone.
 
-Milestones are where there are a quarter more labels than at the one before
-(`core.evaluation.stopping.is_checkpoint`). All of it follows from the log, so nothing of it is stored: after
-a restart it is computed again, beside the labeling.
+A milestone is reached each time the number of labels has grown by a quarter
+(`core.evaluation.stopping.is_checkpoint`). Milestones follow from the log, so they are not stored. After a
+restart they are computed again in the background.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from closecall.app.engine.concept_state import ConceptState
 
 LEAST_STOP_SET = int(1 / FIRST)
-"""A pool of fewer items has no first tenth to compare."""
+"""Smallest pool whose first tenth can serve as the stop set, in items."""
 
 
 @dataclass(frozen=True, eq=False)
 class Milestone:
-    """A concept's classifier at one place of the log.
+    """The classifier of a concept at one log position.
 
     Parameters
     ----------
     when : int
-        When the last answer came, in milliseconds since 1970-01-01 UTC.
+        Time of the last answer, in milliseconds since 1970-01-01 UTC.
     checkpoint : Checkpoint
-        What it thought of the stop set, and the labels that trained it.
+        Its predictions on the stop set, and the labels it was trained on.
     cross_validated : float or None
         See `core.evaluation.stability.cross_validated_accuracy`.
     held_out : float or None
-        The share of held-out items on their true side, 0 … 1; None where truth is unknown.
+        Share of held-out items on their true side, 0 … 1; None where truth is unknown.
     within_margin : int
-        Items with |wᵀx + b| < 1 that had no answer.
+        Number of unanswered items with |wᵀx + b| < 1.
     agreement : float or None
-        Cohen's kappa with the milestone before; None at the first.
+        Cohen's κ with the previous milestone; None at the first.
     """
 
     when: int
@@ -58,13 +58,13 @@ class Milestone:
 
 
 class Milestones:
-    """A concept's milestones so far, made by one thread at a time and read by any.
+    """The milestones of a concept. One thread computes them, any thread may read them.
 
     Parameters
     ----------
     concept : ConceptState
     executor : Executor
-        Computes them, and tells what goes wrong.
+        Computes the milestones, and reports what goes wrong.
     """
 
     def __init__(self, concept: ConceptState, executor: Executor) -> None:
@@ -81,31 +81,31 @@ class Milestones:
 
     @property
     def reached(self) -> Sequence[Milestone]:
-        """All that are known by now, oldest first."""
+        """Return the milestones known so far, oldest first."""
         return tuple(self._reached)
 
     @property
     def advice(self) -> Advice:
-        """Whether labeling may stop, and why."""
+        """Return whether labeling may stop, and why."""
         return self._advice
 
     @property
     def is_computing(self) -> bool:
-        """Whether there is one that is not known yet."""
+        """Return whether a milestone is still being computed."""
         return self._is_computing
 
     def course(self, n: int) -> list[tuple[int, Counts]]:
-        """When there were how many answers, oldest first, at no more than `n` places."""
+        """Return the counts over time, oldest first, at no more than `n` moments."""
         known = min(len(self._times), len(self._counts))
         places = np.unique(np.linspace(0, max(0, known - 1), min(n, known)).astype(int)).tolist()
         return [(self._times[place], self._counts[place]) for place in places]
 
     def is_due(self, n_labels: int) -> bool:
-        """Whether so many labels make another milestone."""
+        """Return whether this number of labels makes another milestone."""
         return is_checkpoint(self._reached[-1].checkpoint.n_labels if self._reached else 0, n_labels)
 
     def catch_up(self, pool: Pool | None) -> None:
-        """See to it that the answers since are looked at, in the background."""
+        """Process new answers in the background."""
         with self._lock:
             if pool is None or self._is_computing or self._concept.catch_up().seq == self._state.seq:
                 return
@@ -131,7 +131,7 @@ class Milestones:
                 self._advice = advise([reached.checkpoint for reached in self._reached])
 
     def _milestone(self, when: int, pool: Pool) -> Milestone | None:
-        """As of the answer that was applied last; None where there is no hyperplane."""
+        """Compute the milestone at the last applied answer; None without a hyperplane."""
         concept, standing = self._concept.record, self._state.standing()
         examples = [one for one in self._concept.store.examples(concept.id) if one.created <= when]
         through = examples[-1].id if examples else 0

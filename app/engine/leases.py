@@ -1,12 +1,12 @@
-"""Leases: what a session has in view, and what was sent ahead to it, is shown to nobody else.
+"""Leases: an item that a session has in view, or was sent ahead to it, is shown to nobody else.
 
-A lease ends with the answer, or `LEASE_SECONDS` after its session was last heard of: then the item is free
-for others. Who comes back late still has what nobody took meanwhile, and what is answered late is stored, as
-a further person's answer.
+A lease ends with the answer, or after `LEASE_SECONDS` of inactivity of its session. The item is then free for
+others. A session that comes back keeps the items that nobody took in the meantime. A late answer is stored
+too, as a further annotator's answer.
 
-Choosing an item takes time, and sessions choose at the same time. So each asks what the others have, then
-reads the labels, chooses, and takes what it chose in one moment: that fails where another one has had the
-item since it asked, and then it chooses again without it.
+Choosing takes time, and sessions choose concurrently. A session therefore asks for the others' leases, reads
+the labels, chooses, and takes its choice atomically. Taking fails if another session has leased the item
+since the first step. The session then chooses again without it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 
 LEASE_SECONDS = 300.0
-"""A session that was not heard of for so long has nothing in view any more."""
+"""Leases expire after this many seconds of inactivity."""
 
 _ENDED_AT_MOST = 10_000
-"""Ended leases are forgotten from so many on, the old ones."""
+"""Once there are more expired leases than this, the oldest are forgotten."""
 
 
 @dataclass
@@ -31,19 +31,19 @@ class _Held:
 
 @dataclass(frozen=True)
 class Others:
-    """What the others have, seen from one session at one time.
+    """The leases of the other sessions, as seen by one session at one moment.
 
     Parameters
     ----------
     leases : Leases
     session : str
-        The one that asks.
+        The session that asks.
     beside : frozenset of str
-        Sessions that may have the same items as it, itself among them.
+        Sessions that may share its items, including itself.
     items : tuple of int
-        What all others have, ascending.
+        Items leased to all others, ascending.
     asked : float
-        When that was, by the clock of `leases`.
+        The moment, by the clock of `leases`.
     """
 
     leases: Leases
@@ -53,41 +53,41 @@ class Others:
     asked: float
 
     def take(self, items: Collection[int]) -> frozenset[int]:
-        """Lease these to the session, all or none; returns those that others have, or had since it asked."""
+        """Lease all items to the session or none; return those that others held since `asked`."""
         return self.leases.take(self, items)
 
     def again(self, lost: Iterable[int]) -> Others:
-        """The same with what they have now; what was `lost` counts as theirs: it may be answered by now."""
+        """Return the others' current leases, with the `lost` items added: they may be answered by now."""
         now = self.leases.held(but_for=self.beside)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))
 
 
 class Leases:
-    """Who has which items. Any thread may use it.
+    """Leased items by session. Thread-safe.
 
     Parameters
     ----------
     seconds : float
-        How long a lease lasts after its session was last heard of.
+        Lifetime of a lease after the session's last activity.
     clock : callable
-        Gives seconds that only ever grow.
+        Monotonic clock, in seconds.
     """
 
     def __init__(self, seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
         self._held: dict[str, _Held] = {}
-        self._ended: dict[int, tuple[float, str]] = {}  # by item: when its last lease ended, and whose it was
+        self._ended: dict[int, tuple[float, str]] = {}  # by item: end and session of its last lease
         self._lock = threading.Lock()
 
     def renew(self, session: str) -> None:
-        """The session was heard of."""
+        """Record activity of the session."""
         with self._lock:
             if session in self._held:
                 self._held[session].heard = self._clock()
 
     def keep(self, session: str, items: Iterable[int]) -> None:
-        """The session has these and no others, whoever else has them: they are on its screen."""
+        """Lease exactly these items to the session, even if others have them: they are on its screen."""
         with self._lock:
             before, kept = self._held.get(session), set(items)
             if before is not None:
@@ -96,7 +96,7 @@ class Leases:
             self._held[session].items = kept
 
     def forget(self, but_for: Container[str]) -> None:
-        """Forget the sessions whose leases have ended, but for these."""
+        """Forget sessions whose leases have expired, except those in `but_for`."""
         with self._lock:
             since = self._clock() - self._seconds
             over = [name for name, held in self._held.items() if held.heard < since and name not in but_for]
@@ -104,23 +104,23 @@ class Leases:
                 del self._held[name]
 
     def add(self, session: str, items: Iterable[int]) -> None:
-        """The session has these, too, whoever else has them."""
+        """Lease these items to the session as well, even if others have them."""
         with self._lock:
             self._give(session, items)
 
     def has(self, session: str, item: int) -> bool:
-        """Whether the session still has the item: else another one took it after the lease had ended."""
+        """Return whether the session still holds the item: after expiry another may have taken it."""
         with self._lock:
             held = self._held.get(session)
             return held is not None and item in held.items
 
     def held(self, *, but_for: Collection[str] = ()) -> tuple[int, ...]:
-        """The items of all sessions but these, ascending."""
+        """Return the items leased to all sessions except `but_for`, ascending."""
         with self._lock:
             return self._held_by_others(but_for)
 
     def others(self, session: str, *, beside: Iterable[str] = ()) -> Others:
-        """What others have; to be asked before the labels are read that the next choice depends on."""
+        """Return the others' leases. Call it before reading the labels that the next choice depends on."""
         together = frozenset({session, *beside})
         with self._lock:
             return Others(self, session, together, self._held_by_others(together), self._clock())
@@ -146,7 +146,7 @@ class Leases:
         return tuple(sorted(frozenset().union(*those)))
 
     def _give(self, session: str, items: Iterable[int]) -> None:
-        """What others had and lost by not being heard of is theirs no more."""
+        """Lease the items to the session; expired leases of others on them end for good."""
         now, given = self._clock(), set(items)
         for name, held in self._held.items():
             if name != session and held.heard < now - self._seconds:

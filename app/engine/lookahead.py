@@ -1,4 +1,4 @@
-"""Looking ahead: what would follow each answer to the item in view, computed while a person looks at it."""
+"""Look-ahead: compute what follows each possible answer while the annotator looks at the item."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from closecall.storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "skip", "unsure")
-"""What may be answered, in the order in which it is looked ahead."""
+"""Possible answers, in the order of the look-ahead."""
 
 
 @dataclass(frozen=True, eq=False)
 class Future:
-    """What follows one answer.
+    """The selection that follows one answer.
 
     Parameters
     ----------
     chosen : Chosen
     counts : Counts
-        Of the labels with that answer.
+        Label counts after that answer.
     """
 
     chosen: Chosen
@@ -39,19 +39,19 @@ class Future:
 
 
 class Lookahead:
-    """What would follow each answer to `shown`. Made by one thread, awaited by others, cancelled by any.
+    """The selections that follow each answer to `shown`. One thread computes them; any may wait or cancel.
 
     Parameters
     ----------
     shown : SelectionRecord
-        What is in view.
+        The item in view.
     occasion : Occasion
         Of the selections that would follow.
     concept : LiveConcept
-        Whose selections they are, be `shown` its own or another's.
+        The concept that selects next; it may be another one than that of `shown`.
     annotator : str
     reason : object
-        What else the futures depend on: while it is the same, they hold.
+        Whatever else the futures depend on: they are valid while it is unchanged.
     """
 
     def __init__(
@@ -72,30 +72,30 @@ class Lookahead:
         self._done = threading.Event()
 
     def start(self, executor: ThreadPoolExecutor) -> None:
-        """Compute on the executor, which tells what goes wrong; then the card waits for the next item."""
+        """Compute on the executor, which reports what goes wrong; the card then waits for the next item."""
         executor.submit(self._compute)
 
     def cancel(self) -> None:
-        """Nobody needs it any more: what has not begun does not begin."""
+        """Cancel the computations that have not started."""
         self._cancelled = True
 
     def wait(self, seconds: float) -> bool:
-        """Until it is done, but no longer; returns whether it is."""
+        """Wait at most this long for the end; return whether it was reached."""
         return self._done.wait(seconds)
 
     @property
     def is_done(self) -> bool:
-        """Whether the futures are there, or won't come."""
+        """Return whether the futures are complete or were cancelled."""
         return self._done.is_set()
 
     def future(self, selection_id: str) -> Future | None:
-        """The one whose selection has this id."""
+        """Return the future whose selection has this id."""
         found = (f for f in self.futures.values() if f.chosen.record.id == selection_id)
         return next(found, None)
 
     @property
     def items(self) -> set[int]:
-        """The items that may come next."""
+        """Return the items that may come next."""
         return {future.chosen.record.item for future in self.futures.values()}
 
     def _compute(self) -> None:
@@ -128,7 +128,7 @@ class Lookahead:
         return futures
 
     def _trains(self) -> bool:
-        """Whether an answer to what is in view would train: not where it belongs to the concept's audit."""
+        """Return whether an answer to the item in view would train, which it does not in an audit."""
         is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id
         return not (is_drawn or self._concept.is_audited(self.shown.item))
 
@@ -137,7 +137,7 @@ class Lookahead:
         return select_items(self._occasion, trained, standing, supposed=supposed)
 
     def _are_alike(self, one: Standing, other: Standing) -> bool:
-        """Whether the same would be trained and selected."""
+        """Return whether both would lead to the same training and selection."""
         return (
             one.labels.teach_the_same_as(other.labels)
             and np.array_equal(self._occasion.excluded(one), self._occasion.excluded(other))

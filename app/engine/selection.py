@@ -1,4 +1,4 @@
-"""A selection of a labeling session, as the log records it: what is chosen, by what, and what it took."""
+"""Select items for a labeling session, and record the selection for the log."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from closecall.storage.records import Why
 
 STAND_INS: dict[Why, str] = {"example": "example", "random-start": "random"}
-"""What chooses as long as there is no hyperplane."""
+"""Selection methods that stand in before there is a hyperplane."""
 
 ROUNDS_APART = 1_000_003
-"""Sessions with neighbouring seeds share no round's seed before this many rounds."""
+"""Number of rounds before sessions with neighbouring seeds share the seed of a round."""
 
 
 @dataclass(frozen=True, eq=False)
 class Occasion:
-    """What a selection depends on beside the labels.
+    """All that a selection depends on besides the labels.
 
     Parameters
     ----------
@@ -60,22 +60,22 @@ class Occasion:
     strategy : QueryStrategy
         Fitted to the pool.
     others : Others
-        What other sessions have in view or ahead, as of before the labels were read.
+        Leases of other sessions, from before the labels were read.
     include_skipped : bool
         Whether skipped items may be chosen again.
     session_seed : int
     round : int
         The round that begins with the selection.
     remembered : Remembered or None
-        What the session remembers of an earlier hyperplane.
+        The session's memory of an earlier hyperplane.
     audit : Audit
-        The concept's.
+        The concept's audit.
     audit_share : float
-        How many of the rounds are the audit's, 0 … 1.
+        Share of the rounds given to the audit, 0 … 1.
     passed : tuple of int
-        Audited items that selections came to before, ascending.
+        Audited items that earlier selections passed over, ascending.
     persons : int
-        How many people an item is for, where the round is overlap's; else 1.
+        Number of annotators per item in an overlap round; otherwise 1.
     """
 
     session_id: str
@@ -94,42 +94,42 @@ class Occasion:
 
     @property
     def leased(self) -> tuple[int, ...]:
-        """Items that other sessions have, ascending."""
+        """Return the items leased to other sessions, ascending."""
         return self.others.items
 
     def excluded(self, standing: Standing) -> NDArray[np.int64]:
-        """Items that may not be selected, ascending."""
+        """Return the items that may not be selected, ascending."""
         return excluded_items(standing, self.leased, include_skipped=self.include_skipped, passed=self.passed)
 
     def taken(self, standing: Standing) -> NDArray[np.int64]:
-        """Items that can't be answered where they are searched for, ascending."""
+        """Return the items that a search shows but that can't be answered, ascending."""
         return excluded_from_search(standing, self.leased, include_skipped=self.include_skipped)
 
     def frame(self) -> Framed | None:
-        """What to draw from where the round is the audit's; else None."""
+        """Return the frame to draw from in an audit round; None in other rounds."""
         if not is_audit_turn(self.round, self.audit_share, seed=self.session_seed):
             return None
         return self.audit.frame(self.pool)
 
     @property
     def seed(self) -> int:
-        """Of the round."""
+        """Return the seed of the round."""
         return self.session_seed * ROUNDS_APART + self.round
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A selection, not yet in the log.
+    """A selection that is not yet in the log.
 
     Parameters
     ----------
     records : tuple of SelectionRecord
-        One for each item that was selected at once.
+        One per item selected at once.
     trained : Trained
-        What it was chosen by.
+        The model that the choice is based on.
     strategy : QueryStrategy
     computed_seconds : float
-        Processor time that selecting took.
+        Processor time of the selection.
     """
 
     records: tuple[SelectionRecord, ...]
@@ -139,11 +139,11 @@ class Chosen:
 
     @property
     def record(self) -> SelectionRecord:
-        """The first of them."""
+        """Return the record of the first item."""
         return self.records[0]
 
     def supposing(self, supposed: Mapping[str, Any]) -> Chosen:
-        """The same selection, chosen ahead for another answer that teaches the same."""
+        """Return the same selection for another answer that leads to the same labels."""
         records = (
             replace(record, id=new_id(), parameters={**record.parameters, SUPPOSED: dict(supposed)})
             for record in self.records
@@ -160,13 +160,13 @@ def select_items(
     diversity: float = 0.0,
     supposed: Mapping[str, Any] | None = None,
 ) -> Chosen:
-    """Select `n` items, or as many as are left, by what was `trained` on the labels of `standing`.
+    """Select and lease `n` items, or as many as are left.
 
-    They are leased to the session in the same moment: no two sessions are given the same. `diversity` says
-    how far apart they must be. `supposed` says which answer these labels suppose, see
-    `app.engine.training.SUPPOSED`.
+    Leasing is atomic: no two sessions are given the same item. `trained` is the model of the labels in
+    `standing`. `diversity` is the minimum distance between the items. `supposed` names the answer that the
+    labels assume, see `app.engine.training.SUPPOSED`.
 
-    Where the pool grew, its index did not yet, and all that the index knows is excluded, it is extended here.
+    If all items that the index covers are excluded and the pool has grown since, the index is extended first.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def select_items(
 
 
 def leasing(occasion: Occasion, attempt: Callable[[Occasion], Chosen]) -> Chosen:
-    """What `attempt` chooses, leased to the session; another choice where another session was faster."""
+    """Return what `attempt` chooses, leased to the session; try again if another session was faster."""
     while True:
         chosen = attempt(occasion)
         lost = occasion.others.take([record.item for record in chosen.records])
@@ -217,9 +217,10 @@ def take_found(
     scored: int = 0,
     items: int | None = None,
 ) -> Chosen:
-    """The items `ids`, found by a search, as selections; `own` are the parameters that set each apart.
+    """Turn the items `ids`, found by a search, into selections; `own` are the parameters of each one.
 
-    To find them took so many `seconds`, `scored` of `items` being looked at; all of the pool's, if None.
+    `seconds` is the time that the search took, `scored` the number of items scored out of `items`; all, if
+    None.
     """
     pool, plane = occasion.pool, trained.hyperplane
     margins = np.full(len(ids), np.nan)
@@ -238,9 +239,9 @@ def _chosen(
     *,
     skipped: NDArray[np.int64] | None = None,
 ) -> Chosen:
-    """Records of what was found; `own` are the parameters that set each item apart.
+    """Build the records of what was found; `own` are the parameters of each item.
 
-    What others have is the same for all: the first record says it.
+    The leased items are the same for all, so only the first record has them.
     """
     pool, concept, selection = occasion.pool, occasion.concept, found.selection
     common = SelectionRecord(
@@ -285,7 +286,7 @@ def _chosen(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What was chosen, by whom and why, and what it took of a processor."""
+    """Items that were found, by which method and why, and the processor time it took."""
 
     selection: Selection
     why: Why
@@ -295,7 +296,7 @@ class _Found:
 
 
 def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int, diversity: float) -> _Found:
-    """By the strategy, or what stands in before there is a hyperplane; audited items are passed over."""
+    """Select by the strategy, or by its stand-in without a hyperplane; pass over audited items."""
     memory = occasion.remembered.memory if occasion.remembered else None
     exclude = occasion.excluded(standing)
     seconds = 0.0
@@ -332,7 +333,7 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
 
 
 def _draw(occasion: Occasion, framed: Framed, trained: Trained, standing: Standing) -> _Found | None:
-    """For the audit; None where its frame is used up."""
+    """Draw an item for the audit; None if the frame has none left."""
     started = time.thread_time()
     try:
         exclude = excluded_from_draw(standing, occasion.leased)
@@ -351,7 +352,7 @@ def _draw(occasion: Occasion, framed: Framed, trained: Trained, standing: Standi
 
 
 def _draw_wanted(occasion: Occasion, trained: Trained, standing: Standing, n: int) -> _Found | None:
-    """For a further person; None where no item wants one, or the round is not overlap's."""
+    """Draw items for a further annotator; None if no item needs one or this is no overlap round."""
     started = time.perf_counter()
     drawn = draw_wanted(standing, occasion.leased, seed=occasion.seed, n=n)
     if drawn is None:
@@ -366,6 +367,6 @@ def _draw_wanted(occasion: Occasion, trained: Trained, standing: Standing, n: in
 
 
 def _of_place(place: int, selection: Selection, n: int, diversity: float) -> dict[str, Any]:
-    """What sets one of several items apart."""
+    """Return the parameters of one of several items."""
     own: dict[str, Any] = {PART: selection.parts[place]} if selection.parts else {}
     return own | {BATCH: {"n": n, "diversity": diversity, "place": place}} if n > 1 else own

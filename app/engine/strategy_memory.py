@@ -1,8 +1,8 @@
-"""What sessions remember between rounds, computed in the background: one pass over the pool for all of them.
+"""Memories: what sessions remember of earlier hyperplanes, computed in the background.
 
-A query strategy may find the next item sooner if its session remembers how the pool lay to an earlier
-hyperplane (`core.selection.QueryStrategy.remember`). That takes a scan, so nobody waits for it: when a
-session selects, it takes what is there, however many rounds old.
+A query strategy may select faster if it knows the scores of the pool under an earlier hyperplane of the
+session (`core.selection.QueryStrategy.remember`). Computing them takes a scan of the pool, one for all
+waiting sessions. Selections never wait for it: they use the newest memory there is, however many rounds old.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import QueryStrategy
 
 WORTHWHILE_SECONDS = 0.016
-"""A selection that computes no longer than a frame of the screen lasts (1/60 s) needs no help.
+"""Selections that compute for less than a frame of the screen (1/60 s) need no memory.
 
-Nobody would see the difference, and to remember takes a scan. It is processor time that counts: where a
-selection takes long because the processors are busy, a scan would keep them busier.
+Nobody would notice the difference, and a memory costs a scan. Processor time counts: if a selection is slow
+because the processors are busy, a scan would only make it worse.
 """
 
 MOST_BYTES = 800_000_000
-"""Of all memories of a project: 20 sessions at ten million items. A pass takes twice as much for a while."""
+"""Limit on a project's memories: 20 sessions at ten million items. A pass briefly takes twice as much."""
 
 BYTES_A_ROW = 4
-"""Of one memory: a float32 score."""
+"""Bytes per item of a memory: a float32 score."""
 
 KEPT_SECONDS = 600
-"""A session that hasn't selected for so long is over."""
+"""Memories are dropped after this many seconds without a selection."""
 
 TIDY_SECONDS = 60
-"""How often memories of sessions that are over are looked for."""
+"""Interval between searches for memories to drop."""
 
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """What a session gives as `memory` when it selects.
+    """The memory of a session, for its next selection.
 
     Parameters
     ----------
     digest : str
-        Of the hyperplane that it is of.
+        Digest of the remembered hyperplane.
     memory : object
         See `core.selection.QueryStrategy.remember`.
     """
@@ -62,12 +62,12 @@ class _Kept:
 
 
 class Memories:
-    """The newest memory of each session, looked after by a thread of its own until `close`.
+    """The newest memory of each session, maintained by a thread of its own until `close`.
 
     Parameters
     ----------
     worthwhile_seconds : float
-        A hyperplane is remembered if selecting by it took more processor time.
+        A hyperplane is remembered if selecting by it took more processor time than this.
     """
 
     def __init__(self, worthwhile_seconds: float = WORTHWHILE_SECONDS) -> None:
@@ -82,29 +82,29 @@ class Memories:
 
     @property
     def sessions(self) -> list[str]:
-        """Who remembers something, whoever selected last at the end."""
+        """Return the sessions that have a memory, most recently used last."""
         return list(self._kept)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that all memories take; at most `MOST_BYTES`, however long people label."""
+        """Return the size of all memories in bytes, at most `MOST_BYTES`."""
         with self._changed:
             return sum(kept.n_bytes for kept in self._kept.values())
 
     @property
     def problem(self) -> str | None:
-        """Why sessions go on without memory, in one sentence; None while all is well."""
+        """Return in one sentence why sessions have no memory, or None if all is well."""
         return self._troubles.first
 
     def close(self) -> None:
-        """Stop; returns when no pass is under way any more."""
+        """Stop, and return when the current pass has ended."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
     def newest(self, session: str, index: QueryStrategy) -> Remembered | None:
-        """What the session remembers of this index; what it remembers of another one is forgotten."""
+        """Return the session's memory of this index, and drop its memory of another one."""
         with self._changed:
             kept = self._kept.pop(session, None)
             if kept is None or kept.index() is not index:
@@ -113,9 +113,9 @@ class Memories:
             return kept.remembered
 
     def offer(self, session: str, index: QueryStrategy, hyperplane: Hyperplane, seconds: float) -> None:
-        """Have the hyperplane remembered if it is worthwhile, selecting by it having taken so many seconds.
+        """Queue the hyperplane if selecting by it took long enough for a memory to be worthwhile.
 
-        It takes the place of an earlier one of the session that still waits.
+        It replaces an earlier hyperplane of the session that is still in the queue.
         """
         with self._changed:
             self._waiting.pop(session, None)
@@ -129,7 +129,7 @@ class Memories:
                 self._remember()
 
     def _wait(self) -> bool:
-        """Until a hyperplane waits to be remembered; False when there will be none."""
+        """Wait for a hyperplane in the queue; return False once there will be none."""
         with self._changed:
             self._forget()
             while not (self._waiting or self._closed):
@@ -138,7 +138,7 @@ class Memories:
             return not self._closed
 
     def _remember(self) -> None:
-        """One pass for all sessions that have a hyperplane waiting, of the index that has waited longest."""
+        """Make one pass for all queued sessions of the index that has waited longest."""
         with self._changed:
             index, _ = next(iter(self._waiting.values()))
             most = max(1, MOST_BYTES // (BYTES_A_ROW * index.n_items))
@@ -153,12 +153,12 @@ class Memories:
                 self._kept.popitem(last=False)
 
     def _keep(self, session: str, index: QueryStrategy, remembered: Remembered) -> None:
-        """As the one used last."""
+        """Store the memory as the most recently used."""
         self._kept[session] = _Kept(ref(index), remembered, time.monotonic(), BYTES_A_ROW * index.n_items)
         self._kept.move_to_end(session)
 
     def _forget(self) -> None:
-        """What is of an index that is gone, or of a session that is over."""
+        """Drop memories of indexes that are gone and of inactive sessions."""
         over = time.monotonic() - KEPT_SECONDS
         for session, kept in list(self._kept.items()):
             if kept.index() is None or kept.used < over:

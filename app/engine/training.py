@@ -1,4 +1,4 @@
-"""From a log position to a hyperplane and from there to an item: what labeling does and `verify` repeats."""
+"""Train at a log position and choose an item: the computations that labeling does and `verify` repeats."""
 
 from __future__ import annotations
 
@@ -22,57 +22,55 @@ from closecall.storage.ascending import joined, without
 from closecall.storage.records import Why
 
 SKIPPED_TOO = "skipped_too"
-"""Says, among a selection's parameters, that skipped items could be chosen again."""
+"""Selection parameter: whether skipped items could be chosen again."""
 
 REMEMBERED = "remembered"
-"""Names, among a selection's parameters, the digest of the hyperplane that the session remembered."""
+"""Selection parameter: digest of the hyperplane that the session remembered."""
 
 SUPPOSED = "supposed"
-"""Says, among a selection's parameters, which `answer` it was chosen ahead for.
+"""Selection parameter: the `answer` that a look-ahead selection assumes.
 
-It is about the `item` of the `selection` that was in view, and `trains`, or was for an audit. The hyperplane
-was trained on the labels as they stood then, and on that answer.
+The answer is about the `item` of the `selection` then in view, and `trains` unless that was an audit's. The
+hyperplane was trained on the labels of that time and on this answer.
 """
 
 PART = "part"
-"""Names, among a selection's parameters, the part of a mixture that chose the item."""
+"""Selection parameter: the part of a mixture that chose the item."""
 
 BATCH = "batch"
-"""Says, among a selection's parameters, that it is one of several that were selected at once.
+"""Selection parameter of items selected together.
 
-How many were wanted (`n`), how far apart (`diversity`), and which of them it is (`place`, from 0).
+It gives how many were wanted (`n`), how far apart (`diversity`), and the item's `place`, from 0.
 """
 
 SEARCH = "search"
-"""Says, among a selection's parameters, what `text` its item was found by, and at which `place` (from 0).
+"""Selection parameter of items found by name: the `text`, and the item's `place` in the result, from 0.
 
-The place is among all items whose names contain the words of the text, in the order of their ids.
+The result is all items whose names contain the words of the text, ordered by id.
 """
 
 AUDIT = "audit"
-"""Describes, among a selection's parameters, the frame of an audit that the item was drawn from.
+"""Selection parameter: the audit frame that the item was drawn from.
 
-Those who are shown it again after an undo answer for the audit, too.
+An item shown again after an undo keeps it: its answer still belongs to the audit.
 """
 
 PASSED = "passed"
-"""Names, among a selection's parameters, the audited items that selections came to and passed over so far."""
+"""Selection parameter: the audited items that selections have passed over so far."""
 
 OVERLAP = "overlap"
-"""Says, among a selection's parameters, that its item was drawn for a further person, alike from all such.
-
-Each item is for so many `persons`.
+"""Selection parameter of items drawn uniformly for a further annotator: how many `persons` each item needs.
 """
 
 SIMILAR = "similar"
-"""Says, among a selection's parameters, what its item was found to be like, and at which `place` (from 0).
+"""Selection parameter of items found by Find similar: the query, and the item's `place` from 0.
 
-`like` is the word of what was looked for (`app.sessions.similar.query`), `method` and `params` are what found
-it, and `metric` says what was learned, null for the angle between the features as they are.
+`like` describes the query (`app.sessions.similar.query`), `method` and `params` the search, and `metric` the
+learned metric; it is null for the angle between the original features.
 """
 
 OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, PASSED, OVERLAP, SIMILAR)
-"""Parameters of a selection that are none of its strategy's."""
+"""Selection parameters that are not the strategy's."""
 
 
 _CORES = BoundedSemaphore(os.cpu_count() or 1)
@@ -80,22 +78,22 @@ _CORES = BoundedSemaphore(os.cpu_count() or 1)
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A concept as the labels up to a log position teach it.
+    """The model of a concept at a log position.
 
     Parameters
     ----------
     hyperplane : Hyperplane or None
         None until there is a yes and a no.
     retrain_ms : float or None
-        What training took, in milliseconds.
+        Duration of the training, in milliseconds.
     n_labels : int
-        Labels it was trained on, examples included.
+        Number of labels it was trained on, examples included.
     through : int
-        The last answer's place in the log.
+        Log position of the last answer.
     likes : array of shape (n_positive_examples, n_features), or csr_array
-        Features of the images that were given as examples of a yes.
+        Features of the positive example images.
     examples_through : int
-        The place up to which the log of examples was read.
+        Position up to which the log of examples was read.
     """
 
     hyperplane: Hyperplane | None
@@ -114,9 +112,9 @@ def train_concept(
     *,
     examples_through: int,
 ) -> Trained:
-    """Train the SVM of a concept. Examples count as labels, with negative ids of their own.
+    """Train the SVM of a concept. Examples count as labels, with negative ids.
 
-    No more trainings run at once than there are cores: each copies the labels' rows.
+    Each training copies the labels' rows, so at most one runs per core.
     """
     with _CORES:
         known = known_labels(pool, labels, examples)
@@ -132,7 +130,7 @@ def train_concept(
 
 
 def known_labels(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> learner.Labels:
-    """What a concept's SVM is trained on: the labels in their order, then the examples."""
+    """Return the labels that the SVM is trained on: the answers in log order, then the examples."""
     return learner.Labels.of(pool, labels.items, labels.yes) + _of_examples(examples, pool.n_features)
 
 
@@ -148,10 +146,10 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 def excluded_items(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int] = ()
 ) -> NDArray[np.int64]:
-    """Items that may not be selected, ascending: the answered ones, and those that others have in view.
+    """Return the items that may not be selected, ascending: those answered, and those leased to others.
 
-    Audited items are among them only once a selection has `passed` over them, and from then on for good, even
-    if they were skipped; see `core.audit.pass_over`.
+    Audited items are excluded once a selection has `passed` over them, and from then on for good, even if
+    they were skipped; see `core.audit.pass_over`.
     """
     answered = standing.answered
     if include_skipped:
@@ -162,51 +160,51 @@ def excluded_items(
 
 
 def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.int64]:
-    """Items that may not be drawn for the audit, ascending: all answered ones, and those in others' view."""
+    """Return the items that may not be drawn for the audit, ascending: those answered or leased to others."""
     return joined(standing.answered, sorted_ids(leased))
 
 
 def excluded_from_search(
     standing: Standing, leased: Sequence[int], *, include_skipped: bool
 ) -> NDArray[np.int64]:
-    """Items that can't be answered where they are searched for, ascending: all answered or leased ones."""
+    """Return the items of a search result that can't be answered, ascending: those answered or leased."""
     return excluded_items(standing, leased, include_skipped=include_skipped, passed=standing.audited)
 
 
 def draw_wanted(
     standing: Standing, leased: Sequence[int], *, seed: int, n: int = 1
 ) -> tuple[NDArray[np.int64], float] | None:
-    """Items that a further person is to answer, `n` or as many as there are, and how probable each was.
+    """Draw `n` items for a further annotator, or as many as there are; return them and their probability.
 
-    All that others don't have are equally likely; None where there is none.
+    All candidates that others do not hold are equally likely. Return None if there is none.
     """
     wanted = without(standing.wanted, sorted_ids(leased))
     if not len(wanted):
         return None
     n = min(n, len(wanted))
     wanted, draws = wanted.copy(), uniform(seed_for(OVERLAP, seed), np.arange(n), 1)[:, 0]
-    for place, draw in enumerate(draws):  # the first places of a shuffle (Fisher and Yates, 1938)
+    for place, draw in enumerate(draws):  # the first steps of a Fisher–Yates shuffle (1938)
         other = place + int((len(wanted) - place) * draw)
         wanted[[place, other]] = wanted[[other, place]]
     return wanted[:n], n / len(wanted)
 
 
 def is_of_many(record: SelectionRecord) -> bool:
-    """Whether its item was shown with others; what an undo brings back is shown alone."""
+    """Return whether the item was shown with others. After an undo an item is shown alone."""
     return record.why != "undo" and not {BATCH, SEARCH, SIMILAR}.isdisjoint(record.parameters)
 
 
 def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
-    """The labels that a selection was made by: those of then, and the answer that it was made ahead for.
+    """Return the labels that a selection was based on, with the answer that it assumed if it was made ahead.
 
     Parameters
     ----------
     state : LabelState
-        As of the selection's `trained_through`.
+        State at the selection's `trained_through`.
     record : SelectionRecord
         The selection.
     annotator : str
-        Of its session.
+        Annotator of its session.
     """
     supposed, persons = record.parameters.get(SUPPOSED), record.parameters.get(OVERLAP, {}).get("persons", 1)
     if supposed is None:
@@ -217,7 +215,10 @@ def standing_then(state: LabelState, record: SelectionRecord, annotator: str) ->
 
 
 def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int64]:
-    """Items that could not be selected when `record` was, ascending; `standing` as of then."""
+    """Return the items that could not be selected when `record` was, ascending.
+
+    `standing` has the labels of that time.
+    """
     if record.why == "audit":
         return excluded_from_draw(standing, record.leased)
     if record.why in ("search", "similar"):
@@ -232,7 +233,7 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
 
 
 def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | None) -> float | None:
-    """The share of held-out items on their true side, 0 … 1; None where truth is unknown."""
+    """Return the share of held-out items on their true side, 0 … 1, or None where truth is unknown."""
     if hyperplane is None or positive_class not in pool.classes:
         return None
     held_out, positive = pool.held_out, pool.classes.index(positive_class)
@@ -240,7 +241,7 @@ def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | No
 
 
 def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | None:
-    """What whoever answers no to everything reaches on the held-out items; None where truth is unknown."""
+    """Return the held-out accuracy of answering no to everything, or None where truth is unknown."""
     if positive_class not in pool.classes or not (pool.held_out.truth >= 0).any():
         return None
     known = pool.held_out.truth[pool.held_out.truth >= 0]
@@ -248,7 +249,7 @@ def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | Non
 
 
 def why_chosen(trained: Trained, strategy: QueryStrategy) -> Why:
-    """What the next item is chosen by, as the log says it; see `choose`."""
+    """Return the reason of the next selection, as recorded in the log; see `choose`."""
     if trained.hyperplane is not None:
         return "strategy"
     return "example" if trained.likes.shape[0] and strategy.needs_hyperplane else "random-start"
@@ -265,12 +266,12 @@ def choose(
     n: int = 1,
     diversity: float = 0.0,
 ) -> Selection:
-    """The next item: nearest to the hyperplane; before there is one, like the examples, else at random.
+    """Choose the next item: nearest to the hyperplane or, without one, similar to the examples, or at random.
 
-    A strategy that needs no hyperplane is never stood in for.
+    There is no stand-in for a strategy that needs no hyperplane.
 
-    `memory` is what the strategy remembers of an earlier hyperplane. Of several items, `n`, `diversity` says
-    how far apart they must be.
+    `memory` is what the strategy remembers of an earlier hyperplane. `diversity` is the minimum distance
+    between several items, `n`.
 
     Raises
     ------
