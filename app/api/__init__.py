@@ -1,1 +1,1 @@
-"""JSON in, JSON out: no Streamlit, no HTTP."""
+"""The server's side of the pages as plain functions: JSON in, JSON out, without Streamlit or HTTP."""

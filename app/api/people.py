@@ -1,4 +1,4 @@
-"""Who labels: how much, how fast, and how far people agree. What the People page shows, as JSON."""
+"""The People page as JSON: amount and pace of everybody's work, and inter-annotator agreement."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PAUSE_MS = 120_000
-"""Between two answers further apart than that nobody labeled: it counts as no active time."""
+"""Longer gaps between two answers do not count as active time."""
 
 
 def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, Any]:
-    """Everybody's figures for an owner; for others their own.
+    """Return everybody's figures to an owner, and to others their own.
 
     Parameters
     ----------
     session : LabelingSession
-        Of the concept that it is about.
+        A session of the concept.
     person : Person
         Who asks.
     zone : tzinfo
-        Whose today it is.
+        Time zone of "today".
     """
     everything = ReviewedConcept.of(session).answers()
     answers = everything if person.is_owner else everything.by(person.name)
@@ -53,9 +53,9 @@ def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, An
 
 
 def work_of(answers: Answers, name: str, midnight: int) -> dict[str, Any]:
-    """One annotator's: items answered, of those how many since midnight, and pace.
+    """Return one annotator's figures: items answered, how many of them since midnight, and the pace.
 
-    `per_hour` are answers an hour of active time, `seconds` is the median time an answer took.
+    `per_hour` is the number of answers per hour of active time, `seconds` the median time per answer.
     """
     given = (answers.annotator == answers.annotators.index(name)) & ~answers.is_decision
     standing = given & answers.in_force

@@ -1,7 +1,7 @@
-"""Labeling where the page is Streamlit's own widgets: each press knows what it was drawn with.
+"""Labeling with Streamlit's own widgets, where each press refers to what its button was drawn with.
 
-A press travels to the server, and by the time it arrives something else may be in view. It is therefore about
-the item that its button was drawn with, under an id that was made then: pressed twice it is stored once, and
+By the time a press reaches the server, something else may be in view. The press is therefore about the item
+that its button was drawn with, under an answer id made at that time. Pressed twice, it is stored once, and
 never on another item.
 """
 
@@ -20,27 +20,29 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 SETTLE_SECONDS = 0.3
-"""Nobody has judged an image so soon after it was drawn: a press before is no answer. Nor is one that follows
-another so fast, as a held key's do."""
+"""Presses sooner than this after drawing are ignored, since nobody has judged the image yet.
+
+So are presses that follow each other faster, as those of a held key do.
+"""
 
 
 @dataclass(eq=False)
 class Drawn:
-    """The widgets as they were drawn at one time.
+    """The widgets as drawn at one time.
 
     Parameters
     ----------
     card : dict
-        What they show.
+        The card that they show.
     answer_id, undo_id : str
-        Under which a press is stored.
+        Ids that a press is stored under.
     at : float
-        When all of them were on their way to the browser, before that when drawing began; in seconds of the
-        monotonic clock.
+        Time by the monotonic clock, in seconds: when all of them had been sent to the browser or, before
+        that, when drawing began.
     is_sent : bool
-        Whether all of them are on their way.
+        Whether all of them have been sent.
     is_done : bool
-        Whether one of them was pressed, and that is settled.
+        Whether one of them was pressed and the press is settled.
     """
 
     card: dict[str, Any]
@@ -51,7 +53,7 @@ class Drawn:
     is_done: bool = False
 
     def sent(self) -> None:
-        """All of them are on their way to the browser, now or before."""
+        """Record that all widgets have been sent to the browser."""
         if not self.is_sent:
             self.is_sent, self.at = True, time.monotonic()
 
@@ -62,7 +64,7 @@ class Drawn:
         return strip[-1] if strip else None
 
     def shows_the_same_as(self, card: dict[str, Any]) -> bool:
-        """Whether it would be drawn alike."""
+        """Return whether the card would be drawn alike."""
         return self._what(self.card) == self._what(card)
 
     @staticmethod
@@ -82,13 +84,13 @@ class PlainCard:
         self._session = session
         self._drawn: Drawn | None = None
         self._pressed_at = -math.inf
-        self._unheard: dict[str, Any] | None = None  # an undo of which nobody knows whether it is stored
+        self._unheard: dict[str, Any] | None = None  # an undo that may or may not be stored
         self.told = ""
 
     def draw(self) -> Drawn:
-        """What to show now; the same object as before while nothing has changed.
+        """Return what to show; the same object as before while nothing has changed.
 
-        An undo whose reply was lost is sent again first: its button may be gone by now, and its id with it.
+        An undo whose reply was lost is sent again first: its button, and with it the id, may be gone by now.
         """
         if self._unheard is not None:
             self._send(self._unheard)
@@ -98,9 +100,9 @@ class PlainCard:
         return self._drawn
 
     def press(self, drawn: Drawn, word: str) -> None:
-        """A button was pressed: `word` is an answer to what it was drawn with, or "undo" of the last one.
+        """Handle a press: `word` is an answer to what the button was drawn with, or "undo".
 
-        `told` then says what there is to say about it: why it was refused, or could not be stored.
+        Afterwards `told` has the message about it, if it was refused or could not be stored.
         """
         now = time.monotonic()
         before, self._pressed_at = max(drawn.at, self._pressed_at), now
@@ -112,7 +114,7 @@ class PlainCard:
         drawn.is_done = self._send(answer | {"browser_time": int(1000 * time.time())})
 
     def _send(self, answer: dict[str, Any]) -> bool:
-        """Whether the answer is settled: stored, or refused for good."""
+        """Send the answer; return whether it is settled: stored, or refused for good."""
         try:
             settled = submit(self._session, [answer])
         except (InputError, StorageError) as error:

@@ -1,4 +1,4 @@
-"""The progress page's figures: how far a concept is, what its audit says, and whether to stop."""
+"""The Progress page as JSON: how far a concept is, its audit, and whether to stop."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 160
-"""Places at which labels over time are drawn."""
+"""Number of points in the plot of labels over time."""
 
 MEASURES = ("precision", "recall", "found", "prevalence")
-"""What an audit says, in the order of the page; see `core.audit.Audited`."""
+"""Results of an audit, in the order of the page; see `core.audit.Audited`."""
 
 
 def progress(session: LabelingSession) -> dict[str, Any]:
-    """All that the page shows of a session's concept, as JSON."""
+    """Return all that the page shows of a session's concept, as JSON."""
     project, concept = session.project, session.concept
     milestones = concept.milestones
     milestones.catch_up(project.pool)

@@ -1,4 +1,4 @@
-"""The browser's answers, handed to whoever had asked: another view or session than the one in view, maybe."""
+"""Hand the browser's answers to the view that asked for them, which may not be the one in view."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person: Person) -> dict[str, Any]:
     """Store a person's `answers` and return the card.
 
-    What can't be stored stays in the browser, the reason in sight; so does what another person said in the
-    same browser, until they sign in again.
+    Answers that can't be stored stay in the browser, with the reason shown. So do answers that another person
+    gave in the same browser, until that person signs in again.
     """
     settled: dict[str, Any] = {"acked": [], "refused": []}
     shown = None
@@ -47,7 +47,7 @@ def take(project: OpenProject, view: View, answers: list[dict[str, Any]], person
 def _theirs(
     project: OpenProject, taker: View, given: list[dict[str, Any]], person: Person
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """The answers that the person may give, and why they may not give the others: these hold up none."""
+    """Split the answers into those that the person may give, and refusals of the others."""
     if person.is_owner:
         return given, []
     theirs, refused = [], []
@@ -65,7 +65,7 @@ def _theirs(
 
 
 def taker_of(project: OpenProject, view: View, answer: dict[str, Any], person: Person) -> View | None:
-    """Whom an answer was given to, be it in another session or view; None where that isn't the person's."""
+    """Return the view that the answer was given to, or None if it is not the person's."""
     session = project.known_session(str(answer.get("session")), person)
     if session is None:
         return None
@@ -79,7 +79,7 @@ def taker_of(project: OpenProject, view: View, answer: dict[str, Any], person: P
 
 
 def takes_back_decision(project: OpenProject, answer: Mapping[str, Any]) -> bool:
-    """Whether the answer undoes or corrects a decision: it names no selection that would tell."""
+    """Return whether the answer undoes or corrects a decision; it names no selection that would show it."""
     changed = answer.get("undoes") or answer.get("corrects")
     stored = project.log.answer(changed) if isinstance(changed, str) else None
     return stored is not None and stored.purpose == "decision"

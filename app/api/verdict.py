@@ -1,8 +1,9 @@
-"""What a blind comparison found: which strategy's labels make the better classifier, and how sure that is.
+"""The result of a blind comparison: whose labels make the better classifier, and how certain that is.
 
-Two classifiers that saw other labels are put to the same items: the held-out ones whose truth is known, else
-those that the judge drew at random and the annotator answered. Both are measured by AUROC; as they answer for
-the same items, the difference is surer than either (DeLong, DeLong & Clarke-Pearson, Biometrics 44, 1988).
+Two classifiers, trained on different labels, are tested on the same items: held-out items of known truth or,
+without truth, items that the judge drew at random and the annotator answered. Both are measured by AUROC.
+Since the items are the same, their difference is more certain than either value (DeLong, DeLong &
+Clarke-Pearson, Biometrics 44, 1988).
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 LEAST = 5
-"""Of each kind so many items are needed to judge by."""
+"""Minimum number of test items of each kind."""
 
 PICTURES = 8
-"""So many are shown of each side: the first that it chose by what it had learned."""
+"""Number of pictures per side: the first items that it chose by a trained classifier."""
 
 POINTS = 100.0
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The items that both classifiers answer for.
+    """The test items.
 
     Parameters
     ----------
     X : array or csr_array of shape (n, n_features)
     y : array of shape (n,), bool
     by_truth : bool
-        Whether they are the held-out items; else they were drawn and answered.
+        Whether they are the held-out items; otherwise they were drawn and answered.
     """
 
     X: Rows
@@ -52,18 +53,18 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """How one side went.
+    """The course of one side.
 
     Parameters
     ----------
     items, yes : array of shape (n,)
         Its labels in the order in which they were given, the first ones included.
     n_first : int
-        How many both sides began with.
+        Number of labels that both sides started with.
     curve : list of (int, float)
-        AUROC after so many labels, from the first classifier on.
+        Number of labels and AUROC, from the first classifier on.
     hyperplane : Hyperplane or None
-        What all its labels teach; None where they are of one kind.
+        Trained on all its labels; None if they are of one kind.
     """
 
     items: NDArray[np.int64]
@@ -74,7 +75,7 @@ class Course:
 
 
 def verdict(blind: BlindComparison) -> dict[str, Any]:
-    """What the page tells once the sides are no secret any more, as JSON."""
+    """Return what the page shows once the sides are revealed, as JSON."""
     judged = _judged(blind)
     courses = [_course(blind, side, judged) for side in blind.rivals]
     found = _difference(judged, courses)
@@ -103,7 +104,7 @@ def _judged(blind: BlindComparison) -> Judged:
 
 
 def _course(blind: BlindComparison, side: LabelingSession, judged: Judged) -> Course:
-    """Train again after each of its labels, in the order of their items' first answers."""
+    """Train again after each label of the side, in the order of the items' first answers."""
     pool, record = blind.project.pool, side.concept.record
     assert pool is not None
     standing = side.concept.standing().labels
@@ -128,7 +129,7 @@ def _scores(judged: Judged, hyperplane: Hyperplane) -> NDArray[np.float64]:
 
 
 def _difference(judged: Judged, courses: list[Course]) -> dict[str, float] | None:
-    """How much better the first side is, in points of AUROC, and its 95 % interval; None where unknown."""
+    """Return the first side's lead in points of AUROC, with its 95 % interval; None if unknown."""
     planes = [course.hyperplane for course in courses]
     n_yes = int(judged.y.sum())
     if min(n_yes, len(judged.y) - n_yes) < LEAST or any(plane is None for plane in planes):
@@ -143,7 +144,7 @@ def _difference(judged: Judged, courses: list[Course]) -> dict[str, float] | Non
 
 
 def _told(side: LabelingSession, course: Course) -> dict[str, Any]:
-    """A side as a row of the page."""
+    """Return a side as a row of the page."""
     own = course.yes[course.n_first :]
     taught = course.curve[0][0] if course.curve else course.n_first
     firsts = slice(taught, taught + PICTURES)

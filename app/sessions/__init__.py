@@ -1,1 +1,1 @@
-"""What an annotator has open: labeling sessions and their views."""
+"""Labeling sessions and their views."""

@@ -1,8 +1,8 @@
-"""Decisions: an owner settles, one by one, what annotators disagree on.
+"""Adjudication: an owner decides, one by one, the items that annotators disagree on.
 
-A decision is an answer of its own kind in the log: it outranks the votes, whatever their number, trains (but
-for what belongs to the audit), can be undone, and is replayed by ``verify`` like any answer. What one owner
-has in view, and what follows it, is asked of no other.
+A decision is an answer of its own kind. It outranks all votes, trains (unless the item is in the audit), can
+be undone, and is replayed by ``verify`` like any answer. The items that one owner has in view or ahead are
+shown to no other owner.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
     from closecall.storage.records import AnswerWord
 
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
-"""What may be decided; what is skipped waits at the end of the line."""
+"""Possible decisions. A skipped item moves to the end of the line."""
 
 MARK = "decide "
-"""Begins what stands in the place of a selection's id: nobody selected these items."""
+"""Prefix of the stand-in selection ids: no strategy selected these items."""
 
 
 def is_decision(answer: Mapping[str, Any]) -> bool:
-    """Whether the browser's answer was given where things are decided."""
+    """Return whether the browser's answer was given on the adjudication card."""
     return str(answer.get("selection")).startswith(MARK)
 
 
 @dataclass(frozen=True)
 class Line:
-    """What there is to decide.
+    """The items to decide.
 
     Parameters
     ----------
     answers : Answers
-        Of the concept.
+        The concept's answers.
     items : list of int
-        In the order in which they are asked about.
+        In the order in which they are shown.
     is_any_contested : bool
-        Whether there is anything at all; where `items` is empty, other owners have it in view.
+        Whether any item is contested. If so and `items` is empty, other owners have them in view.
     """
 
     answers: Answers
@@ -66,14 +66,14 @@ class Line:
 
 
 class Decisions:
-    """What there is to decide about a session's concept, as the labeling card shows it.
+    """The contested items of a session's concept, for the labeling card.
 
     Parameters
     ----------
     session : LabelingSession
-        Under whose id, and in whose name, the decisions are stored.
+        Decisions are stored under its id and its annotator.
     leases : Leases
-        Which items are in view of those who decide about the same concept.
+        Items in view of the owners who adjudicate this concept.
     """
 
     def __init__(self, session: LabelingSession, leases: Leases) -> None:
@@ -82,16 +82,18 @@ class Decisions:
         self.id = session.id
         self.project = session.project
         self._later: list[int] = []
-        self._taken: Counter[int] = Counter()  # by item: answers to it; what comes back is asked about anew
-        self._begun = uuid.uuid4().hex[:8]  # another process counts from 0 again
+        self._taken: Counter[int] = (
+            Counter()
+        )  # number of answers by item: an item that returns is shown as new
+        self._begun = uuid.uuid4().hex[:8]  # other processes count from 0 too
 
     def store(self, answers: Sequence[Mapping[str, Any]], by: Person) -> Outcome:
-        """Store decisions, and what takes them back.
+        """Store decisions and undos of decisions.
 
         Raises
         ------
         InputError
-            If whoever decides is no owner.
+            If the person is not an owner.
         """
         by.require_owner("decide")
         records: list[AnswerRecord] = []
@@ -114,14 +116,14 @@ class Decisions:
         return Outcome.of(self.id, [*acked, *result.acknowledged], [*refused, *result.refused])
 
     def line(self) -> Line:
-        """What is to be decided as the answers stand; the first two are this owner's from now on."""
+        """Return the items to decide, and lease the first two to this owner."""
         others = self.leases.others(self.id)
         answers = ReviewedConcept.of(self.session).answers()
         contested = self._in_line(answers)
         return Line(answers, self._claimed(contested, others), bool(contested))
 
     def _in_line(self, answers: Answers) -> list[int]:
-        """What is to be decided, the oldest disagreement first; what was put off comes last."""
+        """Return the contested items, oldest disagreement first, skipped ones last."""
         items = answers.items
         order = np.argsort(items.last, kind="stable")
         contested = items.item[order][items.is_contested[order]].tolist()
@@ -129,7 +131,7 @@ class Decisions:
         return first + [item for item in self._later if item in contested]
 
     def _claimed(self, in_line: Sequence[int], others: Others) -> list[int]:
-        """Those of the line that no other owner has in view; the first two are this one's from now on."""
+        """Return the items that no other owner has in view, and lease the first two to this owner."""
         while True:
             free = [item for item in in_line if item not in others.items]
             lost = others.take(free[:2])
@@ -142,7 +144,10 @@ class Decisions:
         self._later = [other for other in self._later if other != item] + [item]
 
     def stand_in(self, item: int, *, again: bool = False) -> SelectionRecord:
-        """What the card needs to show an item, `again` after one more answer; it never comes into the log."""
+        """Return a record for the card to show an item by, `again` after one more answer.
+
+        It never enters the log.
+        """
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",
             session_id=self.id,

@@ -1,4 +1,4 @@
-"""The browser's answers, checked before they go into the log."""
+"""Check the browser's answers before they go into the log."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from closecall.storage.records import RefusalKind
 
 MOST_AT_ONCE = 1000
-"""Answers taken from one message; a longer queue is sent again by the browser."""
+"""Maximum number of answers taken from one message; the browser sends the rest of its queue again."""
 
 
 MOST_ITEM = 2**63 - 1
-"""No item has a higher id: both databases keep ids in 64 bits."""
+"""Largest item id: both databases keep ids in 64 bits."""
 
 UNREADABLE = (KeyError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""What reading raises of an answer that no page of ours would send."""
+"""Errors raised while reading an answer that none of our pages would send."""
 
 
 class Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
-    """An answer that can be read, and is refused all the same."""
+    """A readable answer is refused."""
 
     def __init__(self, kind: RefusalKind, reason: str) -> None:
         super().__init__(reason)
@@ -52,14 +52,14 @@ class Asking(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a browser's answers.
+    """The result of storing a browser's answers.
 
     Parameters
     ----------
     acked : sequence of str
-        Ids of the answers that are on the disk.
+        Ids of the answers that are on disk.
     refused : sequence of Refusal
-        Those that never will be, and why.
+        Answers that will never be stored, and why.
     """
 
     acked: Sequence[str] = ()
@@ -67,21 +67,21 @@ class Outcome:
 
     @classmethod
     def of(cls, session_id: str, acked: Sequence[str], refused: Sequence[Refusal]) -> Self:
-        """Return the outcome in a session; refusals are logged by their kinds."""
+        """Return the outcome in a session, and log refusals by kind."""
         if refused:
             kinds = dict(Counter(refusal.kind for refusal in refused))
             tell("answers refused", logging.WARNING, session=session_id, kinds=kinds)
         return cls(acked, refused)
 
     def as_json(self) -> dict[str, list[Any]]:
-        """As the browser reads it."""
+        """Return the outcome as the browser reads it."""
         refused = [{"id": refusal.id, "reason": refusal.reason} for refusal in self.refused]
         return {"acked": list(self.acked), "refused": refused}
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """Answers fit for the log, and those that are not; `following` is what the browser showed after which."""
+    """Answers fit for the log, and refusals; `following` has the selection shown after each answer."""
 
     records: list[AnswerRecord]
     following: dict[str, str]
@@ -89,7 +89,7 @@ class Parsed:
 
 
 def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: Asking) -> Parsed:
-    """Turn the browser's queue into records; what is malformed is refused, the rest goes on."""
+    """Turn the browser's queue into records. Malformed answers are refused, the others are kept."""
     records: list[AnswerRecord] = []
     following: dict[str, str] = {}
     refused: list[Refusal] = []
@@ -111,36 +111,36 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: Asking) -> P
 
 
 def record_id(answer: Mapping[str, Any]) -> str:
-    """The id of an answer that could be read, as the browser wrote it."""
+    """Return the id of an answer that could be read, as the browser wrote it."""
     return str(answer["id"])
 
 
 def refers_to_something(answer: Mapping[str, Any]) -> bool:
-    """Whether it says what it answers, corrects or undoes; the log checks what that is."""
+    """Return whether the answer names what it answers, corrects or undoes; the log checks the reference."""
     return any(answer.get(name) is not None for name in ("selection", "corrects", "undoes"))
 
 
 def has_answered(session: Asking, item: object) -> bool:
-    """Whether the session's annotator says something of the item now."""
+    """Return whether the session's annotator has a current answer to the item."""
     with session.concept.lock:
         state = session.concept.catch_up()
         return isinstance(item, int) and session.annotator in state.votes(item)
 
 
 def others_only(item: object) -> str:
-    """Why an annotator who never answered an item may not join what others said of it."""
+    """Return the message for an annotator who may not add to others' answers about an item."""
     return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
 
 
 def require_answered(item: int, session: Asking) -> None:
-    """Refuse an answer to something that was never asked.
+    """Refuse an answer to an item that was never shown.
 
-    Only Review sends answers that refer to nothing: a reviewer adds to what others said of an item.
+    Only Review sends answers without a reference: a reviewer adds to what others answered about an item.
 
     Raises
     ------
     Refused
-        If nobody ever answered the item.
+        If nobody answered the item.
     """
     concept, log = session.concept.record, session.project.log
     with session.concept.lock:
@@ -152,13 +152,13 @@ def require_answered(item: int, session: Asking) -> None:
 
 
 def malformed(answer: object, error: Exception) -> Refusal:
-    """What the browser hears of an answer that can't be read."""
+    """Return the refusal of an answer that can't be read."""
     name = str(answer.get("id", "?")) if isinstance(answer, Mapping) else "?"
     return Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}")
 
 
 def in_its_audit(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRecord]) -> AnswerRecord:
-    """What was drawn for the audit doesn't train, and what else is said of such an item doesn't either."""
+    """Mark the answer as the audit's if its item was drawn for the audit: such answers do not train."""
     if record.answer == "undo":
         return record
     audited = record.selection_id is not None and session.is_audits(record.selection_id)
@@ -168,12 +168,12 @@ def in_its_audit(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRe
 
 
 def require_first(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRecord]) -> None:
-    """Refuse a second answer to what was shown once; corrections say that they are one, and may.
+    """Refuse a second answer to a selection; corrections name the answer they replace and are allowed.
 
     Raises
     ------
     Refused
-        If the selection has another answer in force, or in the same batch.
+        If the selection has another answer in force, or one in the same batch.
     """
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
         return
@@ -187,7 +187,7 @@ def require_first(record: AnswerRecord, session: Asking, batch: Sequence[AnswerR
 
 
 def read_answer(answer: Mapping[str, Any], session: Asking) -> AnswerRecord:
-    """The browser's answer as a record of the session's.
+    """Return the browser's answer as a record of the session.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def read_answer(answer: Mapping[str, Any], session: Asking) -> AnswerRecord:
 
 
 def item_in(answer: Mapping[str, Any]) -> int:
-    """What could be read as a number is none: what checks an answer before must have seen the same."""
+    """Return the answer's item; only a real integer counts, as in every earlier check."""
     item = answer["item"]
     if not isinstance(item, int) or isinstance(item, bool):
         raise ValueError(f"item must be a whole number, got {item!r:.80}")

@@ -1,8 +1,8 @@
-"""The autopilot: a simulated annotator, who knows the truth, answers on the page for everybody to see.
+"""The autopilot: a simulated annotator that knows the truth and answers on the page, for demonstrations.
 
-The browser drives it: the card gives each answer as if a key had been pressed, at the pace that is set there,
-so what is seen is what a person would see, and nothing goes on when the page is closed. The server only says
-what the truth is, and only to sessions of the autopilot.
+The browser drives it. The card gives each answer as if a key had been pressed, at the pace set there, so
+viewers see what an annotator would see, and nothing runs once the page is closed. The server only supplies
+the truth, and only to sessions of the autopilot.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ _OWN = f" ({AUTOPILOT})"
 
 
 def can_answer(project: OpenProject, concept: ConceptRecord) -> bool:
-    """Whether the truth is known: the pool has classes, and the question asks for one of them."""
+    """Return whether the truth is known: the pool has classes, and the question asks for one of them."""
     return project.pool is not None and concept.positive_class in project.pool.classes
 
 
 def is_autopilot(session: LabelingSession) -> bool:
-    """Whether the session is the autopilot's."""
+    """Return whether the session is the autopilot's."""
     return session.annotator == AUTOPILOT
 
 
 def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
-    """The same question with labels of the autopilot's own; made at first, and never offered to people."""
+    """Return the autopilot's copy of the question, with labels of its own.
+
+    It is made once, and never offered to people.
+    """
     if concept.name.endswith(_OWN):
         return concept
     name = concept.name + _OWN
@@ -42,14 +45,14 @@ def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
 
 
 def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
-    """The concept that `own_concept` was made for; others are people's themselves."""
+    """Return the concept that `own_concept` copied, or `concept` itself."""
     return project.concept_store.named(concept.name.removesuffix(_OWN)) or concept
 
 
 def answers(session: LabelingSession, card: Mapping[str, Any]) -> dict[str, str] | None:
-    """What the autopilot answers to the item in view and to those that may follow, by item.
+    """Return the autopilot's answers, by item: to the item in view and those that may follow.
 
-    What nobody knows the truth of is skipped. None where the session is a person's.
+    It skips items of unknown truth. Return None in a session of a person.
     """
     pool, positive = session.project.pool, session.concept.record.positive_class
     if not is_autopilot(session) or pool is None or positive not in pool.classes:

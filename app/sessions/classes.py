@@ -1,14 +1,13 @@
-"""Several concepts at once: one press gives an item its class, a yes for one concept and a no for the others.
+"""Several concepts at once: one key press is a yes to one concept and a no to the others.
 
-The concepts take turns in their fixed order, each choosing an item by its own hyperplane. Whose turn is next
-is known before an answer, and does not depend on it, so that looking ahead needs no more than three futures:
-the chosen class is that concept's, or it isn't, or the item is skipped. That each press teaches all of them
-alike is why no other order is needed: none falls behind.
+The concepts take turns in a fixed order, and each selects an item by its own hyperplane. The next turn does
+not depend on the answer, so the look-ahead needs only three futures: the class is that concept's, or it
+isn't, or the item is skipped. Since each press trains all concepts alike, no concept falls behind.
 
-An item that one of them was asked about alone may still come from another's turn: what is said then is said
-for all, and stands in the place of what the annotator said before. Audits rest in this mode: no round is
-theirs. What belongs to a concept's audit all the same never trains that concept. A round of overlap's draws
-what the concept whose turn it is wants a further answer of; it is given for all of them.
+Another concept may select an item that was already answered for one concept alone. The new answer then counts
+for all of them and replaces the annotator's earlier one. There are no audit rounds in this mode, and answers
+to audited items still never train. An overlap round draws an item that the concept whose turn it is wants a
+further answer to; that answer counts for all concepts.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ if TYPE_CHECKING:
     from closecall.storage import ConceptRecord
 
 MOST = 9
-"""Concepts that have a key."""
+"""Maximum number of concepts with a key."""
 
 AHEAD_SECONDS = 0.25
-"""A card waits so long for what would follow; later the browser asks for it."""
+"""How long a card waits for the look-ahead; after that the browser asks for it."""
 
 
 class ClassSession:
-    """A labeling session that asks for the class of an item; it leads one session of each other concept.
+    """A labeling session that asks for the class of an item. It leads one session of each other concept.
 
-    The session has card, grid or classes in view: where they take turns, each chooses anew. Rounds are
-    counted over all concepts.
+    The session shows its card, grid or classes, and chooses again when the view changes. Rounds are counted
+    over all concepts.
 
     Parameters
     ----------
     session : LabelingSession
-        Whose strategy, lock and pool the others share; the ids of theirs are made from its.
+        The others share its strategy, lock and pool, and their ids derive from its id.
     """
 
     def __init__(self, session: LabelingSession) -> None:
@@ -65,22 +64,22 @@ class ClassSession:
 
     @property
     def shown(self) -> SelectionRecord | None:
-        """What is in view."""
+        """The selection in view."""
         return self._chooser.shown if self._chooser else None
 
     @property
     def chooser(self) -> LabelingSession:
-        """The session that chose what is in view; the leading one, where nothing is."""
+        """The session that selected the item in view, or the leading one if there is none."""
         return self._chooser or self.session
 
     @property
     def concepts(self) -> list[ConceptRecord]:
-        """What there is to choose from, in the order of the keys; the session's own concept is among them."""
+        """Return the concepts to choose from, in key order, the session's own among them."""
         own, found = self.session.concept.record, offered(self.session)
         return found if any(concept.id == own.id for concept in found) else [*found, own]
 
     def member(self, concept_id: int) -> LabelingSession:
-        """The session of one of the concepts, begun where it is needed first."""
+        """Return the session of one of the concepts; start it if necessary."""
         if concept_id not in self._opened:
             log, main = self.project.log, self.session
             name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.id}, concept {concept_id}"))
@@ -90,14 +89,14 @@ class ClassSession:
         return self._opened[concept_id]
 
     def session_of(self, selection_id: str) -> LabelingSession:
-        """The session that a selection belongs to; the leading one, where it is none of theirs."""
+        """Return the session that the selection belongs to, or the leading one for a foreign selection."""
         record = self.project.log.selection(selection_id)
         return self._opened.get(record.concept_id, self.session) if record else self.session
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store the presses, each one's answers together; each retrains and queries, as any answer does.
+        """Store the presses, each with all of its answers; each retrains and selects as any answer does.
 
-        Presses are idempotent by their id: sent again they are acknowledged again, and stored once.
+        Presses are idempotent by id: a press that is sent again is acknowledged again and stored once.
         """
         with self.alone():
             presses, malformed = read_presses(answers, session=self)
@@ -114,7 +113,7 @@ class ClassSession:
 
     @contextmanager
     def alone(self) -> Iterator[list[LabelingSession]]:
-        """The sessions of the concepts, while nobody else uses them."""
+        """Lock the sessions of the concepts and yield them."""
         with ExitStack() as held:
             held.enter_context(self.session.lock)
             members = [self.member(concept.id) for concept in self.concepts]
@@ -123,13 +122,13 @@ class ClassSession:
             yield members
 
     def _is_left(self, press: Press) -> bool:
-        """Whether nobody went on from a stored press: so where a server was lost after it had stored it."""
+        """Return whether nothing was shown after the press: the server was lost right after storing it."""
         if press.records[0].undoes is not None:
             return any(self.member(undo.concept_id).is_to_come_back(undo) for undo in press.records)
         return self.shown is not None and any(r.selection_id == self.shown.id for r in press.records)
 
     def _take(self, press: Press) -> None:
-        """One more press is in the log: what follows it is in view already, or has to be chosen."""
+        """Take up a stored press: what follows it is already in view or is chosen now."""
         if press.records[0].undoes is not None:
             self._show_again(press)
         elif any(record.corrects is not None for record in press.records):
@@ -140,7 +139,7 @@ class ClassSession:
             self._choose()
 
     def _go_on_to(self, selection_id: str) -> bool:
-        """Show what the browser shows since the press; False where it is none of these sessions'."""
+        """Show what the browser shows since the press; return False for a foreign selection."""
         record = self.project.log.selection(selection_id)
         if record is None or self.member(record.concept_id).id != record.session_id:
             return False
@@ -149,7 +148,7 @@ class ClassSession:
         return True
 
     def _show_again(self, press: Press) -> None:
-        """Bring back the item whose press was undone, for the concept that had chosen it."""
+        """Bring back the item of an undone press, for the concept that had selected it."""
         for undo in press.records:
             undone = self.project.log.answer(undo.undoes or "")
             if undone is not None and undone.selection_id is not None:
@@ -158,9 +157,9 @@ class ClassSession:
                 self._put_in_view(chooser)
 
     def _choose(self) -> None:
-        """Let the concept choose whose turn it is; where it has nothing left to ask, the next one.
+        """Let the concept whose turn it is select, or the next one if it has nothing left.
 
-        Where the choice can't be written down nothing is shown, and the card says why.
+        If the selection can't be stored, nothing is shown and the card says why.
         """
         main, pool = self.session, self.project.pool
         if main.trouble is not None:
@@ -190,7 +189,7 @@ class ClassSession:
         self.project.leases.keep(self.id, ())
 
     def in_turn(self) -> list[LabelingSession]:
-        """The sessions, that of the concept first whose turn comes after the one in view."""
+        """Return the sessions in turn order, beginning with the one after the selection in view."""
         members = [self.member(concept.id) for concept in self.concepts]
         ids = [member.concept.record.id for member in members]
         first = ids.index(self._last) + 1 if self._last in ids else ids.index(self.session.concept.record.id)
@@ -201,7 +200,7 @@ class ClassSession:
         return 1 + max(member.last_round for member in self._opened.values())
 
     def _occasion(self, member: LabelingSession, pool: Pool) -> Occasion:
-        """What a concept's next selection depends on beside its labels."""
+        """Return what a concept's next selection depends on besides its labels."""
         return replace(
             member.occasion(pool),
             others=self.project.leases.others(self.id),
@@ -216,7 +215,7 @@ class ClassSession:
         self._put_in_view(member)
 
     def _put_in_view(self, chooser: LabelingSession) -> None:
-        """What it shows is in view, and nothing else is of any of these sessions."""
+        """Show the chooser's selection and drop what the other sessions had in view."""
         self.project.leases.keep(self.id, () if chooser.shown is None else {chooser.shown.item})
         for member in self._opened.values():
             if member is not chooser:
@@ -227,12 +226,12 @@ class ClassSession:
         self.session.exhausted = False
 
     def _take_over(self, members: Sequence[LabelingSession]) -> None:
-        """Something else was in view, or nothing yet: go on with what the log says was shown last."""
+        """Resume what the log shows last, after another view or at the start."""
         log, main = self.project.log, self.session
         for member in members:
             if member.strategy != main.strategy:
                 member.use_strategy(main.strategy)
-        main.view, self._chooser = self, None  # only now: what could not be stored is tried again
+        main.view, self._chooser = self, None  # only now, so that a press that was not stored is tried again
         shown = [record for member in members if (record := log.last_selection(member.id))]
         last = max(shown, key=lambda record: record.seq, default=None)
         if last is None:
@@ -244,7 +243,7 @@ class ClassSession:
             self._put_in_view(chooser)
 
     def _look_ahead(self) -> Lookahead | None:
-        """See to it that what would follow each press is being computed."""
+        """Start the look-ahead if it is not running."""
         shown, pool = self.shown, self.project.pool
         if shown is None or pool is None:
             return None
@@ -265,7 +264,7 @@ class ClassSession:
         return self.ahead
 
     def attend(self) -> None:
-        """Somebody looks: see to it that something is in view, and wait a moment for what would follow it."""
+        """Record that someone is looking: show an item, and wait briefly for the look-ahead."""
         with self.alone() as members:
             for member in members:
                 member.touch()
@@ -283,21 +282,21 @@ class ClassSession:
 
 
 def offered(session: LabelingSession) -> list[ConceptRecord]:
-    """The concepts whose classes there are to choose from, in the order of the keys: the first nine."""
+    """Return the concepts whose classes can be chosen, in key order: the first nine."""
     return session.project.concepts()[:MOST]
 
 
 def can_choose(session: LabelingSession) -> bool:
-    """Whether there are classes to offer: two concepts at least, and the session's among them."""
+    """Return whether classes can be offered: at least two concepts, the session's among them."""
     concepts = offered(session)
     return len(concepts) > 1 and any(concept.id == session.concept.record.id for concept in concepts)
 
 
 def labels_of(concepts: Sequence[ConceptRecord]) -> list[dict[str, Any]]:
-    """The choices as the card shows them, in the order of their keys: what each concept's class is called.
+    """Return the choices of the card in key order, with the display name of each positive class.
 
-    Digits are their own keys: nobody who sees a 7 should have to press another number. Otherwise the concepts
-    are numbered in their order.
+    A digit class is its own key, so that nobody has to press another number for a 7. Other concepts are
+    numbered.
     """
     called = [concept.positive_class or of_class(concept.question, concept.name) for concept in concepts]
     names = [

@@ -1,4 +1,4 @@
-"""Checking what a strategy chose against a scan of the whole pool for the same hyperplane."""
+"""Compare a strategy's choice with a full scan of the pool for the same hyperplane."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SCANS = 3
-"""The fastest of so many counts: what the machine does beside must not make the strategy look better."""
+"""Number of scans; the fastest counts, so that other load on the machine does not flatter the strategy."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A selection beside the exhaustive strategy's.
+    """A selection beside the choice of the exhaustive strategy.
 
     Parameters
     ----------
     rank : int
-        How many items that could have been selected are nearer to the hyperplane; 0 is exact.
+        Number of selectable items that are nearer to the hyperplane; 0 is exact.
     items : int
-        How many could have been selected.
+        Number of selectable items.
     margin, best : float
         |wᵀx + b| of the selected item and of the nearest.
     selection_ms : float
-        What the selection took, as the log has it.
+        Duration of the selection as recorded in the log, in milliseconds.
     full_scan_ms : float
-        What the fastest of a few scans took just now.
+        Duration of the fastest scan, in milliseconds.
     """
 
     rank: int
@@ -53,14 +53,14 @@ class Comparison:
 
 
 def compare(session: LabelingSession, selection_id: str) -> Comparison:
-    """Scan the pool for the hyperplane that the session's selection of this id was made by.
+    """Scan the pool for the hyperplane that the selection of this id was based on.
 
-    The hyperplane is trained again from the log; only if its digest is the selection's is it the right one.
+    The hyperplane is trained again from the log and must have the digest that the selection recorded.
 
     Raises
     ------
     InputError
-        If the session has no such selection, if there was no hyperplane yet, or if the log gives another.
+        If the session has no such selection, if there was no hyperplane yet, or if the digests differ.
     """
     project = session.project
     record, pool = project.log.selection(selection_id), project.pool
@@ -98,13 +98,13 @@ def _hyperplane_then(session: LabelingSession, record: SelectionRecord, standing
 
 
 class Check:
-    """A comparison that is under way, or done; made by one thread, asked after by others.
+    """A comparison that is running or done. One thread computes it, others may wait for it.
 
     Parameters
     ----------
     session : LabelingSession
     selection_id : str
-        Of one of its selections.
+        Id of one of the session's selections.
     """
 
     def __init__(self, session: LabelingSession, selection_id: str) -> None:
@@ -119,11 +119,11 @@ class Check:
         executor.submit(self._compute)
 
     def wait(self, seconds: float) -> bool:
-        """Until it is done, but no longer; returns whether it is."""
+        """Wait at most this long for the end; return whether it was reached."""
         return self._done.wait(seconds)
 
     def said(self) -> dict[str, Any]:
-        """For the card: the comparison's values, or what hindered it, as soon as it is done."""
+        """Return the values for the card once the check is done, or why it failed."""
         done = self._done.is_set()
         said = {"selection": self.selection_id, "is_coming": not done, "problem": self._problem}
         return said | (vars(self._comparison) if self._comparison else {})

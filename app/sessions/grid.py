@@ -1,8 +1,8 @@
-"""The grid: many items at once, answered in one go. Each submission is a round: one retrain, one query.
+"""The grid: many items answered at once. Each submission is a round: one training, one selection.
 
-The items are those nearest to the hyperplane, but not too alike. Who marks only some of them leaves the
-others open: they are not answered, and may come again. The grid before can be corrected, in one go too. Where
-a round is overlap's, all its items are drawn for a further person.
+The grid shows the items nearest to the hyperplane that are not too similar to each other. Unmarked items stay
+unanswered and may come again. The previous grid can be corrected as a whole. In an overlap round all items
+are drawn for a further annotator.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 SIZES = (12, 20, 28, 40, 60)
-"""How many items the page offers to show at once."""
+"""Grid sizes that the page offers."""
 
 LEAST, USUAL, MOST = SIZES[0], 28, SIZES[-1]
 
 DIVERSITY = 0.7
-"""How far apart the items are, as a share of the median angle; see `core.selection.diversity`.
+"""Minimum distance between the items, as a share of the median angle; see `core.selection.diversity`.
 
-CIFAR-10 with 20 variants of each image: of the 28 items nearest to a hyperplane, 6 show an image that is
-there already, with 0.5 three, with 0.7 one or two. Up to 0.7 simulated annotators learn as much from twelve
-grids as from the nearest items (digits and CIFAR-10, 20,000 items each), with 0.9 less.
+On CIFAR-10 with 20 variants of each image, 6 of the 28 items nearest to a hyperplane repeat an image; with
+0.5 three do, with 0.7 one or two. Up to 0.7, simulated annotators learn as much from twelve grids as from the
+nearest items (digits and CIFAR-10, 20,000 items each); with 0.9 they learn less.
 """
 
 Batch = tuple[SelectionRecord, ...]
-"""What was selected at once, in the order of choice."""
+"""Records of items selected together, in the order of choice."""
 
 
 class BatchSession(ABC):
-    """A labeling session that shows many items at once; its rounds are the session's.
+    """A labeling session that shows many items at once. Its rounds are the session's.
 
-    The session has either its card or a batch in view: where they take turns, each chooses anew.
+    The session shows either its card or a batch, and chooses again when the view changes.
 
     Parameters
     ----------
     session : LabelingSession
-        Whose concept, strategy, log and lock it shares.
+        The batch shares its concept, strategy, log and lock.
     """
 
     MARK: ClassVar[str]
-    """The parameter that all its selections have, and no others."""
+    """Selection parameter that all selections of this view have, and no others."""
 
     def __init__(self, session: LabelingSession) -> None:
         self.session = session
@@ -63,9 +63,9 @@ class BatchSession(ABC):
         session.view = self
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store the browser's answers in one go; the next grid is chosen if they are about this or the last.
+        """Store the browser's answers together; choose the next batch if they are about this one or the last.
 
-        Answers are idempotent by their id: sent again they are acknowledged again, and stored once.
+        Answers are idempotent by id: an answer that is sent again is acknowledged again and stored once.
         """
         with self.session.lock:
             parsed = parse_answers(answers, session=self.session)
@@ -78,7 +78,7 @@ class BatchSession(ABC):
             return Outcome.of(self.id, result.acknowledged, [*parsed.refused, *result.refused])
 
     def attend(self) -> None:
-        """Somebody looks: see to it that something is in view."""
+        """Record that someone is looking, and show a batch."""
         with self.session.lock:
             self.session.touch()
             if self.session.view is not self:
@@ -87,7 +87,7 @@ class BatchSession(ABC):
                 self._choose()
 
     def standing_of(self, items: Iterable[int]) -> dict[int, str]:
-        """How items stand: their status, `held` where another session has them in view, "" where free."""
+        """Return the status of items: "held" if another session has them in view, "" if free."""
         leased = set(self.session.project.leases.held(but_for={self.session.id}))
         concept = self.session.concept
         with concept.lock:
@@ -96,7 +96,7 @@ class BatchSession(ABC):
 
     @abstractmethod
     def _select(self, pool: Pool) -> Chosen | None:
-        """The items to show next, not yet in the log; None where none of what is in view can be answered.
+        """Select the items to show next, not yet logged; None if nothing in view can be answered.
 
         Raises
         ------
@@ -106,10 +106,10 @@ class BatchSession(ABC):
 
     @abstractmethod
     def _take_up(self, batch: Batch) -> None:
-        """Go on as when `batch` was selected."""
+        """Continue as if `batch` had just been selected."""
 
     def _choose(self) -> None:
-        """Choose what to show; where that can't be written down nothing is shown, and the card says why."""
+        """Choose what to show. If the selection can't be stored, nothing is shown and the card says why."""
         session, pool = self.session, self.session.project.pool
         if session.trouble is not None:
             session.recall_rounds()
@@ -130,7 +130,7 @@ class BatchSession(ABC):
             session.trouble = str(error)
 
     def _resume(self) -> None:
-        """Show what was shown last, unless it was answered, or something else was shown since."""
+        """Show the last batch again, unless it was answered or something else was shown since."""
         recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
         rounds: list[Batch] = [tuple(batch) for _, batch in groupby(recent, key=lambda record: record.round)]
         before, newest = [(), (), *rounds][-2:]
@@ -151,7 +151,7 @@ class BatchSession(ABC):
 
 
 class GridSession(BatchSession):
-    """The items nearest to the hyperplane, or whatever the session's strategy chooses."""
+    """A grid of the items nearest to the hyperplane, or of whatever the session's strategy selects."""
 
     MARK = BATCH
 
@@ -161,16 +161,16 @@ class GridSession(BatchSession):
 
     @property
     def size(self) -> int:
-        """How many items the grid shows."""
+        """Number of items in the grid."""
         return self._size
 
     def resize(self, size: int) -> None:
-        """Let the grid show so many items, the one in view included.
+        """Set the number of items, for the grid in view too.
 
         Raises
         ------
         InputError
-            If it can't show so many.
+            If the grid can't show this many items.
         """
         if not LEAST <= size <= MOST:
             raise InputError(f"a grid must have from {LEAST} to {MOST} items, got {size}")

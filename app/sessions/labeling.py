@@ -1,7 +1,7 @@
-"""Labeling sessions: answers go into the log, the SVM is retrained, a query strategy picks the next item.
+"""Labeling sessions: answers go into the log, the SVM is retrained, a query strategy selects the next item.
 
-With `app.engine.concept` it joins core and storage. It knows nothing of Streamlit, and draws nothing: see
-`app.api.cards`.
+This module joins core and storage with the help of `app.engine.concept`. It knows nothing of Streamlit; cards
+are built in `app.api.cards`.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from closecall.app.projects.project import Project
 
 HISTORY = 60
-"""Rounds that the course of each number shows."""
+"""Number of rounds in the history of each number on the card."""
 
 ATTENDED_SECONDS = 600
-"""Somebody who opens a project afresh goes on with the last session, unless it was used within this time."""
+"""A person who opens a project resumes the last session, unless it was used within this many seconds."""
 
 AHEAD_SECONDS = 0.25
-"""A card waits so long for what would follow; later the browser asks for it."""
+"""How long a card waits for the look-ahead; after that the browser asks for it."""
 
 AUDIT_SHARE = "audit_share"
-"""Names, among a session's parameters, how many of its rounds are the audit's, 0 … 1."""
+"""Session parameter: share of the rounds given to the audit, 0 … 1."""
 
 BLIND = "blind"
-"""Describes, among a session's parameters, the comparison that it is a side of (`app.sessions.blind`)."""
+"""Session parameter: the blind comparison that the session is a side of (`app.sessions.blind`)."""
 
 SLOW_MS = 500.0
-"""A round whose retraining and selection took longer is told to whoever follows the server's events."""
+"""Rounds whose training and selection take longer than this are written to the event log."""
 
 _events = logging.getLogger("closecall.selection")
 
@@ -79,20 +79,20 @@ class Sessions(Protocol):
 
 
 class LabelingSession:
-    """One annotator at one concept. All methods may be called from any thread; they take turns.
+    """The session of one annotator and one concept. Thread-safe: calls take turns.
 
     Parameters
     ----------
     project : Project
         The project that the session belongs to.
     record : SessionRecord
-        The session; reopening it goes on where its log ends.
+        The session's record. A reopened session resumes where its log ends.
     sessions : Sessions
         The project's other sessions.
     """
 
     DEFAULT: ClassVar[str] = "margin-index"
-    """The strategy of new sessions."""
+    """Strategy of new sessions."""
 
     def __init__(self, project: Project, record: SessionRecord, sessions: Sessions) -> None:
         self.id = record.id
@@ -112,9 +112,10 @@ class LabelingSession:
         self.shown: SelectionRecord | None = None
         self.ahead: Lookahead | None = None
         self.view: object = None
-        """Whoever chose what is in view, the session itself, its grid or its classes: others choose anew."""
+        """The view that selected what is shown: the session, its grid or its classes. Others choose again.
+        """
         self.views: dict[object, Any] = {}
-        """Other views of the session, by their kinds; see `Project.grid`."""
+        """Other views of the session, by kind; see `Project.grid`."""
         self.owed: AnswerRecord | None = None
         """An undo whose item could not be shown again yet."""
         self._changes = 0
@@ -124,9 +125,9 @@ class LabelingSession:
         self._resume()
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store the browser's answers; each retrains the SVM and, if it was the shown item's, picks the next.
+        """Store the browser's answers, retrain after each, and select after those to the item in view.
 
-        Answers are idempotent by their id: sent again they are acknowledged again, and stored once.
+        Answers are idempotent by id: an answer that is sent again is acknowledged again and stored once.
         """
         with self.lock:
             parsed = parse_answers(answers, session=self)
@@ -139,22 +140,22 @@ class LabelingSession:
         return Outcome.of(self.id, result.acknowledged, [*parsed.refused, *result.refused])
 
     def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
-        """What is undone comes back into view: nobody else is to be faster."""
+        """Lease the items of undone answers, since they return to this session."""
         undone = [self.project.log.answer(answer.undoes) for answer in answers if answer.undoes]
         own = {answer.item for answer in undone if answer is not None and answer.session_id == self.id}
         if own:
             self.project.leases.add(self.id, own)
 
     def take_over(self, answers: Sequence[AnswerRecord]) -> None:
-        """Store answers about items that it did not show, and choose anew what is in view."""
+        """Store answers about items that this view did not show, and select again."""
         with self.lock:
             self.project.intake.store(answers)
             self._choose_next()
 
     def in_view(self) -> SelectionRecord | None:
-        """What is in view; chosen now where there was nothing, or somebody else has it after a long absence.
+        """Return the selection in view; select one if there is none or another session took it meanwhile.
 
-        None where nothing can be.
+        Return None if nothing can be shown.
         """
         with self.lock:
             self.touch()
@@ -166,22 +167,22 @@ class LabelingSession:
             return self.shown
 
     def _may_be_answered(self, shown: SelectionRecord) -> bool:
-        """Whether it is nobody else's, and has no answer that was stored unheard."""
+        """Return whether the item is still leased, and no answer to it was stored without acknowledgement."""
         if not self.project.leases.has(self.id, shown.item):
             return False
         return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
 
     def touch(self) -> None:
-        """Somebody is at it."""
+        """Record activity."""
         self._touched = time.monotonic()
         self.project.leases.renew(self.id)
 
     def is_attended(self) -> bool:
-        """Whether somebody was at it within the last minutes."""
+        """Return whether there was activity within the last minutes."""
         return time.monotonic() - self._touched < ATTENDED_SECONDS
 
     def attend(self) -> None:
-        """Somebody looks: see to it that something is in view, and wait a moment for what would follow it."""
+        """Record that someone is looking: show an item, and wait briefly for the look-ahead."""
         with self.lock:
             self.in_view()
             self.concept.watch(self.project.pool)
@@ -190,7 +191,7 @@ class LabelingSession:
             ahead.wait(AHEAD_SECONDS)
 
     def set_strategy(self, name: str) -> None:
-        """Let the strategy `name` choose from now on, the item in view included.
+        """Select with the strategy `name` from now on, and replace the item in view.
 
         Raises
         ------
@@ -203,18 +204,18 @@ class LabelingSession:
                 self._choose_next()
 
     def use_strategy(self, name: str) -> None:
-        """Let the strategy `name` choose from the next item on."""
+        """Select with the strategy `name` from the next item on."""
         self.project.indexes.want(name)
         self.project.log.update_session(self.id, strategy=name)
-        self.strategy = name  # only now: where it can't be stored, choosing it again stores it
+        self.strategy = name  # only now: if it can't be stored, the next attempt stores it
 
     def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
-        """How many of the rounds from now on draw an item for the audit.
+        """Set the share of the coming rounds that draw an item for the audit.
 
         Raises
         ------
         InputError
-            If it is no share, or whoever sets it is no owner.
+            If the share is not in 0 … 1, or the person is not an owner.
         """
         by.require_owner("set the audit's share")
         if not 0 <= share <= 1:
@@ -228,7 +229,7 @@ class LabelingSession:
             self.project.background.submit(self.concept.audit.frame, self.project.pool)
 
     def set_parameters(self, changes: Mapping[str, Any]) -> None:
-        """Keep parameters of the session in the database; the others stay as they are."""
+        """Change parameters of the session in the database; the others stay."""
         with self.lock:
             changed = {**self.parameters, **changes}
             self.project.log.update_session(self.id, parameters=changed)
@@ -236,24 +237,24 @@ class LabelingSession:
 
     @property
     def side_by_side(self) -> frozenset[str]:
-        """The sessions that may have the same item in view: its own, and the sides of a blind comparison."""
+        """Return the sessions that may show the same item: this one and the sides of its blind comparison."""
         return frozenset({self.id, *self.parameters.get(BLIND, {}).get("sides", ())})
 
     def revisit_skipped(self, include: bool = True) -> None:
-        """Whether skipped items may come again."""
+        """Set whether skipped items may come again."""
         with self.lock:
             self.include_skipped = include
             if self.shown is None:
                 self.exhausted = False
 
     def add_examples(self, images: Sequence[bytes], *, positive: bool = True, by: Person = OPERATOR) -> None:
-        """Images that show what is meant; they train the SVM like labels.
+        """Add example images, which train the SVM like labels.
 
         Raises
         ------
         InputError
-            If one of them is no image, if the pool has embeddings of the user's own, or if whoever adds them
-            is no owner.
+            If a file is not an image, if the pool has embeddings of the user's own, or if the person is not
+            an owner.
         """
         from closecall.app.projects.uploaded_images import read_example
 
@@ -267,16 +268,16 @@ class LabelingSession:
             self._choose_next()
 
     def _resume(self) -> None:
-        """Show what was shown last, if it was not answered."""
+        """Show the last selection again if it was not answered."""
         self.project.indexes.want(self.strategy)
         last = self.project.log.last_selection(self.id)
         if last is not None and not is_of_many(last) and self.may_show(last):
             self.shown = last
 
     def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
-        """Whether what was shown may be shown again: unanswered, and nobody else's; then it is leased.
+        """Lease and return whether the records may be shown again: unanswered, and leased to nobody else.
 
-        What has no row in the pool can't be answered: a damaged log may have shown it.
+        Items without a row in the pool, which a damaged log may name, can't be answered.
         """
         pool = self.project.pool
         if pool is None or not all(pool.has_row(record.item) for record in records):
@@ -288,7 +289,7 @@ class LabelingSession:
         return not others.take([record.item for record in records])
 
     def _has_been_said(self, record: SelectionRecord) -> bool:
-        """Whether others answered meanwhile, since the session was not heard of for long."""
+        """Return whether others answered the item during a long inactivity of this session."""
         with self.concept.lock:
             state = self.concept.catch_up()
             status, votes = state.status(record.item), state.votes(record.item)
@@ -297,7 +298,7 @@ class LabelingSession:
         return status not in (None, "skip")
 
     def _take(self, answer: AnswerRecord, following: str | None) -> None:
-        """One more answer is in the log: what follows it is in view already, or has to be chosen."""
+        """Take up a stored answer: what follows it is already in view or is chosen now."""
         if answer.answer == "undo":
             self.show_again(answer, round=self._next_round)
         elif answer.corrects is not None:
@@ -308,17 +309,17 @@ class LabelingSession:
             self._choose_next()
 
     def _is_left(self, answer: AnswerRecord) -> bool:
-        """Whether nobody went on from a stored answer: so where a server was lost after it had stored it."""
+        """Return whether nothing was shown after the answer: the server was lost right after storing it."""
         if answer.answer == "undo":
             return self.is_to_come_back(answer)
         return self.shown is not None and answer.selection_id == self.shown.id
 
     def is_to_come_back(self, undo: AnswerRecord) -> bool:
-        """Whether the item whose answer was undone was not shown again yet."""
+        """Return whether the item of an undone answer still has to be shown again."""
         return self.project.log.selection(_again(undo)) is None
 
     def _go_on_to(self, selection_id: str) -> bool:
-        """Show what the browser shows since the answer; False where it is none of this session's."""
+        """Show what the browser shows since the answer; return False for a foreign selection."""
         record = self.project.log.selection(selection_id)
         if record is None or record.session_id != self.id:
             return False
@@ -327,7 +328,7 @@ class LabelingSession:
         return True
 
     def is_audits(self, selection_id: str) -> bool:
-        """Whether what was shown, or sent ahead, was drawn for the audit."""
+        """Return whether the selection, shown or sent ahead, was drawn for the audit."""
         if self.shown is not None and self.shown.id == selection_id:
             return AUDIT in self.shown.parameters
         future = self.ahead.future(selection_id) if self.ahead else None
@@ -336,14 +337,14 @@ class LabelingSession:
         return record is not None and AUDIT in record.parameters
 
     def _strategy(self, pool: Pool) -> QueryStrategy:
-        """The session's strategy; as long as its index is being built, an exhaustive scan stands in."""
+        """Return the session's strategy, or an exhaustive scan while its index is being built."""
         ready = self.project.indexes.get(self.strategy)
         return ready if ready is not None else make_strategy("exhaustive").fit(pool)
 
     def _choose_next(self) -> None:
-        """Choose what to show; where that can't be written down nothing is shown, and the card says why.
+        """Choose what to show. If the selection can't be stored, nothing is shown and the card says why.
 
-        The answers before are on the disk by then, and the next card tries again.
+        All earlier answers are on disk by then, and the next card tries again.
         """
         if self.trouble is not None:
             self.recall_rounds()
@@ -366,7 +367,7 @@ class LabelingSession:
             self.trouble = str(error)
 
     def occasion(self, pool: Pool) -> Occasion:
-        """What the next selection depends on beside the labels; to be asked before them."""
+        """Return what the next selection depends on besides the labels; call it before reading them."""
         strategy = self._strategy(pool)
         return Occasion(
             session_id=self.id,
@@ -386,9 +387,10 @@ class LabelingSession:
 
     @property
     def last_round(self) -> int:
-        """The highest number of its last rounds, 0 before the first.
+        """Return the highest number of the session's last rounds, or 0 before the first.
 
-        Not the newest round's: what was foreseen keeps its number, though other rounds began meanwhile.
+        The newest round need not have it: a selection sent ahead keeps its number even if other rounds began
+        since.
         """
         return max((record.round for record in self.history), default=0)
 
@@ -397,14 +399,14 @@ class LabelingSession:
         return self.last_round + 1
 
     def recall_rounds(self) -> None:
-        """Ask the log which rounds there were, where the last could not be written down, or so it seemed.
+        """Read the rounds from the log again if the last one could not be stored, or seemed not to be.
 
-        Its reply may have been lost alone. Two rounds of one number would be taken for one.
+        Only its acknowledgement may have been lost, and two rounds with one number would be taken for one.
         """
         self.history = deque(self.project.log.recent_rounds(self.id, HISTORY), maxlen=HISTORY)
 
     def begin_round(self, records: Sequence[SelectionRecord], chosen: Chosen | None) -> None:
-        """A round begins, with one item in view, or with the several of a grid."""
+        """Begin a round with one item in view, or with the items of a grid."""
         self.history.append(records[0])
         _tell_if_slow(self.id, records[0])
         self.shown = None if is_of_many(records[0]) else records[0]
@@ -416,7 +418,7 @@ class LabelingSession:
             self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
 
     def show_again(self, undo: AnswerRecord, *, round: int) -> None:  # noqa: A002 (it is the selection's)
-        """Bring back the item whose answer was undone, with the numbers of its own selection."""
+        """Show the item of an undone answer again, with the numbers of its own selection."""
         undone = self.project.log.answer(undo.undoes or "")
         before = self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
         if before is None or not self.concept.has_row(before.item):
@@ -436,7 +438,7 @@ class LabelingSession:
         self.project.leases.keep(self.id, {selection.item})
 
     def _look_ahead(self) -> Lookahead | None:
-        """See to it that what would follow each answer is being computed."""
+        """Start the look-ahead if it is not running."""
         shown, pool = self.shown, self.project.pool
         if shown is None or pool is None:
             return None
@@ -450,5 +452,5 @@ class LabelingSession:
 
 
 def _again(undo: AnswerRecord) -> str:
-    """The id of the selection that brings back what was undone: the same, however often that is tried."""
+    """Return the id of the selection that shows an undone item again; it is the same at every attempt."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{undo.id} brings back"))

@@ -1,7 +1,7 @@
 """Items found by name, in a grid: often the quickest way to the first positives.
 
-Whoever types a part of a file name sees the items that are called so, page by page, and marks and sends them
-as in any grid. The log says of each what it was found by, so that the search can be made again.
+A search for part of a file name shows the matching items page by page. They are marked and sent as in any
+grid. The log records the search with each item, so that ``verify`` can repeat it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PAGE = 60
-"""Items shown at once."""
+"""Items per page."""
 
 LONGEST = 200
-"""Characters that may be searched for."""
+"""Maximum length of the search text, in characters."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """What a search for `text` in the names of `n_names` items found, and what it took."""
+    """The items that a search for `text` in `n_names` names found, and its duration."""
 
     text: str
     n_names: int
@@ -45,22 +45,22 @@ NOTHING = _Search("", 0, np.empty(0, dtype=np.int64), 0.0)
 
 
 class FoundSession(BatchSession):
-    """The items whose names contain some words, from the lowest id on.
+    """The items whose names contain the words of a search, ordered by id.
 
-    Those that have an answer already, or that another session has in view, are shown as such: they get no
-    selection, and can't be answered here.
+    Items that have an answer or are leased to another session are shown as such. They get no selection and
+    can't be answered here.
 
     Parameters
     ----------
     session : LabelingSession
-        Whose concept, log and lock it shares.
+        The view shares its concept, log and lock.
 
     Attributes
     ----------
     text : str
-        What is searched for.
+        The search text.
     first : int
-        Which of the items found is the first in view, from 0.
+        Place of the first item in view among the items found, from 0.
     """
 
     MARK = SEARCH
@@ -71,11 +71,11 @@ class FoundSession(BatchSession):
         self._asked: object = None
         self._search = NOTHING
         super().__init__(session)
-        # Names are collected at the first search: it shall not wait for that.
+        # Start to collect the names, so that the first search need not wait for them.
         session.project.background.submit(session.project.search, "")
 
     def look_for(self, text: str, first: int = 0) -> None:
-        """Show what is called so, the page with the item at place `first`.
+        """Search for the text and show the page with the item at place `first`.
 
         Raises
         ------
@@ -91,12 +91,12 @@ class FoundSession(BatchSession):
                 self.text, self.first, self.shown = text, first, ()
 
     def go_to(self, text: str) -> None:
-        """Look for what the address says; where that is what is in view, its page stays."""
+        """Search for the text of the address; keep the page if that search is already in view."""
         if " ".join(text.split()) != self.text:
             self.look_for(text)
 
     def ask(self, asked: object) -> None:
-        """Take up what a browser asked for, once; it says the same at each run of the page.
+        """Handle a browser's request once; the browser repeats it at each run of the page.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class FoundSession(BatchSession):
         self.look_for(text, first)
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """As of any batch; where a page has nothing left to answer, the next one follows."""
+        """Store answers as any batch does; turn the page when nothing on it is left to answer."""
         with self.session.lock:
             outcome, pool = super().store(answers), self.session.project.pool
             if outcome.acked and pool is not None:
@@ -142,16 +142,16 @@ class FoundSession(BatchSession):
         self.text, self.first = search["text"], search["place"] // PAGE * PAGE
 
     def found(self, pool: Pool) -> NDArray[np.int64]:
-        """The items that are called so, in the order of their ids."""
+        """Return the matching items, ordered by id."""
         return self._searched(pool).items
 
     def page(self, pool: Pool) -> list[int]:
-        """Those of them that are in view, be they free or not."""
+        """Return the matching items on the page in view, free or not."""
         page: list[int] = self.found(pool)[self.first : self.first + PAGE].tolist()
         return page
 
     def _searched(self, pool: Pool) -> _Search:
-        """What is called so in this snapshot of the pool; without a text nothing, which waits for no name."""
+        """Search this snapshot of the pool. An empty text matches nothing and waits for no names."""
         if not self.text:
             return NOTHING
         if (self._search.text, self._search.n_names) != (self.text, len(pool)):

@@ -1,4 +1,4 @@
-"""Presses on the classes: each is an answer for every concept, all stored under one id of the browser's."""
+"""Presses of the class keys: each is an answer for every concept, stored under one id of the browser's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Members(Protocol):
-    """The concepts that are answered together, each with a session."""
+    """The concepts answered together, each with a session."""
 
     @property
     def session(self) -> LabelingSession:
@@ -36,26 +36,26 @@ class Members(Protocol):
 
     @property
     def project(self) -> Project:
-        """What the sessions belong to."""
+        """The project of the sessions."""
 
     def member(self, concept_id: int, /) -> LabelingSession:
         """Return the session of one of the concepts."""
 
 
 CLASSES = "classes"
-"""Names, in the browser's answer, the concepts that were to choose from; no other answer has it."""
+"""Key of the browser's answer that lists the concepts to choose from; no other answer has it."""
 
 
 @dataclass(frozen=True)
 class Press:
-    """One press of a key or button, or what takes back or corrects one.
+    """One press of a key or button, or its undo or correction.
 
     Parameters
     ----------
     id : str
-        The browser's; the answer for the session's own concept bears it.
+        Id given by the browser; the answer for the session's own concept has it.
     records : tuple of AnswerRecord
-        One for each concept.
+        One per concept.
     following : str or None
         The selection that the browser showed next.
     """
@@ -65,24 +65,24 @@ class Press:
     following: str | None
 
     def is_in(self, answers: Iterable[AnswerRecord]) -> bool:
-        """Whether any of its answers is among these."""
+        """Return whether any of its answers is among these."""
         return not {record.id for record in self.records}.isdisjoint({answer.id for answer in answers})
 
 
 def is_press(answer: Mapping[str, Any]) -> bool:
-    """Whether the browser's answer was given on the classes."""
+    """Return whether the browser's answer is a press of a class key."""
     return CLASSES in answer
 
 
 def answer_id(press: str, concept_id: int, *, own: int) -> str:
-    """Of a press's answer for a concept; that for the session's `own` concept has the press's id."""
+    """Return the id of a press's answer for a concept; for the session's `own` one it is the press's id."""
     return press if concept_id == own else str(uuid.uuid5(uuid.UUID(press), f"concept {concept_id}"))
 
 
 def read_presses(
     answers: Sequence[Mapping[str, Any]], *, session: Members
 ) -> tuple[list[Press], list[Refusal]]:
-    """Turn the browser's queue into presses whose answers the log takes together; others are refused."""
+    """Parse the queue into presses, whose answers are stored together, and refusals."""
     presses: list[Press] = []
     refused: list[Refusal] = []
     batch: dict[str, AnswerRecord] = {}
@@ -100,9 +100,9 @@ def read_presses(
 
 
 def settled(presses: Iterable[Press], result: AppendResult) -> tuple[list[str], list[Refusal]]:
-    """Which presses are stored, and which never will be, and why.
+    """Return the ids of stored presses, and the refusals.
 
-    Where one concept's answer was undone already, an undo takes back the others.
+    If the answer for one concept was already undone, an undo takes back the others.
     """
     stored, reasons = set(result.acknowledged), {refusal.id: refusal for refusal in result.refused}
     acked, refused = [], []
@@ -119,14 +119,14 @@ def settled(presses: Iterable[Press], result: AppendResult) -> tuple[list[str], 
 
 @dataclass(frozen=True)
 class _Reading:
-    """The browser's answer, the session that it was given in, and the answers before it in the same queue."""
+    """A browser's answer, its session, and the answers before it in the same queue."""
 
     answer: Mapping[str, Any]
     session: Members
     batch: Mapping[str, AnswerRecord]
 
     def press(self) -> Press:
-        """Its answers, checked against what the log would refuse of one and take of another."""
+        """Return its answers, after the checks that the log makes only for single answers."""
         name, item = str(uuid.UUID(self.answer["id"])), item_in(self.answer)
         words = self._words()
         undone, corrected = (self._referred(word, item) for word in ("undoes", "corrects"))
@@ -154,7 +154,7 @@ class _Reading:
         return Press(name, tuple(records), following if isinstance(following, str) else None)
 
     def _words(self) -> dict[int, AnswerWord]:
-        """By concept: yes for the one that was chosen, no for the others; or the same for all."""
+        """Return the answer by concept: yes for the chosen one and no for the others, or the same for all."""
         concepts, word, chosen = self.answer[CLASSES], self.answer["answer"], self.answer.get("concept")
         known = {concept.id for concept in self.session.project.concepts(put_away=True)}
         own = self.session.session.concept.record.id
@@ -163,12 +163,12 @@ class _Reading:
         if word == "yes" and chosen not in concepts:
             raise ValueError(f"concept must be one of {concepts}, got {chosen!r:.80}")
         words: dict[int, AnswerWord] = dict.fromkeys(concepts, "no" if word == "yes" else word)
-        if word == "yes" and chosen is not None:  # it is one of the concepts: see above
+        if word == "yes" and chosen is not None:  # it is one of the concepts, as checked above
             words[chosen] = "yes"
         return words
 
     def _referred(self, word: str, item: int) -> dict[int, str]:
-        """The answers of an earlier press that this one undoes or corrects, by concept."""
+        """Return, by concept, the answers of the earlier press that this one undoes or corrects."""
         earlier = self.answer.get(word)
         if earlier is None:
             return {}
@@ -183,7 +183,7 @@ class _Reading:
         return {concept: record.id for concept, record in found.items()}
 
     def _chooser(self, concepts: Iterable[int], item: int) -> int | None:
-        """The concept whose selection the answer is about; None where it names none."""
+        """Return the concept whose selection the press answers, or None if it names no selection."""
         name, log = self.answer.get("selection"), self.session.project.log
         if name is None:
             return None

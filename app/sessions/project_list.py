@@ -1,8 +1,8 @@
-"""What the start page says of each project, without opening those that nobody has entered.
+"""The start page's summary of each project, without opening projects that nobody has entered.
 
-To open a project takes its lock, threads and folded labels. Of one that is closed its file, its pool's
-manifest and a query are enough; only a pool that is still to be built needs its project open, since that
-starts the builder.
+Opening a project takes its lock, starts threads and folds its labels. For a closed project its file, the
+pool's manifest and one query are enough. Only a project whose pool is unfinished must be opened, to start its
+builder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ THUMBNAILS = 5
 
 @dataclass(frozen=True)
 class ProjectSummary:
-    """One line of the start page; `problem` says in one sentence why the project can't be used."""
+    """One project of the start page; `problem` says in one sentence why it can't be used."""
 
     key: str
     title: str
@@ -39,7 +39,7 @@ class ProjectSummary:
 
 
 class Closed:
-    """A project that this process has not opened, and what was read of it before.
+    """A project that this process has not opened, and what was last read of it.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ class Closed:
         self._counted: tuple[tuple[int, int], Counts, float | None] | None = None
 
     def summary(self) -> ProjectSummary | None:
-        """Return what the page shows; None where the project must be opened.
+        """Return the summary, or None if the project must be opened for it.
 
-        So where its pool is not complete, or where there is something wrong that opening it tells of.
+        It must be opened if its pool is unfinished, or if something is wrong that opening it reports.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Closed:
 
 
 def opened_summary(project: Project) -> ProjectSummary:
-    """Of a project that is open."""
+    """Return the summary of an open project."""
     concept, pool = project.concepts()[0], project.pool
     return summary(
         project.key,
@@ -122,7 +122,7 @@ def summary(
     problem: str | None,
     progress: Progress | None = None,
 ) -> ProjectSummary:
-    """In the words of the page."""
+    """Build a summary in the page's words."""
     return ProjectSummary(
         key=key,
         title=concept.question,
@@ -137,20 +137,20 @@ def summary(
 
 @contextmanager
 def reading(folder: Path) -> Iterator[LabelLog]:
-    """The log of a project that is not open, to be read."""
+    """Open the log of a closed project for reading."""
     with Database.open(ProjectFile.read(folder).labels(folder), read_only=True) as database:
         yield LabelLog(database)
 
 
 def accuracy_of(log: LabelLog, concept: ConceptRecord, pool: Pool | None) -> float | None:
-    """The newest accuracy on held-out items; where none can be known, no selection is read for it."""
+    """Return the newest held-out accuracy; read no selection where truth is unknown."""
     if pool is None or concept.positive_class not in pool.classes:
         return None
     return log.latest_accuracy(concept.id)
 
 
 def thumbnails(pictures: Pictures, pool: Pool) -> list[str]:
-    """Some of the pool's first items, as data URLs, without those that can't be shown."""
+    """Return some of the pool's first items as data URLs, without those that can't be shown."""
     step = max(1, min(len(pool), 1000) // THUMBNAILS)
     found = []
     for item in pool.ids[: step * THUMBNAILS : step]:

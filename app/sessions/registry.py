@@ -1,4 +1,4 @@
-"""A project that is open for labeling: its sessions, and the views of them."""
+"""A project that is open for labeling: its sessions and their views."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 
 class OpenProject(Project):
-    """A project's resources, and the sessions that people have open in this process.
+    """The resources of a project, and the sessions that are open in this process.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class OpenProject(Project):
     def session_of(
         self, person: Person, session_id: str | None = None, concept_id: int | None = None
     ) -> LabelingSession:
-        """The session of this id where it is the person's; else one of their own, as `session` finds it."""
+        """Return the session of this id if it is the person's, else one of their own, see `session`."""
         with self._lock:
             annotator = self._annotator_of(session_id) if session_id else None
             is_theirs = annotator is None or person.owns(annotator)
@@ -49,10 +49,10 @@ class OpenProject(Project):
     def session(
         self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
     ) -> LabelingSession:
-        """The session of this id; without one, the annotator's last that nobody is at; else a new one.
+        """Return the session of this id or, without one, the annotator's last unattended or a new one.
 
-        Whose it is, is not asked: see `session_of`. A session goes on where its log ends; a new one has the
-        parameters of the concept's newest.
+        Ownership is not checked: see `session_of`. A session resumes where its log ends. A new one inherits
+        the parameters of the concept's newest session.
         """
         with self._lock:
             opened = self._sessions.get(session_id)
@@ -78,34 +78,34 @@ class OpenProject(Project):
         return session
 
     def grid(self, session: LabelingSession) -> GridSession:
-        """The session, many items at once."""
+        """Return the session's grid."""
         return self._view(session, GridSession)
 
     def classes(self, session: LabelingSession) -> ClassSession:
-        """The session, each item given one of several concepts' classes."""
+        """Return the session's class view."""
         return self._view(session, ClassSession)
 
     def found(self, session: LabelingSession) -> FoundSession:
-        """The session, with items that were found by name."""
+        """Return the session's search by name."""
         return self._view(session, FoundSession)
 
     def similar_to(self, session: LabelingSession) -> SimilarSession:
-        """The session, with items that are like something."""
+        """Return the session's Find similar."""
         return self._view(session, SimilarSession)
 
     def decisions(self, session: LabelingSession) -> Decisions:
-        """What an owner has to decide about the session's concept."""
+        """Return the adjudication of the session's concept."""
         with self._lock:
             leases = self._deciding.setdefault(session.concept.record.id, Leases(self.file.lease_seconds))
             leases.forget(self._sessions)
             return self._view(session, Decisions, leases)
 
     def blind(self, leader_id: str) -> BlindComparison:
-        """The blind comparison that a session leads."""
+        """Return the blind comparison that a session leads."""
         return BlindComparison.of(self.session(leader_id))
 
     def _view(self, session: LabelingSession, kind: Callable[..., V], *others: object) -> V:
-        """The session's view of this kind, made once; it lives as long as the session's object."""
+        """Return the session's view of this kind, made once; it lives as long as the session object."""
         with self._lock:
             if kind not in session.views:
                 session.views[kind] = kind(session, *others)
@@ -113,7 +113,7 @@ class OpenProject(Project):
             return view
 
     def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
-        """The annotator's newest session at the concept, unless somebody is at it."""
+        """Return the annotator's newest session at the concept, or None if it is attended."""
         own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
         if not own:
             return None
@@ -121,7 +121,7 @@ class OpenProject(Project):
         return own[-1] if opened is None or not opened.is_attended() else None
 
     def known_session(self, session_id: str, person: Person) -> LabelingSession | None:
-        """The session of this id; None where it is another person's, or of another database."""
+        """Return the session of this id, or None if it is another person's or another database's."""
         with self._lock:
             annotator = self._annotator_of(session_id)
             is_theirs = annotator is not None and person.owns(annotator)
@@ -136,5 +136,5 @@ class OpenProject(Project):
 
 
 def _inherited(before: SessionRecord) -> dict[str, Any]:
-    """What a new session of a concept has from the one before: not that it is a side of a comparison."""
+    """Return the parameters that a new session inherits, which exclude a blind comparison."""
     return {name: value for name, value in before.parameters.items() if name != BLIND}

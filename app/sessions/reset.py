@@ -1,4 +1,4 @@
-"""Starting afresh for the next audience: the same question without labels, and the log as it was."""
+"""Reset a question for the next audience: a copy without labels, and the old log unchanged."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = OPERATOR) -> ConceptRecord:
-    """A concept that asks the same and has no labels; `concept` is put away with all that was said of it.
+    """Return a concept that asks the same question and has no labels; archive `concept` with its answers.
 
-    Nothing is moved or deleted: sessions that still have the old concept in view go on storing their answers,
-    and `closecall verify` replays them all. Where it was put away already, by a second click or in another
-    window, the concept that took its place is returned.
+    Nothing is moved or deleted. Sessions that still show the old concept continue to store their answers, and
+    `closecall verify` replays them all. If the concept was already archived, by a second click or in another
+    window, its replacement is returned.
 
     Raises
     ------
     InputError
-        If whoever asks for it is no owner.
+        If the person is not an owner.
     """
     by.require_owner("start afresh")
     concept = peoples_concept(project, concept)
@@ -36,7 +36,7 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
 
 
 def _next_name(project: OpenProject, name: str) -> str:
-    """The name with the next number that is free: "Is this a 7 (2)" after "Is this a 7"."""
+    """Return the name with the next free number: "Is this a 7 (2)" after "Is this a 7"."""
     stem, number = re.sub(r" \(\d+\)$", "", name), 2
     while project.concept_store.named(f"{stem} ({number})"):
         number += 1

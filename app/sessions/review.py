@@ -1,12 +1,11 @@
-"""Review: a concept's answers listed, searched, judged by the model, and corrected.
+"""Review: list, search and correct the answers of a concept, with the model's doubts.
 
-The page lists items. Whoever reviews changes an answer of their own by a correction, which takes its place;
-where only others have answered, the reviewer's answer joins theirs, and the majority counts as everywhere:
-one against one is a tie, and does not train until somebody decides it. Nothing is overwritten: the history of
-an item tells every answer, correction and undo.
+Reviewers replace answers of their own by corrections. If only others answered an item, the reviewer's answer
+joins theirs, and the majority counts as everywhere: one against one is a tie, which does not train until it
+is adjudicated. Nothing is overwritten. The history of an item shows every answer, correction and undo.
 
-Answers of an audit are listed like others but never among the doubted: who corrects only what the model
-doubts would make it look better than it is.
+Audit answers are listed but never doubted: correcting only what the model doubts would make it look better
+than it is.
 """
 
 from __future__ import annotations
@@ -38,36 +37,36 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 PAGE = 20
-"""Items on a page."""
+"""Items per page."""
 
 PACE = 50
-"""Answers that the pace is taken from."""
+"""Number of recent answers that the pace is computed from."""
 
 VIEWS = ("doubted", "contested", "no", "yes", "skip", "unsure", "all")
-"""What can be listed, in the page's order."""
+"""Views in the order of the page."""
 
 ANYTHING = object()
-"""Stands for whatever the log will say after an undo."""
+"""Stands for any answer that the log may have after an undo."""
 
 WORDS = {code: word for word, code in CODES.items()}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the browser wants to see.
+    """The browser's request.
 
     Parameters
     ----------
     view : str
         One of `VIEWS`.
     line : str
-        What was typed into the search.
+        Text of the search field.
     first : int
-        Where in the list the page begins.
+        Place in the list at which the page begins.
     fresh : int
-        Another number lists anew.
+        A new number lists the items again.
     again : int
-        Another number sends the pictures again, which else are sent once.
+        A new number sends the pictures again, which are otherwise sent once.
     """
 
     view: str = VIEWS[0]
@@ -78,7 +77,7 @@ class Asked:
 
     @classmethod
     def of(cls, said: object) -> Asked:
-        """What a browser said, with whatever makes no sense left out."""
+        """Read a browser's request; parts that make no sense are ignored."""
         if not isinstance(said, Mapping):
             return cls()
         view, line = said.get("view"), said.get("line")
@@ -92,12 +91,12 @@ def _natural(number: object) -> int:
 
 
 class ReviewedConcept:
-    """What all who review a concept share: the table of its answers, the judge, the names of the items.
+    """What the reviewers of a concept share: the table of answers, the judge and the item names.
 
     Parameters
     ----------
     project : Project
-        Whose log it follows.
+        The project whose log it follows.
     concept : LiveConcept
         The concept.
     """
@@ -112,7 +111,7 @@ class ReviewedConcept:
 
     @classmethod
     def of(cls, session: LabelingSession) -> ReviewedConcept:
-        """The one of the session's concept."""
+        """Return the one of the session's concept."""
         with _opening:
             views = session.concept.views
             if cls not in views:
@@ -121,9 +120,9 @@ class ReviewedConcept:
             return reviewed
 
     def answers(self) -> Answers:
-        """Everything that is in the log by now about items of the pool; the same object while nothing is new.
+        """Return all answers about items of the pool; the same object while nothing is new.
 
-        A damaged log may speak of other items: there is nothing to show of them, and they train nothing.
+        A damaged log may have answers about other items. They can't be shown and train nothing.
         """
         pool = self.project.pool
         with self.table() as table:
@@ -136,12 +135,12 @@ class ReviewedConcept:
 
     @contextmanager
     def table(self) -> Iterator[AnswerTable]:
-        """The table, with everything that is in the log by now, for one thread at a time."""
+        """Lock the table, folded up to the end of the log, and yield it."""
         with self._lock:
             yield self._table.follow(self.project.database)
 
     def name_of(self, item: int) -> str:
-        """What a person would call the item."""
+        """Return the display name of the item."""
         if item not in self._names:
             if self.project.pool is None:
                 return f"item {item}"
@@ -153,14 +152,14 @@ _opening = threading.Lock()
 
 
 class Review:
-    """One person's view of a concept's answers; what is listed stays until it is asked for anew.
+    """One person's view of the answers of a concept. The list stays as it is until it is requested again.
 
     Parameters
     ----------
     session : LabelingSession
-        Whose annotator reviews.
+        The reviewer's session.
     person : Person or None
-        Who that is: an owner sees everybody's answers, others see their own. None stands for an owner.
+        The reviewer. Owners see everybody's answers, others their own. None stands for an owner.
     """
 
     def __init__(self, session: LabelingSession, person: Person | None = None) -> None:
@@ -174,9 +173,9 @@ class Review:
         self._own: tuple[Answers, Answers] | None = None
 
     def submit(self, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Store what the browser has in its queue; returns `acked`, `refused` and a `message`.
+        """Store the browser's queue; return `acked`, `refused` and a `message`.
 
-        An answer about something that was changed elsewhere since the browser saw it is refused.
+        An answer about an item that changed elsewhere since the browser showed it is refused.
         """
         settled: dict[str, Any] = {"acked": [], "refused": [], "message": None}
         try:
@@ -198,7 +197,7 @@ class Review:
         return settled
 
     def page(self, asked: Asked, zone: tzinfo) -> dict[str, Any]:
-        """What the page shows: the items asked for, the counts of every view, the notes in the margin.
+        """Return the requested items, the counts of each view, and the notes of the margin.
 
         Raises
         ------
@@ -235,7 +234,7 @@ class Review:
         }
 
     def _visible(self) -> Answers:
-        """What the person may see; the same object as before while nothing has changed."""
+        """Return the answers that the person may see; the same object while nothing is new."""
         everything = self._shared.answers()
         if self.person.is_owner:
             return everything
@@ -244,9 +243,9 @@ class Review:
         return self._own[1]
 
     def _stale(self, given: Sequence[Mapping[str, Any]], session: LabelingSession) -> dict[str, str]:
-        """Answers that no longer fit, by id, and why: they were given without sight of what stands now."""
+        """Return the outdated answers by id, and why: they were given before another change was seen."""
         stale: dict[str, str] = {}
-        stands: dict[object, object] = {}  # by item, as far as this batch changes it
+        stands: dict[object, object] = {}  # by item, changed by the answers of this batch
         replaced: dict[object, object] = {}  # by id
         with self._shared.table() as table:
             for answer in given:
@@ -268,7 +267,7 @@ class Review:
     def _listed(
         self, asked: Asked, answers: Answers, judgement: Judgement | None, zone: tzinfo, *, keep: bool
     ) -> NDArray[np.int64]:
-        """The items of a view that the search is true of; kept, so that corrections move nothing."""
+        """Return the items of a view that match the search; kept, so that corrections move nothing."""
         wanted = (asked.view, asked.line, asked.fresh)
         if self._listing is not None and self._listing[0] == wanted:
             return self._listing[1]
@@ -343,7 +342,7 @@ class Review:
 
 
 def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
-    """One line of an item's history, for the browser."""
+    """Return one line of an item's history, for the browser."""
     taken = int(answers.taken[row])
     return {
         "id": answers.ids[row],
@@ -360,13 +359,13 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
 
 
 def _voice(answers: Answers, row: int) -> str:
-    """Whose word it is; a decision is no vote, not even of who decides."""
+    """Return whose answer it is; a decision is no vote, not even the owner's."""
     name = answers.annotators[answers.annotator[row]]
     return f"{name}, deciding" if answers.is_decision[row] else name
 
 
 def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArray[np.int64]:
-    """The items of a view: the most contradicted first, else the last answered."""
+    """Return the items of a view: most contradicted first, otherwise last answered first."""
     if view == "doubted":
         return judgement.contradicted() if judgement is not None else np.empty(0, dtype=np.int64)
     items = answers.items
@@ -381,7 +380,7 @@ def _in_view(view: str, answers: Answers, judgement: Judgement | None) -> NDArra
 
 
 def _counts(answers: Answers, judgement: Judgement | None) -> dict[str, int]:
-    """How many items each view has; those of the doubted that are contradicted clearly."""
+    """Return the number of items in each view; of the doubted, only clear contradictions count."""
     items = answers.items
     by_status = np.bincount(items.status, minlength=len(STATUS_CODES))
     counts = {view: int(by_status[code]) for view, code in STATUS_CODES.items() if view in VIEWS}

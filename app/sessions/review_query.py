@@ -1,4 +1,4 @@
-"""Finding answers by a line of words: item ids, parts of names, annotators, dates, answers."""
+"""Find answers by a line of words: item ids, parts of names, annotators, dates, answers."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ Mask = NDArray[np.bool_]
 def find(
     line: str, answers: Answers, rows: NDArray[np.int64], name_of: Callable[[int], str], zone: tzinfo
 ) -> Mask:
-    """Which of `rows` every word of the line is true of, of shape (n_rows,).
+    """Return a mask of shape (n_rows,): the rows that match every word of the line.
 
-    A word that is an answer (yes, no, unsure, skip) means that answer. Any other word is true of an answer
-    if it is the id of its item, part of the item's name or of the annotator's, or the day or month on which
-    the answer was given: 2026-11-21, 2026-11, today, yesterday. Capitals do not count.
+    The words yes, no, unsure and skip match that answer. Any other word matches if it is the id of the item,
+    part of the item's or the annotator's name, or the day or month of the answer: 2026-11-21, 2026-11, today,
+    yesterday. Case is ignored.
 
     Parameters
     ----------
     line : str
-        What somebody typed.
+        The text of the search field.
     answers : Answers
-        Where they are.
+        The answers to search.
     rows : array of shape (n_rows,), int64
-        The rows of `answers` that may be found.
+        Rows of `answers` to consider.
     name_of : callable
-        An item's name.
+        Returns the name of an item.
     zone : tzinfo
-        Where a day begins and ends.
+        Time zone of days and months.
     """
     found = np.ones(len(rows), dtype=np.bool_)
     for word in line.casefold().split():
@@ -48,7 +48,7 @@ def find(
 
 
 def zone_named(name: str | None) -> tzinfo:
-    """The time zone that a browser named, such as "Europe/Vienna"; UTC where it is unknown."""
+    """Return the time zone that a browser named, such as "Europe/Vienna", or UTC if it is unknown."""
     try:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -72,7 +72,7 @@ def _is_true(
 
 
 def _span(word: str, zone: tzinfo) -> tuple[int, int] | None:
-    """The milliseconds at which a day or month begins and at which the next one does."""
+    """Return the start and end of a day or month, in milliseconds since 1970-01-01 UTC."""
     today = datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0)
     if word in ("today", "yesterday"):
         first = today - timedelta(days=word == "yesterday")

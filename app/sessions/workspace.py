@@ -37,21 +37,21 @@ from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
 
 DEMO = "digits"
-"""Key of the demo's project."""
+"""Key of the demo project."""
 
 EVERYBODY = Roles()
-"""Everybody may do everything: nobody is named, and nobody has to sign in."""
+"""Roles that let everybody do everything, without sign-in."""
 
 _current: Workspace | None = None
 
 
 def current() -> Workspace:
-    """The workspace that this process serves.
+    """Return the workspace that this process serves.
 
     Raises
     ------
     InputError
-        If it serves none: the pages run only inside ``closecall demo`` or ``closecall serve``.
+        If there is none: the pages run only inside ``closecall demo`` or ``closecall serve``.
     """
     if _current is None:
         raise InputError(
@@ -62,23 +62,23 @@ def current() -> Workspace:
 
 @dataclass(frozen=True)
 class NewProject:
-    """What the start page asks for.
+    """The form of the start page.
 
     Parameters
     ----------
     source_word : str
-        Where the images come from, as for ``closecall pool build``; or the folder of a pool that is there.
+        Source of the images, as for ``closecall pool build``, or the folder of an existing pool.
     question : str
         The concept's yes/no question.
     positive_class : str or None
-        The class of the truth that means yes, where truth is known.
+        The true class that means yes, where truth is known.
     guideline : str
-        What annotators should know.
+        Instructions for annotators.
     examples : sequence of bytes
         Image files that show a yes.
     use_classes : bool or None
-        Whether subfolders are taken for classes, which are then the truth, and a tenth of the images is held
-        out. None: where the question names one of them, or `positive_class` is given.
+        Whether subfolders are classes. Classes are taken as the truth, and a tenth of the images is held out.
+        None: if the question names one of them, or `positive_class` is given.
     """
 
     source_word: str
@@ -95,18 +95,18 @@ class Workspace:
     Parameters
     ----------
     folder : Path
-        The folder of the projects; made if it is not there.
+        The folder of the projects; created if necessary.
     only : str or None
-        Serve this project alone and make no others.
+        Serve only this project and create no others.
     roles : Roles
-        Who may do what in all of them; each project's file may name more people.
+        Roles in all projects; the file of each project may name more people.
     database : str or None
-        The address of a database in PostgreSQL for the labels of new projects, each in a schema of its own.
+        Address of a PostgreSQL database for the labels of new projects, each in its own schema.
 
     Attributes
     ----------
     landing : str or None
-        Key of the project that an address without a project means; None for the list of projects.
+        Key of the project for addresses that name none; None for the list of projects.
     sign_in : SignIn or None
         How people sign in; None where nobody has to.
     """
@@ -146,35 +146,35 @@ class Workspace:
             project.close()
 
     def opened(self) -> list[OpenProject]:
-        """The projects that are open by now; nobody waits for one that is being opened."""
+        """Return the projects that are open, without waiting for one that is being opened."""
         return list(self._open.values())
 
     @property
     def can_create(self) -> bool:
-        """Whether the start page may make projects."""
+        """Return whether the start page may create projects."""
         return self._only is None
 
     @property
     def labels_go_to_a_server(self) -> bool:
-        """Whether the labels of new projects are not files."""
+        """Return whether the labels of new projects go to a database server."""
         return self._database is not None
 
     def served_keys(self) -> list[str]:
-        """The keys of the projects that are served, in their order."""
+        """Return the keys of the served projects, in order."""
         found = sorted(child.name for child in self.folder.iterdir() if is_project(child))
         return [key for key in found if self._only in (None, key)]
 
     def projects(self, name: str | None = None) -> list[ProjectSummary]:
-        """All projects, by key, or those that `name` may enter; one that can't be used says why.
+        """Return the summaries of all projects, or of those that `name` may enter, by key.
 
-        One that nobody has entered is not opened for this, unless its pool is still to be built.
+        A project that nobody has entered is opened for this only if its pool is unfinished.
         """
         return [
             self._summary(key) for key in self.served_keys() if name is None or self._is_open_to(key, name)
         ]
 
     def annotators(self, name: str) -> set[str]:
-        """Everybody who has a session in one of the projects that `name` may enter."""
+        """Return everybody who has a session in one of the projects that `name` may enter."""
         found: set[str] = set()
         for key in self.served_keys():
             with suppress(InputError, StorageError):
@@ -185,7 +185,7 @@ class Workspace:
 
     @contextmanager
     def _log(self, key: str) -> Iterator[LabelLog]:
-        """The project's log, to be read, whether the project is open or not."""
+        """Open the project's log for reading, whether the project is open or not."""
         if key in self._open:
             yield self._open[key].log
         else:
@@ -208,7 +208,7 @@ class Workspace:
         return True
 
     def project(self, key: str) -> OpenProject:
-        """The project of this key, opened once a process.
+        """Return the project of this key; it is opened once per process.
 
         Raises
         ------
@@ -225,15 +225,15 @@ class Workspace:
             return self._open[key]
 
     def create(self, new: NewProject, *, key: str | None = None, by: Person = OPERATOR) -> str:
-        """Make a project and start to build its pool; returns its key.
+        """Create a project, start to build its pool, and return its key.
 
-        Nothing is left behind where it fails.
+        If this fails, nothing is left behind.
 
         Raises
         ------
         InputError
-            If the images can't be found, the question is empty, or an example is no image; or if whoever
-            asks for it is no owner.
+            If the images can't be found, the question is empty, an example is not an image, or the person is
+            not an owner.
         """
         by.require_owner("make projects")
         if not self.can_create:
@@ -277,12 +277,12 @@ class Workspace:
         return key
 
     def demo(self, items: int) -> str:
-        """The demo's project with a pool of `items` digits: made, or gone on with.
+        """Return the demo project with a pool of `items` digits; create or extend it if necessary.
 
         Raises
         ------
         InputError
-            If the demo is there with more items than that.
+            If the demo exists with more items.
         """
         folder = self.folder / DEMO
         if is_project(folder):
@@ -305,7 +305,7 @@ class Workspace:
         return DEMO
 
     def _describe(self, new: NewProject) -> tuple[ProjectFile, tuple[str, ...]]:
-        """Return the project file for a SOURCE word or a pool's folder, and the classes known there."""
+        """Return the project file for a SOURCE word or a pool's folder, and the classes found there."""
         word = new.source_word
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():
@@ -316,7 +316,7 @@ class Workspace:
         return ProjectFile(POOL_FOLDER, word, self._here(), use_classes), source.classes
 
     def _here(self) -> str:
-        """Return the folder that relative paths mean; any that exists where the working folder is gone."""
+        """Return the folder of relative paths: the working folder, or another one if that is gone."""
         try:
             return str(Path.cwd())
         except FileNotFoundError:
@@ -333,7 +333,7 @@ class Workspace:
         try:
             if key not in self._open:
                 closed = self._closed.setdefault(key, Closed(self.folder / key))
-                with suppress(InputError, StorageError):  # to open it says what is wrong, or mends it
+                with suppress(InputError, StorageError):  # opening it reports what is wrong, or repairs it
                     self._require_unserved(key)
                     if summary := closed.summary():
                         return summary
@@ -342,21 +342,21 @@ class Workspace:
             return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
 
     def _require_unserved(self, key: str) -> None:
-        """Raise InputError where another process serves the project."""
-        with self._lock:  # else a thread that opens it now would find it locked
+        """Raise InputError if another process serves the project."""
+        with self._lock:  # otherwise a thread that opens it now would find it locked
             if key not in self._open:
                 lock_project(self.folder / key).release()
 
 
 def _move_labels(folder: Path, address: str) -> None:
-    """Put the labels of the project in `folder`, which nobody serves yet, to an address where none are."""
+    """Move the labels of an unserved project to a database address that has none."""
     try:
         restore(folder / LABELS_FILE, address)
     except StorageError as error:
         if error.kind == "exists":
             raise InputError(f"There are labels of a project at {address} already") from None
         raise
-    for moved in folder.glob(f"{LABELS_FILE}*"):  # with what SQLite keeps beside it
+    for moved in folder.glob(f"{LABELS_FILE}*"):  # with SQLite's files beside it
         moved.unlink()
     ProjectFile.change(folder, database=address)
 

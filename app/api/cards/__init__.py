@@ -1,6 +1,6 @@
-"""Cards: all that the browser shows of what an annotator has open, as JSON; a module each.
+"""Cards: what the browser shows of a view, as JSON, with one module per view.
 
-What becomes of the browser's answers is up to `app.sessions`, whose views store them; here it is drawn.
+The views of `app.sessions` store the browser's answers; this package builds what is shown.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from closecall.app.sessions.similar.session import SimilarSession
 View = (
     LabelingSession | GridSession | FoundSession | SimilarSession | ClassSession | BlindComparison | Decisions
 )
-"""One item at a time, many, one for several concepts, one to decide: each takes answers, and has a card."""
+"""Any view: one item, many items, several concepts, adjudication, or a blind comparison."""
 
 _NOTHING_SENT = Outcome()
 
 
 def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
-    """The card of a view as it stands.
+    """Return the current card of a view.
 
-    `acked` names the answers that are on the disk, `refused` those that never will be.
+    `acked` lists the answers that are on disk, `refused` those that will never be stored.
     """
     match view:
         case LabelingSession():
@@ -55,14 +55,14 @@ def card_of(view: View, outcome: Outcome = _NOTHING_SENT) -> dict[str, Any]:
 
 
 def submit(view: View, answers: Sequence[Mapping[str, Any]], by: Person = OPERATOR) -> dict[str, Any]:
-    """Store the browser's answers, and return the card with what became of them.
+    """Store the browser's answers, and return the card with the outcome.
 
     Raises
     ------
     InputError
-        If decisions come from somebody who is no owner.
+        If decisions come from a person who is not an owner.
     StorageError
-        If they can't be stored: nothing of them is.
+        If the answers can't be stored; then none of them is.
     """
     if isinstance(view, Decisions):
         return card_of(view, view.store(answers, by))

@@ -1,4 +1,4 @@
-"""The card of what an owner decides."""
+"""The card of the adjudication."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ELSEWHERE = "What is left to decide is in view of other owners."
 
 
 def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
-    """The first item to decide, and who said what of it; with it, what follows each answer."""
+    """Return the card of the first item to decide, with all answers and what follows each decision."""
     line = view.line()
     shown = view.stand_in(line.items[0]) if line.items else None
     card = common(view.session, shown, outcome)
@@ -40,7 +40,7 @@ def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
 
 
 def _coming(view: Decisions, line: Line, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """What follows each answer to the first in line, so that the next frame shows it."""
+    """Return what follows each decision about the first item, so that it can be shown at once."""
     views: dict[str, Any] = {}
     pictures: dict[str, str] = {}
     waiting = line.items
@@ -59,7 +59,7 @@ def _coming(view: Decisions, line: Line, notes: Mapping[str, Any]) -> dict[str, 
 
 
 def _strip(view: Decisions, answers: Answers) -> list[dict[str, Any]]:
-    """The last decisions of this session that hold."""
+    """Return the last decisions of this session that are in force."""
     last = np.flatnonzero(answers.is_decision & answers.in_force)[-STRIP:]
     stored = [view.project.log.answer(answers.ids[row]) for row in last]
     own = [answer for answer in stored if answer is not None and answer.session_id == view.id]
@@ -67,12 +67,12 @@ def _strip(view: Decisions, answers: Answers) -> list[dict[str, Any]]:
 
 
 def voices(answers: Answers, item: int) -> str:
-    """Who says what of an item now, in a line."""
+    """Return one line with everybody's current answer to an item."""
     return " · ".join(f"{word}: {', '.join(names)}" for word, names in said_by(answers, item).items())
 
 
 def said_by(answers: Answers, item: int) -> dict[str, list[str]]:
-    """Who says what of an item now, by answer: no first, then yes, then what is neither."""
+    """Return the annotators by their current answer to an item: no first, then yes, then the others."""
     said: dict[str, list[str]] = {}
     for word in ("no", "yes", "unsure", "skip"):
         rows = [

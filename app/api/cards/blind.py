@@ -1,4 +1,4 @@
-"""The card of a blind comparison: nothing of it tells whose turn it is."""
+"""The card of a blind comparison, which never reveals whose turn it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def blind_card(view: BlindComparison, outcome: Outcome) -> dict[str, Any]:
-    """The item of the side whose turn it is."""
+    """Return the card with the item of the side whose turn it is."""
     with view.lock:
         known = view.settle()
         side, follower = view.turn(len(known)), view.turn(len(known) + 1)
@@ -49,7 +49,7 @@ def _coming(
     known: Mapping[int, AnswerWord],
     notes: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What follows each answer: the other side's item, whatever it is, or the side's own next one."""
+    """Return what follows each answer: the other side's item, known already, or the side's own next."""
     items: dict[str, dict[str, Any]] = {}
     is_coming = False
     following = follower.in_view()
@@ -73,7 +73,7 @@ def _coming(
 
 
 def _notes(view: BlindComparison, known: Mapping[int, AnswerWord]) -> dict[str, Any]:
-    """The numbers beside the card: counts, and nothing by which a strategy could be known."""
+    """Return the numbers beside the card: counts, and nothing that could reveal a strategy."""
     words, pool = list(known.values()), view.project.pool
     counts = {word: words.count(word) for word in ("yes", "no", "unsure", "skip")}
     return {

@@ -18,7 +18,7 @@ QUESTION = "Which is it?"
 
 
 def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
-    """What is in view, with the numbers of the concept that chose it, and the classes to choose from."""
+    """Return the card with the item in view, the numbers of the concept that chose it, and the classes."""
     view.attend()
     with view.alone() as members:
         chooser, shown, follower = view.chooser, view.shown, view.in_turn()[0]
@@ -44,7 +44,7 @@ def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def _strip(main: LabelingSession, members: Sequence[LabelingSession]) -> list[dict[str, Any]]:
-    """The last items that were given a class, or none, with what stands of them."""
+    """Return the last items that were given a class or none, with their current classes."""
     recent = main.project.log.recent_answers(main.concept.record.id, STRIP, session_id=main.id)
     words: dict[int, dict[int, AnswerWord]] = {answer.item: {} for answer in recent}
     for member in members:
@@ -57,7 +57,7 @@ def _strip(main: LabelingSession, members: Sequence[LabelingSession]) -> list[di
     for answer in reversed(recent):
         said = words[answer.item]
         if len(said) < 2:
-            continue  # it was answered for this concept alone
+            continue  # answered for this concept alone
         chosen = next((concept for concept, word in said.items() if word == "yes"), None)
         word = "yes" if chosen is not None else answer.answer
         strip.append(strip_entry(main, answer) | {"answer": word, "concept": chosen})

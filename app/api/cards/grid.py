@@ -1,4 +1,4 @@
-"""The cards of many items at once: the grid, and what was found by name."""
+"""The cards of many items at once: the grid, and items found by name."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def grid_card(grid: GridSession, outcome: Outcome) -> dict[str, Any]:
-    """What is in view, and the grid before, to be corrected."""
+    """Return the card with the grid in view and, for corrections, the one before."""
     grid.attend()
     with grid.session.lock:
         return batch_card(grid, outcome)
 
 
 def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
-    """A page of what is called so, with those that can't be answered here."""
+    """Return the card with a page of items found by name, those that can't be answered here included."""
     found.attend()
     with found.session.lock:
         card, pool = batch_card(found, outcome), found.session.project.pool
@@ -55,12 +55,12 @@ def found_card(found: FoundSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def picture(session: LabelingSession, item: int) -> dict[str, Any]:
-    """A cell that shows its image."""
+    """Return a cell with the item's image."""
     return {"src": tile(session, item)}
 
 
 def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) -> dict[str, Any]:
-    """What all of them show."""
+    """Return what all these cards have in common."""
     session = batch.session
     card = common(session, batch.shown[0] if batch.shown else None, outcome)
     card["concept"]["question"] = words.of_several(card["concept"]["question"])
@@ -78,7 +78,7 @@ def batch_card(batch: BatchSession, outcome: Outcome, looks: Looks = picture) ->
 def taken_cells(
     batch: BatchSession, pool: Pool, items: Iterable[int], looks: Looks = picture
 ) -> dict[int, dict[str, Any]]:
-    """Items that can't be answered here, and how they stand; "" of those that are free by now."""
+    """Return, by item, the cells that can't be answered here with their status; "" for those now free."""
     stands = batch.standing_of(items)
     return {
         item: {

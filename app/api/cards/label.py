@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
-    """What is in view, what follows each answer to it, and the last answers."""
+    """Return the card with the item in view, what follows each answer, and the last answers."""
     session.attend()
     with session.lock:
         shown, concept = session.shown, session.concept.record

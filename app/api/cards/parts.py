@@ -1,4 +1,4 @@
-"""What several cards show: an item, what follows it, the numbers beside it, the last answers."""
+"""Parts of several cards: an item, what follows it, the numbers beside it, the last answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 STRIP = 12
-"""Last answers that can be corrected with a click."""
+"""Number of last answers that can be corrected with a click."""
 
 
 def common(session: LabelingSession, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
-    """What all cards say, with the numbers of what is `shown`."""
+    """Return what all cards have, with the numbers of the selection `shown`."""
     concept = session.concept.record
     return {
         "project": session.project.key,
@@ -40,7 +40,7 @@ def common(session: LabelingSession, shown: SelectionRecord | None, outcome: Out
 
 
 def item_of(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
-    """What an answer must name, and what the image shows where it can't be seen."""
+    """Return what an answer must name, and the text that replaces an image that can't be seen."""
     pool = session.project.pool
     assert pool is not None
     return {
@@ -51,16 +51,16 @@ def item_of(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def painted(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
-    """An item with its picture; a text with its parts and the picture of its first lines."""
+    """Return an item with its picture or, for a text, its parts and the picture of its first lines."""
     return item_of(session, shown) | {"src": _picture(session, shown.item)} | _text(session, shown.item)
 
 
 def coming(
     session: LabelingSession, shown: SelectionRecord | None, ahead: Lookahead | None
 ) -> dict[str, Any]:
-    """What would follow each answer, with the pictures of those items; and whether it is still to come.
+    """Return what follows each answer, with pictures, and whether more is being computed.
 
-    `session` is whose selections these are.
+    `session` is the session that made these selections.
     """
     if ahead is None or shown is None or ahead.shown.id != shown.id:
         return {"next": {}, "pictures": {}, "next_is_coming": False}
@@ -84,7 +84,7 @@ def _picture(session: LabelingSession, item: int) -> str:
 
 
 def _text(session: LabelingSession, item: int) -> dict[str, Any]:
-    """What is read of a text; nothing of an image."""
+    """Return the text of an item; nothing for an image."""
     try:
         return {"text": text} if (text := session.project.pictures.text(item)) else {}
     except InputError:
@@ -92,7 +92,7 @@ def _text(session: LabelingSession, item: int) -> dict[str, Any]:
 
 
 def tile(session: LabelingSession, item: int) -> str:
-    """An item's picture in a grid; empty where it can't be shown."""
+    """Return an item's picture for a grid, or "" if it can't be shown."""
     try:
         return session.project.pictures.tile(item)
     except InputError:
@@ -100,13 +100,13 @@ def tile(session: LabelingSession, item: int) -> str:
 
 
 def strip_entry(session: LabelingSession, answer: AnswerRecord) -> dict[str, Any]:
-    """One of the last answers, with what a click on it must name."""
+    """Return one of the last answers, with what a correction must name."""
     src = thumbnail(session, answer.item)
     return {"answer_id": answer.id, "item": answer.item, "answer": answer.answer, "src": src}
 
 
 def thumbnail(session: LabelingSession, item: int) -> str:
-    """An item's picture in the strip; empty where it can't be shown."""
+    """Return an item's picture for the strip, or "" if it can't be shown."""
     try:
         return session.project.pictures.thumbnail(item)
     except InputError:
@@ -145,14 +145,14 @@ def _notes(session: LabelingSession, shown: SelectionRecord | None, counts: Coun
 
 
 def _awaited(session: LabelingSession, shown: SelectionRecord | None) -> str | None:
-    """The strategy whose index is being built while another one stands in for it."""
+    """Return the strategy whose index is being built while another one stands in, or None."""
     stands_in = shown is not None and shown.why == "strategy" and shown.strategy != session.strategy
     is_ready = session.project.indexes.get(session.strategy) is not None
     return label_of(session.strategy) if stands_in and not is_ready else None
 
 
 def course(session: LabelingSession) -> dict[str, list[float | None]]:
-    """What the last rounds' numbers were."""
+    """Return the numbers of the last rounds."""
     rounds = list(session.history)
     return {
         "selection_ms": [r.selection_ms for r in rounds],

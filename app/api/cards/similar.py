@@ -1,4 +1,4 @@
-"""The card of what is similar: a page of items, and what the page is told of the search."""
+"""The card of Find similar: a page of items, and the numbers of the search."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.similar.session import SimilarSession
 
 SHOWN_QUERIES = 9
-"""Of all yes answers so many are shown as what is looked for."""
+"""Number of yes answers shown as the query."""
 
 
 def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
-    """A page of what is most similar, with those that can't be answered here, and all about the search."""
+    """Return the card with a page of similar items, those that can't be answered included, and the search."""
     similar.attend()
     with similar.session.lock:
         card, pool = batch_card(similar, outcome, _looks), similar.session.project.pool
@@ -55,7 +55,7 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
 
 
 def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
-    """A picture; of a text how it opens, and all that is read of it."""
+    """Return an item's picture or, for a text, its beginning and full content."""
     pictures = session.project.pictures
     try:
         opens = pictures.opening(item)
@@ -66,7 +66,7 @@ def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
 
 
 def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[str, Any]:
-    """All that is told of the search."""
+    """Return the numbers of the search."""
     learning, pool = similar.learning, similar.session.project.pool
     told: dict[str, Any] = {
         "like": _like(similar, search),
@@ -92,7 +92,7 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
         told["metric"] |= search.learned.said()
         told["metric"]["newer"] = newest is not search.learned
     elif newest is not None:
-        told["pending"] = True  # the first metric came while the search was made: the page asks once more
+        told["pending"] = True  # the first metric arrived during the search: the page asks once more
     name = search.metric_in_view(similar.view)
     found, method = search.lists[name], search.methods[name]
     checked = similar.checked
@@ -120,7 +120,7 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
 
 
 def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | None:
-    """What is looked for, to be shown."""
+    """Return the query as the page shows it."""
     if similar.like is None:
         return None
     project, like = similar.session.project, similar.like
@@ -148,7 +148,7 @@ def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | No
 
 
 def _among(similar: SimilarSession, search: Search) -> dict[str, Any] | None:
-    """How many positives are among the nearest, by metric: as truth tells, else as the answers do."""
+    """Return the number of positives among the nearest items by metric, by truth or else by the answers."""
     session, pool = similar.session, similar.session.project.pool
     assert pool is not None
     concept = session.concept.record
@@ -177,7 +177,7 @@ def _among(similar: SimilarSession, search: Search) -> dict[str, Any] | None:
 
 
 def _undoable(similar: SimilarSession) -> list[dict[str, Any]]:
-    """The answers of the last submission here that is in force."""
+    """Return the answers of the last submission that are in force."""
     log, concept = similar.session.project.log, similar.session.concept.record
     recent = log.recent_answers(concept.id, 2 * PAGE, session_id=similar.session.id)
     last: list[dict[str, Any]] = []

@@ -1,1 +1,1 @@
-"""What the compare page shows, as JSON."""
+"""The Compare page as JSON."""

@@ -1,6 +1,6 @@
-"""A question's hyperplane put to several query strategies: what each picks, how near it is, what it takes.
+"""Several query strategies on the hyperplanes of a question: their picks, ranks and times.
 
-Measured bit by bit in the background, as long as somebody looks; see `app.api.compare.planes`.
+Measured step by step in the background while somebody looks; see `app.api.compare.planes`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEFT_SECONDS = 4.0
-"""When nobody has looked for so long, measuring stops until somebody does."""
+"""Measuring stops after this many seconds without a request, until the next one."""
 
 ALIKE = 1.1
-"""Times that differ by a smaller factor are told as equal."""
+"""Times that differ by a smaller factor are called equal."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Percentiles of what was measured, and its newest value."""
+    """Percentiles of the measured values, and the newest value."""
 
     now: float
     low: float
@@ -46,7 +46,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """The 10th, 25th, 50th, 75th and 90th percentile of values whose first is the newest."""
+        """Return the 10th, 25th, 50th, 75th and 90th percentile of values whose first is the newest."""
         return cls(values[0], *np.percentile(values, [10, 25, 50, 75, 90]).tolist())
 
 
@@ -57,25 +57,25 @@ class Row:
     Parameters
     ----------
     strategy, label : str
-        Its name, and what the page calls it.
+        Its name, and its display name.
     in_use : bool
-        Whether it chooses on the labeling page.
+        Whether it selects on the labeling page.
     state : str
-        "shown", or "coming" or "failed"; then `said` tells what it waits for or why it fails.
+        "shown", "coming" or "failed"; in the last two cases `said` gives the reason.
     item, src, alt
-        What it picks for the newest hyperplane.
+        Its pick for the newest hyperplane.
     ms : Spread
-        What selecting took, in milliseconds.
+        Selection times in milliseconds.
     ratio : float
-        How many times as long the full scan took, by the medians.
+        Median time of the full scan over its median time.
     margin : Spread
         |wᵀx + b| of the picks.
     rank, typical_rank : int, float
-        How many items are nearer to the newest hyperplane than its pick, and the median over all.
+        Number of items nearer to the newest hyperplane than its pick, and the median over all hyperplanes.
     nearest : int
-        For how many hyperplanes none is nearer.
+        Number of hyperplanes for which its pick was the nearest item.
     scored, share
-        How many items were scored, and what share of the pool.
+        Number of items scored, and their share of the pool.
     """
 
     strategy: str
@@ -97,7 +97,7 @@ class Row:
 
 
 class HyperplaneComparison:
-    """What the page shows of a session's question. All methods may be called from any thread.
+    """The comparison shown for a session's question. Thread-safe.
 
     Parameters
     ----------
@@ -118,12 +118,12 @@ class HyperplaneComparison:
         self._trouble: str | None = None
 
     def renew(self, *, again: bool = False) -> None:
-        """Measure anew if there are other labels by now, or in any case if it is to be done again."""
+        """Measure again if the labels have changed, or always with `again`."""
         with self._lock:
             self._is_due = self._is_due or again or self._session.concept.catch_up().seq != self._labels_seq
 
     def page(self) -> dict[str, Any]:
-        """All that the page shows, as JSON; somebody looks, so what is to be measured is being measured."""
+        """Return all that the page shows, as JSON, and keep measuring in the background."""
         failures = self._compared.failures()
         with self._lock:
             self._looked = time.monotonic()
@@ -157,9 +157,10 @@ class HyperplaneComparison:
         }
 
     def _has_work(self, pool: Pool) -> bool:
-        """Whether something is to be measured now.
+        """Return whether something is to be measured now.
 
-        The first time as soon as the full scan can be asked; once more when no index is being built any more.
+        The first measurement starts as soon as the full scan is ready, and a second once no index is being
+        built.
         """
         ready = self._compared.ready()
         if REFERENCE not in ready:
@@ -171,7 +172,7 @@ class HyperplaneComparison:
         return is_settled and is_other
 
     def _go_on(self, pool: Pool) -> None:
-        """One step, in the background; the next one is another task, so that nothing else is kept waiting."""
+        """Do one step in the background; the next step is another task, so that other work is not held up."""
         goes_on = False
         try:
             measurement = self._measurement(pool)
@@ -192,13 +193,13 @@ class HyperplaneComparison:
             self._project.background.submit(self._go_on, pool)
 
     def _measurement(self, pool: Pool) -> Measurement:
-        """The one that is under way; another one where that is due."""
+        """Return the current measurement, or start a new one if it is due."""
         with self._lock:
             if self._under_way is not None and not self._is_due:
                 return self._under_way
             self._is_due, self._under_way, self._trouble = False, None, None
             self._labels_seq = self._session.concept.catch_up().seq
-        # The first picture of a source may take long, as its libraries are loaded: not while times are taken.
+        # The first picture loads the source's libraries, which must not happen while times are taken.
         self._picture(int(pool.ids[0]))
         return Measurement(pool, last_planes(self._session.concept, pool), self._compared.ready())
 
@@ -239,7 +240,7 @@ class HyperplaneComparison:
             return ""
 
     def _about(self, shown: Measurement, rows: Sequence[Row]) -> str:
-        """What was measured, and how."""
+        """Return one sentence about what was measured and how."""
         n, n_done, pool, newest = len(shown.planes), shown.n_done, shown.pool, shown.planes[0]
         last = self._session.history[-1] if self._session.history else None
         is_rounds = last is not None and last.hyperplane_digest == newest.hyperplane.digest
@@ -257,7 +258,7 @@ class HyperplaneComparison:
 
 
 def headline(rows: Sequence[Row], n_items: int, kind: str = "image") -> str:
-    """What the strategy in use picks of so many items of a kind and what that takes, beside the full scan."""
+    """Return the sentence that compares the strategy in use with the full scan."""
     hero = _hero(rows)
     if hero is None:
         return "The strategies are being asked"
@@ -279,7 +280,7 @@ def headline(rows: Sequence[Row], n_items: int, kind: str = "image") -> str:
 
 
 def _hero(rows: Sequence[Row]) -> Row | None:
-    """Whom the headline is about: who is in use; if that is the full scan itself, who comes nearest to it."""
+    """Return the row of the headline: the strategy in use or, if that is the full scan, the nearest one."""
     shown = [row for row in rows if row.state == "shown" and row.strategy != REFERENCE]
     used = [row for row in shown if row.in_use]
     others = [row for row in shown if row.strategy not in BY_CHANCE]

@@ -1,4 +1,4 @@
-"""The query strategies that the compare page puts side by side, and how it is with their indexes."""
+"""The query strategies on the Compare page, and the state of their indexes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 COMPARED = ("random", "subsample", "exhaustive", "h-hash", "eh-hash", "bh-hash", "margin-index")
-"""In the order of the rows; strategies of users' own, and what else is in use, come after them."""
+"""Strategies in the order of the rows; users' own strategies and the one in use come last."""
 
 REFERENCE = "exhaustive"
 """The full scan."""
 
 BY_CHANCE = ("random", "subsample")
-"""Strategies whose pick is a matter of luck: no headline is about them, unless they are in use."""
+"""Strategies whose pick is random: the headline ignores them unless they are in use."""
 
 
 class Compared:
-    """The strategies beside a session's own, in the order of the rows.
+    """The strategies compared with a session's own, in the order of the rows.
 
-    They are known by word, as on the command line; the one in use has its parameters. From the first question
-    on their indexes are built in the background.
+    They are named as on the command line; the strategy in use has its parameters. Their indexes are built in
+    the background from the first request on.
 
     Parameters
     ----------
@@ -39,24 +39,24 @@ class Compared:
 
     @property
     def used(self) -> str:
-        """The session's own."""
+        """The session's own strategy."""
         return self._session.strategy
 
     @property
     def words(self) -> list[str]:
-        """All of them."""
+        """All strategies."""
         own = [name for name in self._session.project.strategies() if name not in LABELS]
         words = [self.used if name == name_of(self.used) else name for name in (*COMPARED, *own)]
         return words if self.used in words else [*words, self.used]
 
     def ready(self) -> dict[str, QueryStrategy]:
-        """Those that can be asked; see to it that the others can be, too."""
+        """Return the strategies whose index is ready, and request the indexes of the others."""
         self.failures()
         fitted = {word: self._indexes.get(word) for word in self.words}
         return {word: strategy for word, strategy in fitted.items() if strategy is not None}
 
     def failures(self) -> dict[str, str]:
-        """Why some can't be asked, in one sentence each."""
+        """Return by strategy why it can't be asked, in one sentence."""
         failed = {}
         for word in self.words:
             try:
@@ -69,12 +69,12 @@ class Compared:
         return failed
 
     def awaited(self) -> list[str]:
-        """Those whose index is still to be built."""
+        """Return the strategies whose index is not ready yet."""
         failed, ready = self.failures(), self.ready()
         return [word for word in self.words if word not in failed and word not in ready]
 
     def preparation(self, word: str, *, named: bool = False) -> str:
-        """How far the index is that a strategy waits for."""
+        """Return how far the index of a strategy is."""
         state, what = self._indexes.state(word), f"{label_of(word)}’s index" if named else "Its index"
         if not state.share:
             return f"{what} is built next."

@@ -1,9 +1,9 @@
-"""The last hyperplanes of a question's log, and what query strategies answer for each of them.
+"""The last hyperplanes of a question, and each query strategy's choice for them.
 
-The hyperplanes are trained again from the log. Every strategy is asked about each of them in turn, on one
-thread, so that all are timed under the same conditions; a scan of the pool ranks what they pick. It is that
-thread's processor time that counts: labeling goes on beside it, and would hold up a long scan more often than
-a short look-up, which would then seem better than it is.
+The hyperplanes are trained again from the log. On one thread, every strategy is asked about each of them in
+turn, so that all are timed under the same conditions. A scan of the pool ranks their picks. Processor time is
+measured: labeling continues meanwhile and would delay a long scan more often than a short look-up, which
+would then look too good.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LAST = 50
-"""So many hyperplanes at most."""
+"""Maximum number of hyperplanes."""
 
 LOOKED = 2 * LAST
-"""They are looked for among so many last answers: some change no hyperplane."""
+"""Number of last answers searched for hyperplanes, since some answers change none."""
 
 LEAST_TIMES = 9
-"""Fewer hyperplanes are asked about again, until each strategy was timed so often."""
+"""With fewer hyperplanes than this, each is asked about again until there are this many times per strategy.
+"""
 
-_FINE = 1e-5  # seconds; a coarser clock can't tell how long a look-up takes
+_FINE = 1e-5  # seconds; a coarser clock can't time a look-up
 _clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE else time.perf_counter
 
 
@@ -52,9 +53,9 @@ class Plane:
     answered : array of int64, ascending
         Items that could not be picked.
     n_labels : int
-        That it was trained on.
+        Number of labels it was trained on.
     through : int
-        Their place in the log; it seeds what is drawn at random.
+        Its log position, which seeds random strategies.
     """
 
     hyperplane: Hyperplane
@@ -64,7 +65,7 @@ class Plane:
 
 
 def last_planes(concept: LiveConcept, pool: Pool) -> list[Plane]:
-    """The concept's last hyperplanes that differ, `LAST` at most, the newest first."""
+    """Return the concept's last distinct hyperplanes, newest first, at most `LAST`."""
     record = concept.record
     examples = concept.store.examples(record.id)
     answers = list(concept.log.answers_after(record.id))
@@ -87,18 +88,18 @@ def last_planes(concept: LiveConcept, pool: Pool) -> list[Plane]:
 
 @dataclass(eq=False)
 class Answers:
-    """What one strategy answered, hyperplane after hyperplane, the newest first.
+    """The choices of one strategy for each hyperplane, newest first.
 
     Parameters
     ----------
     strategy : QueryStrategy
         Fitted to the pool.
     items, margins, ranks, scored : list
-        Of each hyperplane: what was picked, its |wᵀx + b|, how many items are nearer, how many were scored.
+        Per hyperplane: the pick, its |wᵀx + b|, the number of nearer items, and the number of items scored.
     seconds : list of float
-        Processor time of each selection; more than there are hyperplanes where these were few.
+        Processor time of each selection; with few hyperplanes, several selections each.
     failure : str or None
-        Why it can't answer, in one sentence.
+        Why it can't select, in one sentence.
     """
 
     strategy: QueryStrategy
@@ -111,15 +112,15 @@ class Answers:
 
 
 class Measurement:
-    """Strategies asked about hyperplanes, one hyperplane a step.
+    """Strategies asked about hyperplanes, one hyperplane per step.
 
     Parameters
     ----------
     pool : Pool
     planes : sequence of Plane
-        The newest first.
+        Newest first.
     strategies : dict of str to QueryStrategy
-        By word.
+        Strategies by name.
     """
 
     def __init__(self, pool: Pool, planes: Sequence[Plane], strategies: dict[str, QueryStrategy]) -> None:
@@ -132,16 +133,16 @@ class Measurement:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing left to ask."""
+        """Return whether there is nothing left to ask."""
         return self._steps >= self._most
 
     @property
     def n_done(self) -> int:
-        """How many of the hyperplanes every strategy was asked about."""
+        """Return the number of hyperplanes that every strategy was asked about."""
         return min(self._steps, len(self.planes))
 
     def step(self) -> None:
-        """Ask every strategy about the next hyperplane; who comes first changes from step to step."""
+        """Ask every strategy about the next hyperplane, in an order that changes from step to step."""
         is_new, plane = self._steps < len(self.planes), self.planes[self._steps % len(self.planes)]
         going = [answers for answers in self.answers.values() if answers.failure is None]
         first = self._steps % max(1, len(going))
@@ -155,7 +156,7 @@ class Measurement:
         self._steps += 1
 
     def _ask(self, answers: Answers, plane: Plane) -> int | None:
-        """The item that is picked; None where the strategy fails."""
+        """Return the strategy's pick, or None if it fails."""
         started = _clock()
         try:
             selection = answers.strategy.select(plane.hyperplane, exclude=plane.answered, seed=plane.through)

@@ -1,8 +1,8 @@
-"""A race that somebody watches: strategies learn a question side by side, as fast or as slowly as is wanted.
+"""A race on the page: strategies learn a question side by side, at a chosen speed.
 
-The engine is `core.simulation.race`. A thread of the server runs its rounds and draws the pictures between
-them, so that nothing else of the race is going on while a selection is timed; a browser asks for what is new
-since it asked last. When nobody has asked for a while the race waits.
+`core.simulation.race` is the engine. A server thread runs its rounds and draws the pictures between them, so
+that nothing else of the race runs while a selection is timed. The browser asks for what is new since its last
+request. Without requests the race waits.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 ROUNDS = 300
-"""The paper's iterations."""
+"""Number of rounds, as in the paper."""
 
 SPEEDS = (1, 3, 10, 30)
-"""Rounds a second that can be asked for; how many there are depends on the machine, too."""
+"""Selectable speeds, in rounds per second; a slow machine may not reach them."""
 
 USUAL_SPEED = 10
 
 FIRST_PICKS = 7
-"""Of each strategy so many first picks are shown, as in the paper's figure 3."""
+"""Number of first picks shown per strategy, as in figure 3 of the paper."""
 
 LEFT_SECONDS = 4.0
-"""When nobody has asked for so long, the race waits."""
+"""The race waits after this many seconds without a request."""
 
 AT_ONCE = 300
-"""Rounds that one answer tells at most."""
+"""Maximum number of rounds in one reply."""
 
 Told = list[float | None] | None
 """A turn as the browser gets it."""
@@ -46,30 +46,30 @@ _races: WeakValueDictionary[str, LiveRace] = WeakValueDictionary()
 
 
 def find_race(key: str) -> LiveRace | None:
-    """The race of this key, which only whoever watches it knows; None when it is gone."""
+    """Return the race of this key, which is secret to its viewer, or None if it is gone."""
     return _races.get(key)
 
 
 class LiveRace:
-    """A race under way. All methods may be called from any thread.
+    """A race in progress. Thread-safe.
 
     Parameters
     ----------
     session : LabelingSession
-        Whose question is learned, with its SVM's parameters.
+        The race learns its question, with its SVM parameters.
     strategies : mapping of str to QueryStrategy
-        The lanes by word, fitted to the pool.
+        Lanes by strategy name, fitted to the pool.
     n_first : int
-        Labels a class to start with.
+        Labels per class to start with.
     run : int
-        Which repetition; each draws first labels of its own.
+        Number of the repetition; each draws its own first labels.
     speed : int
-        Rounds a second to begin with, one of `SPEEDS`.
+        Initial speed, one of `SPEEDS`.
 
     Raises
     ------
     InputError
-        If the truth isn't known, or there are too few items of a class.
+        If the truth is unknown, or a class has too few items.
     """
 
     def __init__(
@@ -117,27 +117,27 @@ class LiveRace:
         self._left_to_run = 0
         self._speed = speed
         self._looked = time.monotonic()
-        # The first picture of a source may take long, as its libraries are loaded.
+        # The first picture loads the source's libraries, which takes time.
         self._picture(int(self._race.first.ids[0]))
         _races[self.key] = self
 
     @property
     def words(self) -> list[str]:
-        """The lanes."""
+        """Names of the lanes."""
         return self._words
 
     @property
     def speed(self) -> int:
-        """Rounds a second that are asked for."""
+        """Requested rounds per second."""
         return self._speed
 
     @property
     def is_over(self) -> bool:
-        """Whether there are no more rounds to come."""
+        """Return whether all rounds have been run."""
         return len(self._told) >= ROUNDS or self._race.is_over
 
     def start(self) -> None:
-        """Run until it is over, or paused."""
+        """Run until the end or until paused."""
         self._go(ROUNDS)
 
     def step(self) -> None:
@@ -145,18 +145,18 @@ class LiveRace:
         self._go(1)
 
     def pause(self) -> None:
-        """Wait after the round that is under way."""
+        """Pause after the current round."""
         with self._changed:
             self._left_to_run = 0
             self._changed.notify()
 
     def set_speed(self, speed: int) -> None:
-        """Run so many rounds a second, if the machine can.
+        """Set the number of rounds per second, as far as the machine reaches it.
 
         Raises
         ------
         InputError
-            If it is none of `SPEEDS`.
+            If the speed is not one of `SPEEDS`.
         """
         if speed not in SPEEDS:
             raise InputError(f"speed must be one of {', '.join(map(str, SPEEDS))}, got {speed}")
@@ -165,7 +165,7 @@ class LiveRace:
             self._changed.notify()
 
     def about(self) -> dict[str, Any]:
-        """What doesn't change while it runs, as JSON."""
+        """Return what does not change during the race, as JSON."""
         held_out, first = self._pool.held_out, self._race.first
         return {
             "race": self.key,
@@ -182,10 +182,10 @@ class LiveRace:
         }
 
     def since(self, n_known: int, *, pictures: bool = False) -> dict[str, Any]:
-        """What is new after `n_known` rounds, as JSON; if asked for, with pictures of the last picks drawn.
+        """Return what is new after `n_known` rounds, as JSON, with pictures of the last picks if requested.
 
-        A turn is told as AUROC, |wᵀx + b|, milliseconds that selecting took, and items scored; null for a
-        lane that is out.
+        A turn has AUROC, |wᵀx + b|, the selection time in milliseconds, and the number of items scored; it is
+        null for a lane that has failed.
         """
         until = n_known + AT_ONCE
         with self._lock:
@@ -215,10 +215,10 @@ class LiveRace:
                 self._thread.start()
 
     def _run(self) -> None:
-        """Rounds at the pace that is asked for, until it is told to wait or nobody looks."""
+        """Run rounds at the requested speed until paused or without a viewer."""
         with self._troubles.noted("A race of strategies"):
             self._run_rounds()
-        with self._changed:  # it can be started again, should it have failed
+        with self._changed:  # after a failure it can be started again
             if self._thread is threading.current_thread():
                 self._thread, self._left_to_run = None, 0
 
@@ -236,7 +236,7 @@ class LiveRace:
                     self._changed.wait(rest)
 
     def _draw(self, items: Sequence[int | None]) -> None:
-        """The pictures of a round, if they are among the first, or wanted, or may be the last for a while."""
+        """Draw the pictures of a round if it is one of the first, requested, or the last for a while."""
         is_first = len(self._firsts) < FIRST_PICKS
         if is_first or self._picks_are_wanted or self._left_to_run <= 1:
             self._picks_are_wanted = False
@@ -260,7 +260,10 @@ class LiveRace:
 
 
 def _told(turn: Turn | None) -> Told:
-    """Of a selection's wall-clock and processor time the shorter: labeling beside a race may hold it up."""
+    """Return a turn for the browser, with the shorter of wall-clock and processor time of the selection.
+
+    Labeling beside a race may delay a selection.
+    """
     if turn is None:
         return None
     auroc = None if turn.auroc is None else round(turn.auroc, 5)

@@ -1,4 +1,4 @@
-"""How a blind comparison begins: what there is to begin with, and which one is under way."""
+"""Start a blind comparison, or find the one in progress."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from closecall.app.projects.project import Project
 
 FIRST = 5
-"""Of the question's labels each side begins with so many of each kind, where there are any."""
+"""Number of the question's labels of each kind that both sides start with, as far as there are any."""
 
 JUDGE = "random"
-"""The strategy that draws what the others are judged by."""
+"""Strategy of the judge, which draws the items that the others are compared on."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a blind comparison can be begun with, or why it can't.
+    """What a blind comparison can start with, or why it can't start.
 
     Parameters
     ----------
     problem : str or None
         In one sentence.
     is_judged_by_truth : bool
-        Whether the held-out items' truth judges it; else items that are answered among the turns.
+        Whether the truth of held-out items judges it; otherwise, items answered between the turns.
     first : int
-        Labels of each kind that both sides begin with.
+        Labels of each kind that both sides start with.
     """
 
     problem: str | None
@@ -54,7 +54,7 @@ class Offer:
 
 
 def offer(session: LabelingSession) -> Offer:
-    """What there is to begin with, for a session's question."""
+    """Return what a comparison for the session's question can start with."""
     pool, labels = session.project.pool, session.concept.standing().labels
     if pool is None:
         return Offer("The pool has no items yet", False, 0)
@@ -68,14 +68,14 @@ def offer(session: LabelingSession) -> Offer:
 
 
 def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindComparison:
-    """Begin one for a session's question: copies of it, a session each, and first labels alike.
+    """Start a comparison: copies of the question, a session for each, and the same first labels.
 
     Parameters
     ----------
     session : LabelingSession
-        Of whoever will answer.
+        Session of the annotator.
     strategies : sequence of str
-        Two words; which of them is called A is drawn.
+        Two strategies; which of them is called A is drawn at random.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindCompariso
     now = int(time.time() * 1000)
     sessions, given = [], []
     for place, (concept, word, own) in enumerate(zip(concepts, words, ids, strict=True)):
-        # The rivals begin alike; the judge's luck is its own.
+        # Both rivals start alike; the judge draws independently.
         sessions.append(
             SessionRecord(
                 id=own,
@@ -134,12 +134,12 @@ def begin(session: LabelingSession, strategies: Sequence[str]) -> BlindCompariso
             )
             for row in first
         ]
-    store(project.database, sessions, given, now)  # all or none: else the sides would begin without labels
+    store(project.database, sessions, given, now)  # all or none, so that no side starts without labels
     return BlindComparison.of(session.sessions.session(ids[0]))
 
 
 def current(session: LabelingSession) -> BlindComparison | None:
-    """The annotator's newest one about the question of a session."""
+    """Return the annotator's newest comparison about the session's question, or None."""
     project = session.project
     leaders = [
         record
@@ -155,12 +155,12 @@ def current(session: LabelingSession) -> BlindComparison | None:
 
 
 def _is_whole(project: Project, leader: SessionRecord) -> bool:
-    """Whether all its sessions are there: what was begun when the program ended isn't gone on with."""
+    """Return whether all its sessions exist; a start that the end of the program cut short is not resumed."""
     return all(project.log.session(side) is not None for side in leader.parameters[BLIND][SIDES])
 
 
 def _copies(project: Project, question: ConceptRecord, letters: str) -> list[ConceptRecord]:
-    """Copies of the question under letters that tell nothing, offered to nobody."""
+    """Return unlisted copies of the question under neutral letters."""
     number, store = 1, project.concept_store
     while store.named(f"{question.name} (blind {number} A)"):
         number += 1

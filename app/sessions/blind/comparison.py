@@ -1,12 +1,12 @@
-"""The blind comparison: strategies take turns unseen, and a person answers without knowing whose item it is.
+"""The blind comparison: two strategies take turns, and the annotator does not know whose turn it is.
 
-Each strategy has a *side*: a copy of the question, put away, with an ordinary labeling session. So every
-answer trains its own side alone, and all of it is in the log like any other work. Turns are drawn: in each
-block every side has one. An item that several sides come to is shown once; the others get the same answer.
+Each strategy has a *side*: an unlisted copy of the question with an ordinary labeling session. Every answer
+trains only its own side, and all of it is in the log like any other work. The order of the turns is drawn at
+random, one turn per side in each block. An item that several sides choose is shown once; its answer counts
+for each.
 
-Where the truth of held-out items isn't known, a further side, the judge, draws at random among the turns:
-what is answered there trains nobody, and is what the strategies are judged by; see
-`app.api.verdict`.
+Where the truth of held-out items is unknown, a third side, the judge, draws items at random between the
+turns. Their answers train nobody. The strategies are compared on them; see `app.api.verdict`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from closecall.storage import AnswerRecord, Refusal, SelectionRecord
 from closecall.storage.records import AnswerWord
 
 LEAST_TURNS = 10
-"""Answers that each side must have to what it chose, before anything is told."""
+"""Answers to its own choices that each side needs before the result can be shown."""
 
 _RECENT = 200
-"""So far back an answer may be corrected."""
+"""Number of answers that can still be corrected."""
 
 SIDES, QUESTION, HAS_JUDGE, SEED, BEGUN_WITH, TOLD = (
     "sides",
@@ -45,12 +45,12 @@ _opening = threading.Lock()
 
 
 class BlindComparison:
-    """One that was begun. All methods may be called from any thread; they take turns.
+    """A blind comparison in progress. Thread-safe: calls take turns.
 
     Parameters
     ----------
     leader : LabelingSession
-        The session of its first side; the others are named in its parameters.
+        The session of the first side; its parameters name the others.
     """
 
     def __init__(self, leader: LabelingSession) -> None:
@@ -67,7 +67,7 @@ class BlindComparison:
 
     @classmethod
     def of(cls, leader: LabelingSession) -> BlindComparison:
-        """Return the one that a session leads; it lives as long as the session's object."""
+        """Return the comparison that a session leads; it lives as long as the session object."""
         with _opening:
             if cls not in leader.views:
                 leader.views[cls] = cls(leader)
@@ -81,19 +81,19 @@ class BlindComparison:
 
     @property
     def judge(self) -> LabelingSession | None:
-        """The side that draws at random, where there is one."""
+        """The side that draws at random, or None."""
         return self.sides[2] if self.has_judge else None
 
     @property
     def turns(self) -> int:
-        """How many items were answered, however many sides came to them."""
+        """Number of answered items; an item that several sides chose counts once."""
         return len(self.labels())
 
     @property
     def wanted(self) -> int:
-        """How many answers, at least, are still to be given before something can be told.
+        """Minimum number of answers still needed before the result can be shown.
 
-        Rivals are judged by what they chose, not by what came at random before there was a yes and a no.
+        Rivals are compared on what they chose, not on what came at random before there was a yes and a no.
         """
         missing = [
             LEAST_TURNS - sum(r.why == "strategy" for r in _answered_rounds(side)) for side in self.rivals
@@ -103,7 +103,7 @@ class BlindComparison:
         return sum(max(0, n) for n in missing)
 
     def tell(self) -> None:
-        """From now on everybody may know which side is whose.
+        """Reveal which side is which strategy.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class BlindComparison:
         return Outcome(acked, refused)
 
     def labels(self) -> dict[int, AnswerWord]:
-        """What the annotator said of each item, all sides together, without the first labels."""
+        """Return the annotator's answer to each item, over all sides, without the first labels."""
         said: dict[int, AnswerWord] = {}
         for side in self.sides:
             with side.concept.lock:
@@ -143,7 +143,7 @@ class BlindComparison:
         return said
 
     def add_to_question(self, session: LabelingSession) -> int:
-        """Give a session of the question what was answered here, where it has no answer; returns how many."""
+        """Copy the answers to a session of the question where it has none; return their number."""
         with session.concept.lock:
             known = set(session.concept.catch_up().answered_items().tolist())
         now = int(time.time() * 1000)
@@ -164,9 +164,9 @@ class BlindComparison:
         return len(records)
 
     def _meant(self, answer: Mapping[str, Any]) -> list[tuple[LabelingSession, Mapping[str, Any]]]:
-        """Which sides an answer is for, the one that asked last: what becomes of it decides.
+        """Return the sides that an answer is for, the one that asked last: its outcome is the outcome.
 
-        Undoing and correcting concern all sides that have an answer about the item.
+        Undos and corrections apply to all sides that have an answer about the item.
         """
         log = self.project.log
         changed = answer.get("undoes") or answer.get("corrects")
@@ -191,7 +191,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """Give each side what was answered already of the item that it came to; returns all answers."""
+        """Give each side the known answer to the item it chose; return all answers."""
         while True:
             known = self.labels()
             shown = ((side, side.in_view()) for side in self.sides)
@@ -202,7 +202,7 @@ class BlindComparison:
                 side.store([_copied(side, one, word)])
 
     def turn(self, number: int) -> LabelingSession:
-        """Whose turn it is: a drawn order of the sides in each block; who has nothing to ask is left out."""
+        """Return the side of a turn: a random order in each block, without sides that have nothing left."""
         n = len(self.sides)
         block, place = divmod(number, n)
         order = np.random.default_rng([self._seed, block]).permutation(n)
@@ -210,7 +210,7 @@ class BlindComparison:
         return next((side for side in those if side.shown is not None), those[0])
 
     def recent_answers(self, n: int) -> list[AnswerRecord]:
-        """The last n answers; of an item that several sides have an answer about, the first is meant."""
+        """Return the last n answers; for an item that several sides chose, the first one."""
         recent: dict[int, AnswerRecord] = {}
         for side in self.sides:
             for answer in _recent(side, 2 * n):
@@ -221,7 +221,7 @@ class BlindComparison:
 
 
 def _answered_rounds(side: LabelingSession) -> list[SelectionRecord]:
-    """The side's last rounds without the one that waits for an answer."""
+    """Return the side's last rounds, without the one that waits for an answer."""
     return [record for record in side.history if side.shown is None or record.id != side.shown.id]
 
 
@@ -230,12 +230,12 @@ def _recent(side: LabelingSession, n: int) -> list[AnswerRecord]:
 
 
 def _answer_about(side: LabelingSession, item: int) -> AnswerRecord | None:
-    """The answer in force about an item on a side."""
+    """Return the side's current answer about an item."""
     return next((answer for answer in _recent(side, _RECENT) if answer.item == item), None)
 
 
 def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> dict[str, Any]:
-    """What was said on another side, as an answer to what this one asks."""
+    """Return another side's answer as an answer to what this side asks."""
     return {
         "id": _copy_id(side, shown.id),
         "item": shown.item,
@@ -249,5 +249,5 @@ def _copied(side: LabelingSession, shown: SelectionRecord, word: AnswerWord) -> 
 
 
 def _copy_id(side: LabelingSession, name: str) -> str:
-    """An id that is the same when the same is tried again."""
+    """Return an id that is the same at every attempt."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{side.id} {name}"))

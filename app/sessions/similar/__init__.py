@@ -1,5 +1,5 @@
-"""Find similar: the items of a pool that are nearest to one that somebody picked, uploaded, or answered yes.
+"""Find similar: the items of a pool nearest to a picked item, an uploaded image, or all yes answers.
 
-`query` says what is looked for, `search` is one that was made, `session` shows the items and takes the
-answers, and `card` describes it to the page. `app.indexes.similar` prepares the indexes.
+`query` describes the query, `search` holds a result, and `session` shows the items and takes answers.
+`app.indexes.similar` prepares the indexes.
 """

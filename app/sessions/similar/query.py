@@ -1,4 +1,4 @@
-"""What is looked for: an item, an uploaded image, or everything that was answered yes."""
+"""The query of Find similar: an item, an uploaded image, or all yes answers."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ PAGES = 10
 
 @dataclass(frozen=True)
 class Like:
-    """What the neighbours are looked for of: an `item`, the upload of a `digest`, or else all yes answers."""
+    """A query: an `item`, the upload with a `digest`, or else all yes answers."""
 
     item: int | None = None
     digest: str | None = None
 
     @classmethod
     def of(cls, word: str) -> Like:
-        """What a word of the address, or of the log, means: "1234", "upload-…" or "yes".
+        """Parse a query from the address or the log: "1234", "upload-…" or "yes".
 
         Raises
         ------
         InputError
-            If it means nothing.
+            If it can't be parsed.
         """
         if word == YES:
             return cls()
@@ -54,29 +54,29 @@ class Like:
 
     @property
     def word(self) -> str:
-        """The word that `of` reads."""
+        """The text that `of` parses."""
         if self.item is not None:
             return str(self.item)
         return YES if self.digest is None else f"{_UPLOAD}{self.digest}"
 
     @property
     def is_yes(self) -> bool:
-        """Whether it is all yes answers."""
+        """Whether the query is all yes answers."""
         return self.item is None and self.digest is None
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The rows whose neighbours are looked for, and the items that they are.
+    """The rows to find neighbours of, and the items that they belong to.
 
     Parameters
     ----------
     X : array of shape (n_queries, n_features), float32, or csr_array
         Unit rows.
     items : array of shape (n_items,), int64, ascending
-        Never found: they are what is looked for.
+        Items of the query, which are never among the results.
     n_known : int
-        How many rows there would be without the bound.
+        Number of rows that there would be without the limit.
     """
 
     X: Rows
@@ -85,24 +85,24 @@ class Queries:
 
 
 def require_shown(like: Like, pool: Pool) -> None:
-    """Refuse an item that nobody is to see, since it is held out.
+    """Refuse an item that is held out, which nobody may see.
 
     Raises
     ------
     InputError
-        If it is.
+        If it is held out.
     """
     if like.item is not None and like.item in pool.held_out.ids:
         raise InputError(f"Item {like.item} can't be looked for: it is held out to test the classifier")
 
 
 def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Queries:
-    """The rows of what is looked for, as the labels stand.
+    """Return the rows of the query for these labels.
 
     Raises
     ------
     InputError
-        If the item has no row in the pool, the upload isn't kept any more, or nothing was answered yes.
+        If the item has no row in the pool, the upload is no longer kept, or there is no yes answer.
     """
     nothing = np.empty(0, dtype=np.int64)
     if like.digest is not None:
@@ -120,9 +120,10 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
 
 
 def _row_of(item: int, pool: Pool) -> Rows:
-    """The item's features, of shape (1, n_features).
+    """Return the item's features, of shape (1, n_features).
 
-    Logs of earlier versions have searches for held-out items, which are made again to be verified.
+    Held-out items have features too: logs of earlier versions have searches for them, which ``verify``
+    repeats.
     """
     held_out = np.flatnonzero(pool.held_out.ids == item)
     if len(held_out):

@@ -1,4 +1,4 @@
-"""A search that was made: what was looked for, and what was found."""
+"""A search of Find similar: its query and its results."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from closecall.app.sessions.similar.query import Queries
 
 VIEWS = ("original", "learned", "both")
-"""The metric, or both side by side."""
+"""Rankings that the page shows: one metric, or both side by side."""
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search that was made.
+    """A search and its results.
 
     Parameters
     ----------
     asked : tuple
-        What was looked for.
+        What was asked for.
     queries : Queries
     lists : dict
-        What was found, by metric: "original" always, "learned" where there is one.
+        Results by metric: "original" always, "learned" if there is a learned metric.
     methods : dict
-        What found it, by metric.
+        Methods that found them, by metric.
     learned : LearnedMetric or None
     """
 
@@ -40,11 +40,11 @@ class Search:
     learned: LearnedMetric | None
 
     def metric_in_view(self, view: str) -> str:
-        """The metric whose numbers are told."""
+        """Return the metric whose numbers are shown."""
         return "learned" if view != "original" and "learned" in self.lists else "original"
 
     def in_view(self, view: str, first: int) -> list[tuple[str, int, int]]:
-        """Metric, place and item of all that is on the page that begins at place `first`, list by list."""
+        """Return metric, place and item of each result on the page that begins at `first`, list by list."""
         return [
             (name, place, item)
             for name in (self.lists if view == "both" else [self.metric_in_view(view)])
@@ -52,5 +52,5 @@ class Search:
         ]
 
     def has_after(self, first: int) -> bool:
-        """Whether another page follows the one that begins at place `first`."""
+        """Return whether there is a page after the one that begins at place `first`."""
         return first + PAGE < len(self.lists["original"].ids)

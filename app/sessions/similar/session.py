@@ -1,8 +1,8 @@
-"""What is like something, many items at once: shown nearest first, selected, and answered in one go.
+"""Find similar as a view: similar items, nearest first, selected and answered together.
 
-The page has `PAGE` items; those that have an answer, or that another session has in view, are shown as such.
-Each submission is a round: its items get their labels, the SVM is retrained, the search is made again as the
-labels stand, and the log says of every item how it was found.
+A page has `PAGE` items. Items that have an answer or are leased to another session are shown as such. Each
+submission is a round: the SVM is retrained on the new labels, and the search is repeated. The log records
+with each item how it was found.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 COURSE = 60
-"""Searches that the course of each number shows."""
+"""Number of searches in the history of each number."""
 
 RECALLED = 10
-"""Of so many nearest it is checked how many were found."""
+"""Number of nearest items that recall is measured on."""
 
 
 class SimilarSession(BatchSession):
-    """The items most similar to one, to an upload, or to all yes answers.
+    """The items most similar to an item, an upload, or all yes answers.
 
     Parameters
     ----------
     session : LabelingSession
-        Whose concept, log and lock it shares.
+        The view shares its concept, log and lock.
 
     Attributes
     ----------
     like : Like or None
-        What is looked for; None before somebody picks something.
+        The query; None before there is one.
     first : int
-        Which of the nearest items is the first in view, from 0.
+        Place of the first item in view among the results, from 0.
     method : str
-        The name of what retrieves, see `app.indexes.similar`.
+        Name of the search method, see `app.indexes.similar`.
     codes : str
-        The name of the family whose codes it compares, where it compares any.
+        Name of the hash family whose codes are compared, if the method uses codes.
     view : str
         One of `VIEWS`.
     problem : str or None
-        What hinders the search, as a sentence.
+        Why there is no result, in one sentence.
     checked : Checked or None
-        What an exact scan says of the numbers that are told.
+        The exact scan's result, for comparison.
     course : deque of dict
-        Those numbers, search by search.
+        The numbers of the last searches.
     on_label : int or None
-        The item that Label showed last.
+        The item last shown on Label.
     """
 
     MARK = SIMILAR
@@ -83,7 +83,7 @@ class SimilarSession(BatchSession):
         self.on_label: int | None = None
         self._asked: object = None
         self.search: Search | None = None
-        """As what is in view was found."""
+        """The search in view."""
         self._acked: set[str] = set()
         super().__init__(session)
 
@@ -93,7 +93,7 @@ class SimilarSession(BatchSession):
         return self.session.project.similar.learning(self.session.concept)
 
     def look_for(self, like: Like, first: int = 0) -> None:
-        """Show what is like this, the page with the item at place `first`."""
+        """Search for items similar to `like` and show the page with the item at place `first`."""
         first = min(max(0, first), PAGE * (PAGES - 1)) // PAGE * PAGE
         with self.session.lock:
             self.problem = None
@@ -101,14 +101,14 @@ class SimilarSession(BatchSession):
                 self.like, self.first, self.shown = like, first, ()
 
     def go_to(self, word: str | None) -> None:
-        """Look for what the address says; without a word for what lies nearest at hand.
+        """Search for the query of the address or, without one, for the most obvious query.
 
-        That is what was looked for before, else all yes answers, else the item on Label.
+        That is the previous query, else all yes answers, else the item on Label.
 
         Raises
         ------
         InputError
-            If the word means nothing.
+            If the query can't be parsed.
         """
         with self.session.lock:
             if word is not None:
@@ -123,7 +123,7 @@ class SimilarSession(BatchSession):
                     self.look_for(Like(item=self.on_label))
 
     def ask(self, asked: object) -> None:
-        """Take up what a browser asked for, once; it says the same at each run of the page.
+        """Handle a browser's request once; the browser repeats it at each run of the page.
 
         Raises
         ------
@@ -142,19 +142,19 @@ class SimilarSession(BatchSession):
             self.look_for(Like.of(word), first)
 
     def upload(self, sent: object) -> None:
-        """Keep the image that a browser sent, and look for what is like it; what hinders it is said.
+        """Keep the image that a browser sent and search for similar items; report why if that fails.
 
         Parameters
         ----------
         sent : mapping
-            `name` of the file, and its content as `data`, in Base64.
+            `name` of the file, and its content in Base64 as `data`.
         """
         if not isinstance(sent, Mapping):
             return
         name = str(sent.get("name", ""))[:120] or "The image"
         try:
             raw = base64.b64decode(str(sent.get("data", "")).encode(), validate=True)
-        except ValueError:  # Base64's own, or signs that no text has
+        except ValueError:  # Base64's own error, or characters that are not ASCII
             self.problem = f"“{name}” did not arrive whole: upload it again"
             return
         project = self.session.project
@@ -164,27 +164,27 @@ class SimilarSession(BatchSession):
             self.problem = str(error)
 
     def set_method(self, name: str) -> None:
-        """Let another method retrieve from now on.
+        """Search with another method from now on.
 
         Raises
         ------
         InputError
-            If there is none of that name.
+            If there is no such method.
         """
         self._turn_to("method", name, self.session.project.similar.methods)
 
     def set_codes(self, name: str) -> None:
-        """Let the codes of another family be compared from now on.
+        """Compare the codes of another hash family from now on.
 
         Raises
         ------
         InputError
-            If there is none of that name.
+            If there is no such family.
         """
         self._turn_to("codes", name, self.session.project.similar.codes)
 
     def set_view(self, view: str) -> None:
-        """Rank by the features as they are, by the learned metric, or by both side by side.
+        """Rank by the original features, by the learned metric, or by both side by side.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class SimilarSession(BatchSession):
         self._turn_to("view", view, VIEWS)
 
     def _turn_to(self, what: Literal["method", "codes", "view"], word: str, known: Iterable[str]) -> None:
-        """Search by another of the known words; what is in view is found again."""
+        """Change one setting of the search and repeat it."""
         known = tuple(known)
         if word not in known:
             raise InputError(f"{what} must be one of {', '.join(known)}, got {word!r:.80}")
@@ -204,10 +204,9 @@ class SimilarSession(BatchSession):
                 self.shown = ()
 
     def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """As of any batch; where a page has nothing left to answer, the next one follows.
+        """Store answers as any batch does; turn the page when nothing on it is left to answer.
 
-        A page that asks again, since something is being prepared, sends its last answers again: once is
-        enough.
+        A page that polls while something is being prepared sends its last answers again. They are taken once.
         """
         with self.session.lock:
             outcome = super().store(answers)
@@ -220,14 +219,14 @@ class SimilarSession(BatchSession):
             return outcome
 
     def attend(self) -> None:
-        """Somebody looks: take up what came, and see to it that something is in view."""
+        """Record that someone is looking: take up finished indexes and metrics, and show a page."""
         with self.session.lock:
             self._remember_label()
             self._take_up_what_came()
             super().attend()
 
     def _remember_label(self) -> None:
-        """What is in view on Label is forgotten there as soon as other items are."""
+        """Remember the item on Label, which Label forgets as soon as other items are in view."""
         if self.session.shown is not None:
             self.on_label = self.session.shown.item
         elif self.on_label is None:
@@ -236,10 +235,10 @@ class SimilarSession(BatchSession):
             self.on_label = alone[-1] if alone else None
 
     def _take_up_what_came(self) -> None:
-        """An index that was awaited, or the first metric: what is in view is found again by it.
+        """Repeat the search when an awaited index or the first metric is ready.
 
-        A newer metric than the one in view waits for the next submission: nothing moves under a hand. After a
-        restart what was in view is searched again, and chosen anew where that is something else.
+        A newer metric waits for the next submission, so that nothing moves while someone is marking. After a
+        restart the search in view is repeated, and its items are selected again if they differ.
         """
         pool = self.session.project.pool
         if pool is None or not self.shown:
@@ -314,7 +313,7 @@ class SimilarSession(BatchSession):
         self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
 
     def _how(self, search: Search, metric: str, place: int) -> dict[str, Any]:
-        """What the log says of how an item was found."""
+        """Return how an item was found, for the log."""
         assert self.like is not None
         method = search.methods[metric]
         return {
@@ -327,7 +326,7 @@ class SimilarSession(BatchSession):
         }
 
     def _searched(self, pool: Pool, labels: Labels) -> Search | None:
-        """The search as the labels stand; the one before where nothing that it depends on has changed."""
+        """Search with the current labels; return the previous search if nothing it depends on has changed."""
         if self.like is None:
             self.search = None
             return None
