@@ -1,8 +1,8 @@
-"""The parts of the page that change with every answer, written for the browser.
+"""The parts of a page that change with every answer, written for the browser.
 
-Each is a Streamlit component (version 2) in a folder of its own: markup, style sheets, and small ES modules,
-which the browser imports from the server one by one. They run in the page itself, inside a shadow root; what
-they have in common is in `shared`.
+Each is a Streamlit component (version 2) in its own folder: markup, style sheets, and small ES modules, which
+the browser imports from the server one by one. Components run in the page itself, inside a shadow root.
+`shared` holds what they have in common.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ LONGEST_ID = 64
 
 @dataclass(frozen=True)
 class Component:
-    """A component, by the files that it is made of.
+    """A component and its files.
 
     Parameters
     ----------
     name : str
-        By which Streamlit knows it.
+        Name of the component in Streamlit.
     markup, styles : tuple of str
-        Files in this folder, joined in their order: of style sheets the later outranks the earlier.
+        Files in this folder, joined in order; later style sheets override earlier ones.
     module : str
         The file whose default export shows the component; it imports the others.
     states : tuple of str
-        What the browser may say, by name: answers that are `pending`, and whatever else there is.
+        Names of the values that the browser may send: answers as `pending`, and others.
     """
 
     name: str
@@ -45,18 +45,18 @@ class Component:
     def show(self, payload: Mapping[str, Any], *, key: str) -> None:
         """Show the component with `payload`.
 
-        What the browser sends is found by `answers_of` in the run that it causes.
+        `answers_of` returns what the browser sends, in the run that it causes.
         """
-        # Streamlit keeps only states that have a callback.
+        # Streamlit keeps only states with a callback.
         callbacks: dict[str, Any] = {f"on_{name}_change": _nothing for name in self.states}
         self._renderer(data=dict(payload), key=key, **callbacks)
 
     @property
     def script(self) -> str:
-        """A module that leads to `module`.
+        """A module that imports `module`.
 
-        Streamlit runs it from an address of the browser's own, which relative addresses do not work from. An
-        import that failed is tried again with the next payload.
+        Streamlit runs it from a blob address, which relative addresses do not work from. A failed import is
+        tried again with the next payload.
         """
         return LEADS_TO.format(address_of(self.module))
 
@@ -91,7 +91,7 @@ LABEL = Component(
     module="label/card.js",
     states=("pending", "check"),
 )
-"""One item, its answers, and the numbers in the margin."""
+"""One item, the buttons to answer it, and the numbers in the margin."""
 
 GRID = Component(
     "grid",
@@ -107,7 +107,7 @@ GRID = Component(
     module="grid/grid.js",
     states=("pending", "asked"),
 )
-"""Many items, what is marked of them, and the numbers in the margin."""
+"""Many items with their marks, and the numbers in the margin."""
 
 REVIEW = Component(
     "review",
@@ -123,7 +123,7 @@ REVIEW = Component(
     module="review/review.js",
     states=("pending", "asked"),
 )
-"""The answers given, listed and corrected."""
+"""The list of answers, to be corrected."""
 
 SIMILAR = Component(
     "similar",
@@ -139,7 +139,7 @@ SIMILAR = Component(
     module="similar/similar.js",
     states=("pending", "asked", "upload", "beat"),
 )
-"""What is like something, selected and answered in one go."""
+"""Similar items, selected and answered together."""
 
 PROGRESS = Component(
     "progress",
@@ -154,7 +154,7 @@ PROGRESS = Component(
     module="progress/progress.js",
     states=("share", "beat"),
 )
-"""How far the labeling is, and what the audit says."""
+"""The learning curve and the audit."""
 
 PEOPLE = Component(
     "people",
@@ -163,7 +163,7 @@ PEOPLE = Component(
     module="people/people.js",
     states=(),
 )
-"""Who labeled how much, and how far people agree."""
+"""Amount of work and agreement, by annotator."""
 
 COMPARE = Component(
     "compare",
@@ -178,7 +178,7 @@ COMPARE = Component(
     module="compare/hyperplane.js",
     states=("again", "beat"),
 )
-"""One hyperplane, put to several query strategies."""
+"""Several query strategies on one hyperplane."""
 
 RACE = Component(
     "race",
@@ -195,7 +195,7 @@ RACE = Component(
     module="compare/race.js",
     states=("command", "beat"),
 )
-"""A race of query strategies, watched."""
+"""A race of query strategies."""
 
 VERDICT = Component(
     "verdict",
@@ -211,15 +211,15 @@ VERDICT = Component(
     module="compare/verdict.js",
     states=(),
 )
-"""What a blind comparison found."""
+"""The result of a blind comparison."""
 
 COMPONENTS = (LABEL, GRID, REVIEW, SIMILAR, PROGRESS, PEOPLE, COMPARE, RACE, VERDICT)
 
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the browser last sent for a component, from its entry in the session state.
+    """Return the answers that the browser last sent, from the component's entry in the session state.
 
-    What has no id, or names no session, nobody can store, nor tell the browser of.
+    Answers without an id or a session are dropped: they can be neither stored nor reported to the browser.
     """
     pending = state.get("pending")
     answers = [answer for answer in pending if isinstance(answer, dict)] if isinstance(pending, list) else []

@@ -1,1 +1,1 @@
-"""How labels, texts, images and numbers look to people."""
+"""How labels, texts, images and numbers are shown to people."""

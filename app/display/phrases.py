@@ -1,4 +1,4 @@
-"""Figures and questions as the pages say them."""
+"""Wording of figures and questions on the pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES_SHOWN = 12
 
 
 def growth(progress: Progress) -> str:
-    """How far a pool is: "612,000 of 1,000,000 items, 4,950 images/s, about 1 min 18 s left"."""
+    """Return the progress of a pool: "612,000 of 1,000,000 items, 4,950 images/s, about 1 min 18 s left"."""
     said = [f"{progress.done:,} of {progress.total:,} items"]
     if progress.state == "stopped":
         said.append("stopped")
@@ -23,7 +23,7 @@ def growth(progress: Progress) -> str:
 
 
 def short_growth(progress: Progress) -> str:
-    """The same for little room: "The pool grows: 61 %, 1 min 18 s left"."""
+    """Return the progress of a pool in short: "The pool grows: 61 %, 1 min 18 s left"."""
     share = f"The pool grows: {100 * done_share(progress):.0f} %"
     if progress.state == "stopped":
         return f"{share}, stopped"
@@ -31,17 +31,17 @@ def short_growth(progress: Progress) -> str:
 
 
 def preparation(strategy: str, share: float, *, again: bool) -> str:
-    """How far an index is: "Margin index is being prepared: 45 %"."""
+    """Return the progress of an index: "Margin index is being prepared: 45 %"."""
     return f"{strategy} is being {'built again' if again else 'prepared'}: {100 * share:.0f} %"
 
 
 def done_share(progress: Progress) -> float:
-    """From 0 to 1."""
+    """Return the finished share, 0 … 1."""
     return min(1.0, progress.done / progress.total) if progress.total else 0.0
 
 
 def of_several(question: str) -> str:
-    """A question as it is asked of many images: "Which of these are a 7?" for "Is this a 7?"."""
+    """Return a question about many images: "Which of these are a 7?" for "Is this a 7?"."""
     for start in ("Is this ", "Is it "):
         if question.startswith(start):
             return f"Which of these are {question.removeprefix(start)}"
@@ -49,7 +49,7 @@ def of_several(question: str) -> str:
 
 
 def of_class(question: str, name: str) -> str:
-    """What those are that a concept says yes to: "7" for "Is this a 7?"; its own name, where it has one."""
+    """Return the display name of the positive class: "7" for "Is this a 7?", or the concept's own name."""
     stem = question.strip(" ?")
     if not name.startswith(stem):
         return name
@@ -58,24 +58,24 @@ def of_class(question: str, name: str) -> str:
 
 
 def put_away(n_labels: int) -> str:
-    """What becomes of the labels where labeling starts afresh."""
+    """Return the sentence about what a reset does to the labels."""
     labels = "label stays" if n_labels == 1 else "labels stay"
     return f"{n_labels:,} {labels} in the log, where review, export and verify find them."
 
 
 def ordinal(n: int) -> str:
-    """A place in an order: "1st", "2nd", "13th", "1,155th"."""
+    """Return a rank: "1st", "2nd", "13th", "1,155th"."""
     ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
     return f"{n:,}{ending}"
 
 
 def many_times(ratio: float) -> str:
-    """A ratio, no finer than it is measured: "72 times", "1.4 times", "3,917 times"."""
+    """Return a ratio, rounded to what can be measured: "72 times", "1.4 times", "3,917 times"."""
     return f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
 
 
 def duration(seconds: float) -> str:
-    """A time that is left, no finer than anyone can know: "1 h 5 min", "1 min 18 s", "4 s"."""
+    """Return a remaining time, rounded to what can be known: "1 h 5 min", "1 min 18 s", "4 s"."""
     whole = max(1, round(seconds))
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
@@ -85,7 +85,7 @@ def duration(seconds: float) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     if not names:
         return "no classes"
     more = len(names) - NAMES_SHOWN

@@ -1,4 +1,4 @@
-"""What the command line shows of pools: progress while one is built, facts about one that is there."""
+"""Pools on the command line: the progress of a build, and facts about a pool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROBLEMS_SHOWN = 10
 
 
 def bytes_in_words(n: float) -> str:
-    """Bytes with a unit that keeps the number short: 1.5 GB."""
+    """Return a number of bytes with a suitable unit: 1.5 GB."""
     for unit in ("bytes", "kB", "MB"):
         if n < 1000:
             return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.3g} {unit}"
@@ -53,7 +53,7 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
 
 
 def show_pool(path: Path, *, check: bool) -> None:
-    """Print what the pool at `path` holds; with `check`, after reading all of it."""
+    """Print what the pool at `path` contains; with `check`, read all of it first."""
     pool = Pool.open(path)
     if check:
         pool.check(deep=True)

@@ -1,4 +1,4 @@
-"""Query strategies as the page names them, and a mixture's shares in per cent.
+"""Display names of query strategies, and the shares of a mixture in per cent.
 
 A session's strategy is a word, as on the command line: a name, or a name and parameters.
 """
@@ -24,7 +24,7 @@ FAMILY_LABELS = {
     "boosted": "Boosting",
     "rbm": "RBM",
 }
-"""Hash families whose label is not their own name."""
+"""Display names of hash families, where they differ from the name."""
 
 LABELS = {
     "random": "Random",
@@ -43,11 +43,11 @@ LABELS = {
     "similar": "Find similar",
     "overlap": "Overlap",
 }
-"""Strategies as the page names them."""
+"""Display names of strategies."""
 
 
 class Shares(NamedTuple):
-    """How many of 100 items each part of a mixture chooses."""
+    """Number of items per 100 that each part of a mixture selects."""
 
     margin: int
     likely: int
@@ -55,13 +55,13 @@ class Shares(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The mixture with these shares."""
+        """Return the mixture with these shares, as a word."""
         params = ",".join(f"{part}={share / 100:g}" for part, share in self._asdict().items())
         return f"{Mixture.name}:{params}"
 
     @classmethod
     def of(cls, word: str) -> Shares | None:
-        """The shares of the mixture `word`; None for other strategies."""
+        """Return the shares of the mixture `word`, or None for other strategies."""
         if name_of(word) != Mixture.name:
             return None
         params = strategy_from(word).params()
@@ -70,11 +70,11 @@ class Shares(NamedTuple):
 
 
 def name_of(word: str) -> str:
-    """The strategy's name, whatever parameters the word gives it."""
+    """Return the strategy's name, without parameters."""
     return word.partition(":")[0]
 
 
 def label_of(word: str) -> str:
-    """The strategy as the page names it, whatever parameters the word gives it."""
+    """Return the strategy's display name, without parameters."""
     name = name_of(word)
     return LABELS.get(name, name.replace("-", " ").capitalize())

@@ -1,8 +1,8 @@
-"""Plain text as it is set on the card: heads, paragraphs, quotations, and what must keep its columns.
+"""Typeset plain text for the card: headers, paragraphs, quotations, and preformatted lines.
 
-Texts from mails and terminals are broken into lines of 75 letters or so, which a narrower column would break
-again. So the lines of a paragraph are joined, and broken anew by the browser, unless they are short or set in
-columns.
+Texts from mails and terminals are broken into lines of about 75 characters, which a narrower column would
+break again. The lines of a paragraph are therefore joined and broken again by the browser, unless they are
+short or set in columns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from typing import TypedDict
 
 LONGEST_SHOWN = 20_000
-"""Letters of a text that are shown: some ten minutes' reading."""
+"""Maximum number of characters shown: some ten minutes' reading."""
 
 _HEAD = re.compile(r"[A-Z][A-Za-z.-]*: ?\S?")
 _SUBJECT = re.compile(r"^Subject: ?(.*)$", re.MULTILINE)
@@ -24,18 +24,18 @@ _FULL_LINE = 50
 
 
 OPENING = 400
-"""Letters of an opening: as many lines as a tile of the largest size shows."""
+"""Number of characters of an opening: as many lines as the largest tile shows."""
 
 
 class Part(TypedDict):
-    """A part of a text: its kind, "head", "plain", "quote", "quote deeper" or "kept", and its letters."""
+    """A part of a text: its kind ("head", "plain", "quote", "quote deeper" or "kept") and its characters."""
 
     kind: str
     text: str
 
 
 def typeset(text: str) -> list[Part]:
-    """The parts of a text, in their order; at least one, even where it is empty."""
+    """Return the parts of a text in order; at least one, even if it is empty."""
     shown = text[:LONGEST_SHOWN].expandtabs().rstrip()
     cut = "" if len(text) <= LONGEST_SHOWN else "\n\n…"
     blocks = [block for block in re.split(r"\n\s*\n", shown + cut) if block.strip()]
@@ -50,16 +50,16 @@ def typeset(text: str) -> list[Part]:
 
 
 class Opening(TypedDict):
-    """What stands for a text in little room: its title, "" where it has none, and how it begins."""
+    """A text in little room: its title, or "", and its first words."""
 
     title: str
     text: str
 
 
 def opening(parts: list[Part]) -> Opening:
-    """The subject that a text's head names, and the beginning of what is its own.
+    """Return the subject from a text's header, and the beginning of its own words.
 
-    Quotations are left out, and the lines that announce them, unless there is nothing else.
+    Quotations and the lines that announce them are left out, unless there is nothing else.
     """
     heads = [part["text"] for part in parts if part["kind"] == "head"]
     subject = _SUBJECT.search(heads[0]) if heads else None
@@ -77,7 +77,7 @@ def opening(parts: list[Part]) -> Opening:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[Part]:
-    """The runs of lines of one depth of quotation, without their marks; lines of nothing else part them."""
+    """Yield the runs of lines with one depth of quotation, without their marks; blank lines separate them."""
     marked = [(_QUOTE.match(line), line) for line in lines]
     bare = [
         (len(re.findall("[>|]", mark[0])), line[mark.end() :]) if mark else (0, line) for mark, line in marked
@@ -93,7 +93,7 @@ def _paragraphs(lines: list[str]) -> Iterator[Part]:
 
 
 def _joined(lines: list[str]) -> str:
-    """A full line goes on in the next; a short one ends where it ends."""
+    """Join lines: a full line continues in the next, a short one ends where it ends."""
     whole = lines[0].strip()
     for before, line in pairwise(lines):
         whole += (" " if len(before) >= _FULL_LINE else "\n") + line.strip()

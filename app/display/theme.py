@@ -87,7 +87,7 @@ CONFIG: dict[str, Any] = {
     "theme.dark.chartCategoricalColors": list(_DARK_SERIES),
     "client.toolbarMode": "minimal",
 }
-"""Streamlit configuration, keyed by dotted option names."""
+"""Streamlit configuration by dotted option name."""
 
 _PAGE_STYLE = Path(__file__).parents[1] / "static" / "page.css"
 
@@ -103,9 +103,10 @@ _VARIABLES = {
 
 
 def page_style() -> str:
-    """The style sheet of what surrounds the card; its variables, the palette, reach into the card too.
+    """Return the style sheet around the card; its variables, the palette, also apply within the card.
 
-    They stand at the root, with the reader's light or dark: menus are drawn beside the app, not in it.
+    They are set at the root, with the reader's light or dark scheme: menus are drawn beside the app, not in
+    it.
     """
     colours = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()}
     said = [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in colours.items()]

@@ -1,5 +1,7 @@
-"""Items as the browser receives them: images as data URLs, small ones lossless, big ones as bounded JPEG;
-texts as parts to be set, with pictures of their first lines.
+"""Items as the browser receives them.
+
+Images are sent as data URLs, small ones lossless, large ones as bounded JPEG. Texts are sent as parts to be
+typeset, with pictures of their first lines.
 """
 
 from __future__ import annotations
@@ -27,15 +29,15 @@ THUMBNAIL_SIZE = 88
 """Longest side in pixels of an image in the strip, twice its size on the page for dense screens."""
 
 LOSSLESS_UP_TO = 128
-"""Images no larger than this are sent as PNG, pixel for pixel; larger ones as JPEG."""
+"""Images up to this size are sent as PNG, pixel for pixel; larger ones as JPEG."""
 
 
 CARDS = 256
-"""Pictures of cards remembered: of 20 people's items in view and ahead there are a hundred."""
+"""Number of cached card pictures: 20 people have a hundred items in view and ahead."""
 
 
 def encode(image: Image.Image) -> tuple[bytes, str]:
-    """The image's bytes and media type."""
+    """Return the image's bytes and media type."""
     buffer = io.BytesIO()
     if max(image.size) <= LOSSLESS_UP_TO:
         image.save(buffer, "PNG", compress_level=1)
@@ -45,23 +47,23 @@ def encode(image: Image.Image) -> tuple[bytes, str]:
 
 
 def data_url(image: Image.Image) -> str:
-    """The image as a ``data:`` URL."""
+    """Return the image as a ``data:`` URL."""
     raw, media_type = encode(image)
     return f"data:{media_type};base64,{base64.b64encode(raw).decode('ascii')}"
 
 
 def data_url_of(raw: bytes) -> str:
-    """The stored image as a ``data:`` URL."""
+    """Return the stored image as a ``data:`` URL."""
     return data_url(Image.open(io.BytesIO(raw)))
 
 
 class Pictures:
-    """Renders a source's items and remembers the last few.
+    """Renders the items of a source, and caches the last few.
 
     Parameters
     ----------
     source : Source
-        Where the items come from.
+        The source of the items.
     """
 
     def __init__(self, source: Source) -> None:
@@ -73,7 +75,7 @@ class Pictures:
         self.thumbnail = lru_cache(maxsize=512)(self._thumbnail)
 
     def _card(self, item: int) -> str:
-        is_text = isinstance(self._source, Texts)  # whose picture is for the strip
+        is_text = isinstance(self._source, Texts)  # in the size of the strip
         return data_url(self._source.image(item, THUMBNAIL_SIZE if is_text else CARD_SIZE))
 
     def _text(self, item: int) -> list[Part] | None:

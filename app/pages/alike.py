@@ -1,4 +1,4 @@
-"""The way from an item to what is like it."""
+"""The link from an item to similar items."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "like"
-"""The address's parameter that says what is looked for."""
+"""Address parameter of the query."""
 
 TAKEN_UP = "similar"
-"""Names, in the session state, whose search began as the address's; the browser asks for later ones."""
+"""Session-state key: the session whose query came from the address; later ones come from the browser."""
 
 
 def offer_similar(project: OpenProject, view: View) -> None:
-    """A button that leads from the item in view to Find similar; nothing where several are in view."""
+    """Show a button that leads from the item in view to Find similar; none with several items in view."""
     if not isinstance(view, LabelingSession):
         return
     with st.container(key="to-similar", width="content"):

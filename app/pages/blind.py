@@ -1,4 +1,4 @@
-"""The blind view of the compare page: strategies take turns unseen, and whoever labels is told in the end."""
+"""The blind view of the Compare page: strategies take turns unseen and are revealed at the end."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 RIVAL = "random"
-"""What is offered beside the strategy in use; where that is random itself, the full scan."""
+"""Default rival of the strategy in use; if that is random itself, the full scan."""
 
 
 def blind(project: OpenProject, session: LabelingSession) -> None:
-    """The comparison that is under way, or what it found, or the offer to begin one."""
+    """Show the comparison in progress, its result, or the form that starts one."""
     try:
         found = current(session)
         if found is None or state.get(("another", session.concept.record.id)):
@@ -42,7 +42,7 @@ def blind(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_one(project: OpenProject, session: LabelingSession, before: BlindComparison | None) -> None:
-    """Which strategies, and what it takes; or back to the one before."""
+    """Show the form: which strategies, and what it takes; or the way back to the previous comparison."""
     offered, labels = offer(session), project.strategies()
     question = session.concept.record
     with st.container(key="blind-offer", width=720):
@@ -101,7 +101,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
 
 @st.fragment
 def show_turns(project: OpenProject, session: LabelingSession, found: BlindComparison) -> None:
-    """The card, and above it how many answers there are."""
+    """Show the card, with the number of answers above it."""
     key = f"blind-{found.id}"
     said: dict[str, Any] = state.get(key, {})
     card = shown_or_kept(key, lambda: take(project, found, answers_of(said), person_at(project)))
@@ -123,7 +123,7 @@ def show_turns(project: OpenProject, session: LabelingSession, found: BlindCompa
 
 
 def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
-    """Who was who, and which chose better."""
+    """Reveal the strategies, and show which one chose better."""
     kept = ("verdict", found.id)
     if kept not in state:
         with st.spinner("Both classifiers are put to the same items…"):
@@ -142,5 +142,5 @@ def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
 
 
 def offer_another(session: LabelingSession) -> None:
-    """From the next run on; the one before stays as it is."""
+    """Show the form in the next run; the previous comparison is kept."""
     state["another", session.concept.record.id] = True

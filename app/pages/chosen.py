@@ -1,4 +1,4 @@
-"""What the address names: a project, a question of it, and the session that works at it."""
+"""The project, question and session that the address names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def opened() -> tuple[OpenProject, LabelingSession] | None:
-    """The project and the session of the address; None where there are none, and the page says why."""
+    """Return the project and session of the address, or None after showing what is wrong."""
     try:
         project = chosen_project()
         return project, chosen_session(project)
@@ -33,12 +33,12 @@ def opened() -> tuple[OpenProject, LabelingSession] | None:
 
 
 def chosen_project() -> OpenProject:
-    """The project of the address; else the one before; else the one that the server was started for.
+    """Return the project of the address, else the previous one, else the server's default.
 
     Raises
     ------
     InputError
-        If there is none, or whoever is at the page may not enter.
+        If there is none, or the person may not enter it.
     """
     workspace = current()
     key = st.query_params.get("project") or state.get("project") or workspace.landing
@@ -55,15 +55,15 @@ def chosen_project() -> OpenProject:
 
 
 def person_at(project: Project) -> Person:
-    """Who is at the page, and what they may do in this project."""
+    """Return the person at the page, with their rights in this project."""
     return project.roles.person(name_at_page())
 
 
 def chosen_session(project: OpenProject) -> LabelingSession:
-    """The session of the address, so that a reload or another server goes on with it; else a new one.
+    """Return the session of the address, so that a reload or another server resumes it; else a new one.
 
-    Nobody gets another person's. Of an address that names none that is there, or that may be opened, the
-    browser may speak again before it knows the new one.
+    Nobody gets another person's session. After an invalid address the browser may send answers before it
+    knows the new session.
     """
     person = person_at(project)
     sessions = state.setdefault(("sessions", person.name), {})
@@ -84,9 +84,9 @@ def chosen_session(project: OpenProject) -> LabelingSession:
 
 
 def open_session(project: OpenProject, session: LabelingSession) -> None:
-    """Go on with this session instead of the one in the address; for callbacks.
+    """Switch to this session, from a callback.
 
-    What the browser sends before it knows still names the other one: until it doesn't, it is overruled.
+    Messages that the browser sends before it knows the new session still name the old one and are overruled.
     """
     state["opened", project.key] = (st.query_params.get("session"), session.id)
     state["concept", project.key] = session.concept.record.id
@@ -94,18 +94,18 @@ def open_session(project: OpenProject, session: LabelingSession) -> None:
 
 
 def put_into_address(name: str, value: str) -> None:
-    """Each write is a message to the browser, even if nothing changes."""
+    """Write a parameter of the address, if it changes: each write is a message to the browser."""
     if st.query_params.get(name) != value:
         st.query_params[name] = value
 
 
 def pick_concept(project: OpenProject, session: LabelingSession, *, put_away: bool = False) -> None:
-    """The project's questions, and what is put away if asked for; another question is another session."""
+    """Show the picker of questions, with archived ones on request; each question has its own session."""
     offered = [*project.concepts(put_away=put_away), session.concept.record]
     concepts = {concept.id: concept for concept in offered}
 
     def named(concept: int) -> str:
-        """The browser tells options apart by what they are called: alike questions need their names."""
+        """Return the option's text, with the name if questions are equal, as browsers match by text."""
         question, name = concepts[concept].question, concepts[concept].name
         alike = sum(other.question == question for other in concepts.values())
         if alike == 1:

@@ -1,4 +1,4 @@
-"""The compare page: one hyperplane put to all query strategies, a race of them, and a blind comparison."""
+"""The Compare page: all query strategies on one hyperplane, in a race, or two of them blind."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 VIEWS = {"hyperplane": "This hyperplane", "race": "The race", "blind": "Blind"}
-"""What the address may ask for, and what the page calls it."""
+"""Views by their name in the address, with their titles."""
 
 FIRST = {1: "1 label a class first", 5: "5 labels a class first", 20: "20 labels a class first"}
 
 SECONDS = {0.0: "no time per label", 0.5: "0.5 s per label", 1.5: "1.5 s per label", 5.0: "5 s per label"}
-"""What labeling one item takes; the paper has 1 s a document and 5 s an image."""
+"""Seconds to label one item; the paper assumes 1 s per document and 5 s per image."""
 
 
 def main() -> None:
-    """Open the project and session that the address names, and compare the strategies for its question."""
+    """Open the project and session of the address, and compare strategies for its question."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -53,10 +53,10 @@ def main() -> None:
 
 
 def pick_view() -> str:
-    """Which of the page's views is shown; the address keeps it."""
+    """Show the picker of views and return the chosen one, which the address keeps."""
 
     def picked() -> None:
-        # A press on the one that is shown would leave none.
+        # A press on the selected view would deselect it.
         view = state["compare-view"] or state["compared"]
         state["compared"] = view
         put_into_address("view", view)
@@ -77,7 +77,7 @@ def pick_view() -> str:
 
 
 def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: int) -> None:
-    """One of a few numbers, kept while the tab is open."""
+    """Show a picker of one of a few numbers, kept while the tab is open."""
     kept = f"kept {key}"
 
     def picked() -> None:
@@ -96,7 +96,7 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
 
 
 def comparison_of(session: LabelingSession) -> HyperplaneComparison:
-    """The browser tab's own, kept while it goes from page to page."""
+    """Return the browser tab's own comparison, kept across its pages."""
     if ("comparison", session.id) not in state:
         state["comparison", session.id] = HyperplaneComparison(session)
     found: HyperplaneComparison = state["comparison", session.id]
@@ -105,7 +105,7 @@ def comparison_of(session: LabelingSession) -> HyperplaneComparison:
 
 @st.fragment
 def show_hyperplane(session: LabelingSession) -> None:
-    """Show what is measured by now; the browser asks again while something is coming."""
+    """Show what has been measured; the browser asks again while more is coming."""
     key = f"compare-{session.id}"
     said = state.get(key, {})
     comparison = comparison_of(session)
@@ -116,13 +116,13 @@ def show_hyperplane(session: LabelingSession) -> None:
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:
-        # The component is told nothing where nothing is new: then it would not ask again.
+        # A component whose payload does not change is not run, and would not ask again.
         COMPARE.show({**page, "beat": said.get("beat")}, key=key)
 
 
 @st.fragment
 def show_race(session: LabelingSession) -> None:
-    """Take what the browser commands, and show the race; its rounds come by a way of their own."""
+    """Handle the browser's commands and show the race; its rounds come over a route of their own."""
     key = f"race-{session.id}"
     said = state.get(key, {})
     shown: dict[str, Any] = {"label_seconds": state["kept race-seconds"], "beat": said.get("beat")}
@@ -144,7 +144,7 @@ def show_race(session: LabelingSession) -> None:
 
 
 def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
-    """The browser tab's own, another one for other settings; None while strategies are being prepared."""
+    """Return the browser tab's race, a new one for new settings; None while indexes are prepared."""
     settings = (session.id, state["kept race-first"])
     before: tuple[str, int] | None
     race: LiveRace | None
@@ -163,7 +163,7 @@ def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
 
 
 def obey(race: LiveRace, said: dict[str, Any]) -> None:
-    """What the browser asks of the race."""
+    """Handle the browser's commands to the race."""
     does = _does(said)
     if does in ("start", "again"):
         race.start()
@@ -181,7 +181,7 @@ def _does(said: dict[str, Any]) -> str | None:
 
 
 def preparation(session: LabelingSession) -> str:
-    """What a race waits for."""
+    """Return what a race is waiting for."""
     compared = Compared(session)
     if session.project.pool is None:
         progress = session.project.build_progress()

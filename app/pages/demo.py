@@ -1,4 +1,4 @@
-"""For an audience: the autopilot, the check against a full scan, and a fresh start."""
+"""For an audience: the autopilot, the check against a full scan, and the reset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:
-    """The autopilot, where the truth is known, and the fresh start."""
+    """Show the autopilot, where truth is known, and the reset."""
     if not (person_at(project).is_owner and autopilot.can_answer(project, session.concept.record)):
         return
     with st.popover("Demo", icon=":material/play_circle:", key=f"demo-{session.id}"):
@@ -38,7 +38,7 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
-    """Let the simulated annotator label, apart from people's labels unless they ask."""
+    """Show the autopilot's button; its labels are kept apart from people's unless they ask."""
     st.caption("The autopilot knows the truth, and answers for you.")
     together = st.toggle("Add its answers to the labels here", key="together")
 
@@ -58,7 +58,7 @@ def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
 
 
 def leave_autopilot(project: OpenProject, session: LabelingSession) -> None:
-    """Back to one's own labels."""
+    """Show the way back to one's own labels."""
     st.caption("The autopilot answers here, under its own name.")
 
     def leave() -> None:
@@ -70,7 +70,7 @@ def leave_autopilot(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
-    """The same question without labels, once it is confirmed."""
+    """Show the button that resets the question, with a confirmation."""
     asked = ("afresh", session.id)
 
     def ask() -> None:
@@ -95,7 +95,7 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
 
 
 def action(label: str, act: Callable[[], None], session: LabelingSession) -> None:
-    """A button. What it does is done before the page is drawn: nothing that comes meanwhile gets between."""
+    """Show a button whose action runs before the page is drawn, so that nothing comes in between."""
 
     def attempt() -> None:
         try:
@@ -109,12 +109,12 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
 def on_show(
     project: OpenProject, session: LabelingSession, card: dict[str, Any], said: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The card, with the autopilot's answers where it is its session, and the check that was asked for."""
+    """Return the card with the autopilot's answers, in its session, and the requested check."""
     return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, said)}
 
 
 def _check(project: OpenProject, session: LabelingSession, said: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is known of the item that the browser asked about last."""
+    """Return the check of the item that the browser asked about last."""
     asked, key = said.get("check"), ("check", session.id)
     check: Check | None = state.get(key)
     if isinstance(asked, str) and (check is None or check.selection_id != asked):

@@ -1,4 +1,4 @@
-"""Finding items by name: the button that begins it, and the search in the address."""
+"""Find items by name: the button, and the search in the address."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 IN_ADDRESS = "find"
-"""The address's parameter that says what is searched for; empty as long as nothing is."""
+"""Address parameter of the search text; empty before there is any."""
 
 TAKEN_UP = "found"
-"""Names, in the session state, whose search began as the address's; the browser asks for later ones."""
+"""Session-state key: the session whose search came from the address; later ones come from the browser."""
 
 
 def is_finding() -> bool:
-    """Whether items found by name are shown.
+    """Return whether items found by name are shown.
 
-    The address is asked once: what the browser sends later may be out of date.
+    The address is read once, because what the browser sends later may be outdated.
     """
     return st.session_state.setdefault(IN_ADDRESS, st.query_params.get(IN_ADDRESS)) is not None
 
 
 def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSession:
-    """What the address says to find.
+    """Return the search of the address.
 
     Raises
     ------
     InputError
-        If nobody can search for that.
+        If the text can't be searched for.
     """
     found = project.found(session)
     if st.session_state.get(TAKEN_UP) != found.id:
@@ -50,25 +50,25 @@ def chosen_search(project: OpenProject, session: LabelingSession) -> FoundSessio
 
 
 def keep_search(text: str) -> None:
-    """Let a reload, and the way back from another page, lead to this search."""
+    """Keep the search for a reload and for the way back from another page."""
     st.session_state[IN_ADDRESS] = text
     put_into_address(IN_ADDRESS, text)
 
 
 def open_find() -> None:
-    """Begin an empty search."""
+    """Start an empty search."""
     st.session_state.pop(TAKEN_UP, None)
     keep_search("")
 
 
 def close_find() -> None:
-    """Back to what was shown before."""
+    """Return to the previous view."""
     st.session_state[IN_ADDRESS] = None
     st.query_params.pop(IN_ADDRESS, None)
 
 
 def offer_find() -> None:
-    """A button that begins the search, or ends it."""
+    """Show the button that starts or ends the search."""
     with st.container(key="find", width="content"):
         if is_finding():
             st.button("End search", icon=":material/close:", on_click=close_find)

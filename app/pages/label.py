@@ -1,4 +1,4 @@
-"""The labeling page: pickers in a row, and the card, which alone is run again at each answer."""
+"""The labeling page: a row of pickers, and the card, which alone is rerun at each answer."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 WATCH_SECONDS = 2
 
 OVERLAP_PERCENT = (5, 10, 20, 50, 100)
-"""Shares of the rounds that may ask a further person."""
+"""Selectable shares of overlap rounds."""
 
 CLASSES = "classes"
-"""The address's parameter that asks for them."""
+"""Address parameter of the class view."""
 
 
 def main() -> None:
-    """Open the project and session that the address names, and show them."""
+    """Open the project and session of the address, and show them."""
     try:
         project = chosen_project()
         session = chosen_session(project)
@@ -71,7 +71,7 @@ def main() -> None:
         settings(project, session, view)
         if not (plain_is_wanted() or isinstance(view, ClassSession)):
             demo(project, session)
-        # A page that runs again by itself may swallow the press of a plain button.
+        # A page that reruns by itself may swallow the press of a plain button.
         is_still = plain_is_wanted() and project.pool is not None
         if not is_still and (project.build_progress() or awaited_index(project, session)):
             with st.container(key="growth"):
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def chosen_view(project: OpenProject, session: LabelingSession) -> View:
-    """One item at a time, a grid, the classes, or what is found by name: as the address says."""
+    """Return the view of the address: one item, a grid, the classes, or items found by name."""
     if is_finding() and not is_one_at_a_time(session):
         return chosen_search(project, session)
     if classes_are_wanted() and not is_one_at_a_time(session) and can_choose(session):
@@ -106,12 +106,12 @@ def chosen_view(project: OpenProject, session: LabelingSession) -> View:
 
 
 def is_one_at_a_time(session: LabelingSession) -> bool:
-    """Plain buttons and the autopilot know neither grid nor classes."""
+    """Return whether only one item can be shown: with plain buttons, and in the autopilot's session."""
     return plain_is_wanted() or is_autopilot(session)
 
 
 def show_in_grid(size: str | None) -> None:
-    """From the next run on; None for one item at a time."""
+    """Show a grid of this size from the next run on, or one item for None."""
     state["grid"] = size
     if size:
         put_into_address("grid", size)
@@ -120,12 +120,12 @@ def show_in_grid(size: str | None) -> None:
 
 
 def classes_are_wanted() -> bool:
-    """Whether the address asks for the classes, or did before another page was opened."""
+    """Return whether the address asks for the classes, or did before another page was opened."""
     return CLASSES in st.query_params or bool(state.get(CLASSES))
 
 
 def show_classes(wanted: bool) -> None:
-    """From the next run on."""
+    """Show the classes, or one item, from the next run on."""
     state[CLASSES] = wanted
     if wanted:
         put_into_address(CLASSES, "1")
@@ -134,7 +134,7 @@ def show_classes(wanted: bool) -> None:
 
 
 def pick_view(session: LabelingSession, view: View) -> None:
-    """One item at a time, or many, or several concepts; none is picked while items are found by name."""
+    """Show the picker of views, with none selected while items are found by name."""
 
     def picked() -> None:
         size = state.get("size", USUAL)
@@ -157,7 +157,7 @@ def pick_view(session: LabelingSession, view: View) -> None:
 
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
-    """Who chooses the next item; may change at any time."""
+    """Show the picker of strategies."""
     labels = project.strategies()
 
     def picked() -> None:
@@ -176,14 +176,14 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
 
 
 def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState | None:
-    """The index of the session's strategy while it is being built."""
+    """Return the state of the strategy's index while it is being built, else None."""
     index = project.indexes.state(session.strategy)
     return index if index.fitted is None and index.failure is None else None
 
 
 @st.fragment(run_every=WATCH_SECONDS)
 def watch(project: OpenProject, session: LabelingSession) -> None:
-    """How far pool and index are; runs by itself beside the card, and in the end runs the page once more."""
+    """Show the progress of pool and index beside the card; rerun the page once they are done."""
     progress, index = project.build_progress(), awaited_index(project, session)
     if progress is not None:
         st.progress(words.done_share(progress), text=words.short_growth(progress))
@@ -218,14 +218,14 @@ def show_card(project: OpenProject, view: View) -> None:
 
 
 def key_of(view: View) -> str:
-    """Each view has a component of its own in the page."""
+    """Return the key of the view's component; each view has its own."""
     if isinstance(view, BatchSession):
         return "found" if isinstance(view, FoundSession) else GRID.name
     return "classes" if isinstance(view, ClassSession) else LABEL.name
 
 
 def settings(project: OpenProject, session: LabelingSession, view: View) -> None:
-    """What is seldom needed while labeling."""
+    """Show the settings that are seldom needed while labeling."""
     with st.popover("Settings", icon=":material/tune:", key="settings"):
 
         def revisit() -> None:
@@ -245,7 +245,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
 
 
 def set_overlap(project: OpenProject, person: Person) -> None:
-    """How many people an item is for, and how many rounds that takes."""
+    """Show the number of people per item, and the share of overlap rounds."""
     share = round(100 * project.file.overlap_share)
 
     def picked() -> None:
@@ -266,7 +266,7 @@ def set_overlap(project: OpenProject, person: Person) -> None:
 
 
 def pick_size(view: View) -> None:
-    """How many images a grid shows."""
+    """Show the picker of the grid's size."""
     size = view.size if isinstance(view, GridSession) else state.get("size", USUAL)
 
     def picked() -> None:
@@ -278,7 +278,7 @@ def pick_size(view: View) -> None:
 
 
 def add_examples(session: LabelingSession, person: Person) -> None:
-    """Images that show what is meant."""
+    """Show the form for example images."""
     with st.form("examples", clear_on_submit=True, border=False):
         files = st.file_uploader(
             "Example images", type=["png", "jpg", "jpeg", "webp"], accept_multiple_files=True
@@ -294,7 +294,7 @@ def add_examples(session: LabelingSession, person: Person) -> None:
 
 
 def add_question(project: OpenProject, person: Person) -> None:
-    """Another concept over the same pool."""
+    """Show the form for another question over the same pool."""
     with st.form("another", clear_on_submit=True, border=False):
         question = st.text_input("Another question over these items", placeholder="Is it a leaf?")
         guideline = st.text_input("Guideline (optional)")

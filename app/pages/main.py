@@ -1,4 +1,4 @@
-"""Names the pages; run by Streamlit at every rerun."""
+"""The list of pages; Streamlit runs it at every rerun."""
 
 from pathlib import Path
 

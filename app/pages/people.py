@@ -1,4 +1,4 @@
-"""The people page: who labels, how far they agree, and what an owner has to decide."""
+"""The People page: who labels, inter-annotator agreement, and adjudication."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 VIEWS = {"people": "People", "decide": "Decide"}
-"""What the address may ask for, and what the page calls it."""
+"""Views by their name in the address, with their titles."""
 
 
 def main() -> None:
-    """Open the project and session that the address names, and show who labels its question."""
+    """Open the project and session of the address, and show who labels its question."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def pick_view() -> str:
-    """The figures, or one item after another to decide; the address keeps it."""
+    """Show the picker of figures or adjudication, and return the choice, which the address keeps."""
 
     def picked() -> None:
         put_into_address("view", st.session_state["people-view"] or view)
@@ -61,7 +61,7 @@ def pick_view() -> str:
 
 @st.fragment
 def show_people(session: LabelingSession) -> None:
-    """As things stand now."""
+    """Show the current figures."""
     try:
         page = team(session, person_at(session.project), zone_named(st.context.timezone))
     except (InputError, StorageError) as error:
@@ -72,7 +72,7 @@ def show_people(session: LabelingSession) -> None:
 
 @st.fragment
 def show_decisions(project: OpenProject, session: LabelingSession) -> None:
-    """Take what was decided, and show the next item on which people disagree."""
+    """Store decisions, and show the next contested item."""
     key = f"decide-{session.id}"
     person = person_at(project)
 

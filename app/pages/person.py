@@ -1,4 +1,4 @@
-"""Who is at the page: the name in the browser's cookie, or the one that the provider vouches for."""
+"""The person at the page: the name in the browser's cookie, or the one that the provider verified."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
 
 COOKIE = "closecall_name"
-"""Remembers, in the browser, who signed in; nothing is secret about it."""
+"""Cookie with the annotator's name; it is not a secret."""
 
 FORMER_COOKIE = "marginalia_name"
-"""The same, as earlier versions left it."""
+"""The same, under the program's former name."""
 
 KEPT_DAYS = 365
 
@@ -28,10 +28,10 @@ REMEMBER = """<script>
 </script>"""
 
 WANTED = "closecall_wanted"
-"""Remembers, in the browser, which page somebody wanted who has to sign in first."""
+"""Cookie with the page that a person wanted before signing in."""
 
 FORMER_WANTED = "marginalia_wanted"
-"""The same, as earlier versions left it."""
+"""The same, under the program's former name."""
 
 KEEP_WANTED = f"""<script>
   const wanted = location.pathname + location.search;
@@ -50,28 +50,28 @@ GO_TO_WANTED = f"""<script>
 
 
 def must_sign_in() -> bool:
-    """Whether the page is closed to whoever is at it, since nobody vouches for them yet."""
+    """Return whether the person must sign in before seeing the page."""
     return current().roles.must_sign_in and not st.user.is_logged_in
 
 
 def comes_back() -> bool:
-    """Whether somebody comes from the provider, who wanted another page: Streamlit brings everybody to /."""
+    """Return whether the person comes from the provider, which leads to /, and wanted another page."""
     cookies = st.context.cookies
     return current().roles.must_sign_in and (WANTED in cookies or FORMER_WANTED in cookies)
 
 
 def to_wanted() -> None:
-    """In place of a page: on to the one that was wanted."""
+    """Redirect to the wanted page, in place of a page of its own."""
     st.html(GO_TO_WANTED, unsafe_allow_javascript=True)
 
 
 def name_at_page() -> str:
-    """The name that answers are stored under.
+    """Return the name that answers are stored under.
 
     Raises
     ------
     InputError
-        If the provider's identity token names nobody.
+        If the provider's identity token has no name.
     """
     if current().roles.must_sign_in:
         return _vouched_for() if st.user.is_logged_in else SOMEBODY
@@ -88,7 +88,7 @@ def _vouched_for() -> str:
 
 
 def remember() -> None:
-    """Let the browser know the name from now on."""
+    """Store the name in the browser."""
     known = _remembered()
     is_former = FORMER_COOKIE in st.context.cookies and COOKIE not in st.context.cookies
     name = st.session_state.get("name", known)
@@ -98,7 +98,7 @@ def remember() -> None:
 
 
 def title() -> str:
-    """What the top bar calls the way to another name."""
+    """Return the top bar's title of the page for another name."""
     try:
         name = name_at_page()
     except InputError:
@@ -109,12 +109,12 @@ def title() -> str:
 
 
 def sign_in_page() -> StreamlitPage:
-    """The page that says who it is, as the top bar has it."""
+    """Return the sign-in page for the top bar."""
     return st.Page(sign_in, title=literal(title()), icon=":material/person:", url_path="sign-in")
 
 
 def door() -> None:
-    """All that somebody sees who has to sign in first."""
+    """Show only the sign-in, to those who must sign in first."""
     way_in = current().sign_in
     assert way_in is not None
     here = urlsplit(st.context.url or "")
@@ -132,7 +132,7 @@ def door() -> None:
 
 
 def sign_in() -> None:
-    """The page that says who it is, and lets somebody else take over."""
+    """Show who is signed in, and let somebody else take over."""
     with st.container(key="door", width=480):
         try:
             name = name_at_page()
@@ -161,7 +161,7 @@ def sign_in() -> None:
 
 
 def take_name() -> None:
-    """The field for a name; Enter is enough."""
+    """Show the field for a name; Enter submits it."""
 
     def taken() -> None:
         try:
@@ -179,7 +179,7 @@ def take_name() -> None:
 
 
 def become(name: str) -> None:
-    """Let answers be stored under this name from now on; what was in view was another person's."""
+    """Store answers under this name from now on, and forget what the previous person had in view."""
     st.session_state["name"] = name
     st.session_state["is new"] = True
     st.query_params.pop("session", None)

@@ -1,4 +1,4 @@
-"""The card of Streamlit's own widgets, for browsers that don't let the real one run: slower, and as safe."""
+"""The card made of Streamlit's own widgets, for browsers that can't run the real one: slower, and as safe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 IN_ADDRESS = "plain"
-"""The address's parameter that asks for it."""
+"""Address parameter of the plain card."""
 
 ANSWERS = {"no": ("✕ No", "N"), "skip": ("» Skip", "S"), "yes": ("✓ Yes", "Y")}
 TOOLS = {"undo": ("↶ Undo", "U"), "unsure": ("? Unsure", "M")}
@@ -34,16 +34,17 @@ NO_REPEATS = """
   }, true) ?? true;
 </script>
 """
-"""What a held key repeats is no press. Where no script may run, `PlainCard.press` stops most of it."""
+"""Script that ignores repeats of a held key. Where scripts can't run, `PlainCard.press` stops most of them.
+"""
 
 
 def is_wanted() -> bool:
-    """Whether the address asks for plain widgets."""
+    """Return whether the address asks for plain widgets."""
     return IN_ADDRESS in st.query_params
 
 
 def offer_plain() -> None:
-    """A way out for whoever doesn't see the card; the style sheet hides it where the card runs."""
+    """Show the link to the plain card; the style sheet hides it where the real card runs."""
     with st.container(key="offer-plain"):
         st.write("The labeling card does not start in this browser.")
         st.button("Use plain buttons instead", on_click=st.query_params.update, args=({IN_ADDRESS: "1"},))
@@ -51,7 +52,7 @@ def offer_plain() -> None:
 
 @st.fragment
 def show_plain(session: LabelingSession) -> None:
-    """The item in view, and a button for each answer to it."""
+    """Show the item in view, and a button for each answer."""
     key = f"plain-{session.id}"
     if key not in st.session_state:
         st.session_state[key] = PlainCard(session)
@@ -79,7 +80,7 @@ def _button(plain: PlainCard, drawn: Drawn, word: str, label: str, shortcut: str
     has_use = drawn.last is not None if word == "undo" else drawn.card["item"] is not None
     st.button(
         label,
-        # Another item has other buttons: what is pressed can't have become one of them on the way.
+        # Each item has its own buttons, so that a press can't reach the button of another item.
         key=f"plain-{word}-{drawn.answer_id}",
         on_click=plain.press,
         args=(drawn, word),
@@ -108,7 +109,7 @@ def _picture(card: dict[str, Any]) -> str:
 
 
 def _absence(waiting: dict[str, Any], question: str) -> str:
-    """Say why there is no item."""
+    """Return why there is no item."""
     if not waiting["exhausted"]:
         return BEFORE_FIRST
     if waiting["done"] < waiting["total"]:

@@ -1,4 +1,4 @@
-"""The kinds of images and texts that the start page offers, and the SOURCE words that they stand for."""
+"""Kinds of images and texts that the start page offers, and their SOURCE words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from closecall.core.pool.manifest import MANIFEST
 
 @dataclass(frozen=True)
 class Field:
-    """A path that a choice asks for; paths are those of the machine that runs the server."""
+    """A path to fill in; paths are those of the machine that runs the server."""
 
     name: str
     label: str
@@ -26,15 +26,15 @@ class ImageChoice:
     Parameters
     ----------
     label : str
-        As the page names it.
+        Its display name.
     word : str
         The SOURCE word, with the names of the fields in braces.
     fields : tuple of Field
-        What must be known.
+        Fields to fill in.
     question : str
-        An example of a question, for the empty field.
+        Example of a question, for the empty field.
     can_be_enlarged : bool
-        Whether a larger pool can be made of shifted and flipped copies.
+        Whether the pool can be enlarged by shifted and flipped copies.
     """
 
     label: str
@@ -118,12 +118,12 @@ CHOICES = {
 
 
 def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1) -> str:
-    """The SOURCE word for what was filled in.
+    """Return the SOURCE word for what was filled in.
 
     Raises
     ------
     InputError
-        If a field is empty, or what should be a pool is none.
+        If a field is empty, or the pool's folder has no pool.
     """
     offered = CHOICES[choice]
     given = {name: path.strip() for name, path in paths.items()}

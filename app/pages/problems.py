@@ -1,4 +1,4 @@
-"""How pages say what went wrong, and go on by themselves once it has passed."""
+"""Show what went wrong, and retry once it may have passed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 3
 
 WAITS = "waits"
-"""Names, in the session state, that a page waits until the database can be asked again."""
+"""Session-state key: whether the page waits for the database."""
 
 
 def show_problem(error: Exception | str, *, waits: bool = False) -> None:
-    """The sentence, as text. Where the page `waits`, it asks again in a few seconds, if that may help."""
+    """Show the sentence as plain text. If the page `waits`, retry every few seconds where that may help."""
     _tell_of(error)
     st.error(literal(str(error)))
     if waits and isinstance(error, StorageError) and error.passes:
@@ -45,10 +45,10 @@ def _try_again() -> None:
 
 
 def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-    """What `make` gives; where the database can't be asked, what it gave before, and why.
+    """Return the result of `make` or, if the database can't be reached, the previous result and why.
 
-    So the part of the page that keeps what is not saved yet stays, and hands it over again. None where there
-    is nothing to show, and the page says so.
+    The component that holds unsaved answers thus stays on the page and sends them again. Return None, after
+    showing the problem, if there is no previous result.
     """
     kept = ("shown", key)
     try:
@@ -68,13 +68,13 @@ def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any
 
 
 def show_or_keep(component: Component, key: str, make: Callable[[], dict[str, Any]]) -> None:
-    """Show what `shown_or_kept` gives by the component."""
+    """Show the result of `shown_or_kept` in the component."""
     if (shown := shown_or_kept(key, make)) is not None:
         component.show(shown, key=key)
 
 
 def on_script_error(error: Exception) -> bool:
-    """What a page did not expect, where it is one of ours: a sentence, and no exception's name."""
+    """Show an unexpected error of ours as a sentence; return whether it was ours."""
     is_ours = isinstance(error, (InputError, StorageError))
     if is_ours:
         show_problem(error)

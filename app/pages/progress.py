@@ -1,4 +1,4 @@
-"""The progress page: whether to stop, how the labeling went, and what the audit says."""
+"""The Progress page: whether to stop, the learning curve, and the audit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Open the project and session that the address names, and show how far its question is."""
+    """Open the project and session of the address, and show how far its question is."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -30,7 +30,7 @@ def main() -> None:
 
 @st.fragment
 def show_progress(session: LabelingSession) -> None:
-    """Take what the browser asks of the audit, and show how things stand."""
+    """Handle the browser's request about the audit, and show the current state."""
     key = f"progress-{session.id}"
     said = st.session_state.get(key, {})
     share = said.get("share")
@@ -41,7 +41,7 @@ def show_progress(session: LabelingSession) -> None:
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:
-        # The component is told nothing where nothing is new: then it would not ask again.
+        # A component whose payload does not change is not run, and would not ask again.
         PROGRESS.show({**page, "beat": said.get("beat")}, key=key)
 
 

@@ -1,4 +1,4 @@
-"""The review page: every answer to a question, likely mistakes first; corrected where it is listed."""
+"""The Review page: every answer to a question, likely mistakes first, to be corrected in place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Open the project and session that the address names, and show the answers to its question."""
+    """Open the project and session of the address, and show the answers to its question."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -30,7 +30,7 @@ def main() -> None:
 
 @st.fragment
 def show_review(session: LabelingSession) -> None:
-    """Take the browser's corrections, and show what it asks for."""
+    """Store the browser's corrections, and show what it asks for."""
     key = f"review-{session.id}"
     said = state.get(key, {})
     if ("review", session.id) not in state:

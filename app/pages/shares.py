@@ -1,4 +1,4 @@
-"""How the items of a mixture are shared out among its parts."""
+"""The shares of a mixture's parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def adjust_shares(session: LabelingSession) -> None:
-    """One line cut in three, where the session's strategy is a mixture: nothing else can be adjusted."""
+    """Show the slider of the shares, if the session's strategy is a mixture."""
     shares = Shares.of(session.strategy)
     if shares is None:
         return

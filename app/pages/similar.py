@@ -1,4 +1,4 @@
-"""Find similar: what is like an item, an upload or all yes answers; selected and labeled in one go."""
+"""The page Find similar: items like an item, an upload or all yes answers, labeled together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VIEWS = {"original": "Original", "learned": "Learned", "both": "Side by side"}
 
 
 def main() -> None:
-    """Open the project and session that the address names, and show what is like what it names."""
+    """Open the project and session of the address, and show items similar to its query."""
     if (found := opened()) is None:
         return
     project, session = found
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def begin(similar: SimilarSession) -> None:
-    """Take up what the address says, once: what the browser sends later may be out of date."""
+    """Take the query from the address, once: what the browser sends later may be outdated."""
     if st.session_state.get(TAKEN_UP) == similar.id:
         return
     st.session_state[TAKEN_UP] = similar.id
@@ -53,7 +53,7 @@ def begin(similar: SimilarSession) -> None:
 
 
 def pick_view(similar: SimilarSession) -> None:
-    """By which metric the items are ranked."""
+    """Show the picker of the metric."""
 
     def picked() -> None:
         similar.set_view(st.session_state["metric"])
@@ -71,19 +71,19 @@ def pick_view(similar: SimilarSession) -> None:
 
 
 def pick_method(project: OpenProject, similar: SimilarSession) -> None:
-    """What retrieves."""
+    """Show the picker of the search method."""
     _pick("Search method", "method", project.similar.methods, similar.method, similar.set_method, 304)
 
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
-    """Whose codes it compares."""
+    """Show the picker of the hash family."""
     _pick("Codes", "codes", project.similar.codes, similar.codes, similar.set_codes, 240)
 
 
 def _pick(
     label: str, key: str, options: Mapping[str, str], chosen: str, choose: Callable[[str], None], width: int
 ) -> None:
-    """One of some options, by name, as the page calls them."""
+    """Show a picker of named options with their display names."""
     st.session_state[key] = chosen
     st.selectbox(
         label,
@@ -98,7 +98,7 @@ def _pick(
 
 @st.fragment
 def show_similar(project: OpenProject, similar: SimilarSession) -> None:
-    """Take the browser's answers, and what it asks for, and show what comes next."""
+    """Handle the browser's answers and requests, and show what comes next."""
     key = f"{SIMILAR.name}-{similar.id}"
     said = st.session_state.get(key, {})
 

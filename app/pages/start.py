@@ -1,4 +1,4 @@
-"""The start page: the projects, and a new one."""
+"""The start page: the projects, and the form for a new one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ WATCH_SECONDS = 2
 DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
 
 MAY_HAVE_FOLDERS = ("folder", "arrays", "texts")
-"""Choices whose classes could be the names of folders."""
+"""Sources whose folder names may be classes."""
 
 
 def main() -> None:
-    """List the projects; beside them the form for a new one, where this server may make one."""
+    """List the projects, beside the form for a new one if this server may create one."""
     try:
         workspace = current()
         name_at_page()
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def workspace_person(workspace: Workspace) -> Person | None:
-    """Who is at the page; None for who may not enter all projects, and so makes none."""
+    """Return the person at the page, or None for those who may not enter all projects and so create none."""
     try:
         return workspace.roles.person(name_at_page())
     except InputError:
@@ -56,14 +56,14 @@ def workspace_person(workspace: Workspace) -> Person | None:
 
 
 def list_projects(workspace: Workspace) -> None:
-    """The projects; while a pool grows they are read again every few seconds."""
+    """Show the projects; while a pool grows, read them again every few seconds."""
     summaries = workspace.projects(name_at_page())
     growing = any(summary.build for summary in summaries)
     st.fragment(show_projects, run_every=WATCH_SECONDS if growing else None)(workspace)
 
 
 def show_projects(workspace: Workspace) -> None:
-    """A card each."""
+    """Show a card for each project."""
     summaries = workspace.projects(name_at_page())
     if not summaries:
         st.html(f'<p class="m-empty">{html.escape(why_none(workspace))}</p>')
@@ -72,7 +72,7 @@ def show_projects(workspace: Workspace) -> None:
 
 
 def why_none(workspace: Workspace) -> str:
-    """What is said to whom no project is shown."""
+    """Return the message for a list without projects."""
     if workspace.projects():
         return f"{name_at_page()} may not enter any project here: ask an owner."
     person = workspace_person(workspace)
@@ -82,7 +82,7 @@ def why_none(workspace: Workspace) -> str:
 
 
 def show_project(summary: ProjectSummary, *, foremost: bool) -> None:
-    """Thumbnails, question, how far it is, and the way in."""
+    """Show thumbnails, question, progress, and the link of a project."""
     with st.container(key=f"project-{summary.key}", border=True):
         with st.container(key=f"row-{summary.key}"):
             st.html(thumbnails(summary))
@@ -101,13 +101,13 @@ def show_project(summary: ProjectSummary, *, foremost: bool) -> None:
 
 
 def thumbnails(summary: ProjectSummary) -> str:
-    """The first images as markup, or as many empty places."""
+    """Return the first images as markup, or empty places for them."""
     images = [f'<img src="{html.escape(url)}" alt="">' for url in summary.thumbnails]
     return f'<div class="m-thumbs">{"".join(images or ["<i></i>"] * THUMBNAILS)}</div>'
 
 
 def description(summary: ProjectSummary) -> str:
-    """Question, images and labels as markup; what people typed is escaped."""
+    """Return question, images and labels as markup, with people's text escaped."""
     problem = f'<p class="m-problem">{html.escape(summary.problem)}</p>' if summary.problem else ""
     return (
         f'<div class="m-project"><h3>{html.escape(summary.title)}</h3>'
@@ -116,7 +116,7 @@ def description(summary: ProjectSummary) -> str:
 
 
 def new_project(workspace: Workspace, person: Person) -> None:
-    """The form; what is wrong with it is said under its button."""
+    """Show the form, with problems reported below its button."""
     choice = st.selectbox("Images", list(CHOICES), format_func=lambda name: CHOICES[name].label)
     offered = CHOICES[choice]
     paths = {
@@ -151,12 +151,12 @@ def new_project(workspace: Workspace, person: Person) -> None:
 
 
 def choose_classes(choice: str, paths: dict[str, str], question: str, positive: str) -> bool | None:
-    """Offer the names of folders as classes; None where there are none, or not yet."""
+    """Offer folder names as classes; return None if there are none, or none yet."""
     try:
         found = (
             folder_classes(source_word(choice, paths)) if choice in MAY_HAVE_FOLDERS else FolderClasses(())
         )
-    except InputError:  # which is said when the project is to be made
+    except InputError:  # reported when the project is created
         return None
     if not found.names:
         return None
@@ -164,7 +164,7 @@ def choose_classes(choice: str, paths: dict[str, str], question: str, positive: 
     ticked = st.checkbox(
         "Subfolders are classes",
         value=yes is not None,
-        # What the question asks for decides until somebody does.
+        # The question decides until the user does.
         key=f"classes {yes is not None} {found.names}",
         help="The classes are then the truth, and a tenth of the items is held out to measure accuracy: "
         "they are never shown for labeling.",
@@ -179,7 +179,7 @@ def choose_classes(choice: str, paths: dict[str, str], question: str, positive: 
 
 
 def folder_classes(word: str) -> FolderClasses:
-    """Return what a SOURCE word leaves to be chosen; a folder is listed once, and not in every run."""
+    """Return the possible classes of a SOURCE word; a folder is listed once, not in every run."""
     known = st.session_state.get("folder classes")
     if known is None or known[0] != word:
         with st.spinner("Looking at the folders…"):
@@ -189,7 +189,7 @@ def folder_classes(word: str) -> FolderClasses:
 
 
 def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
-    """How many times larger, guideline, class that means yes."""
+    """Return how many times larger, the guideline, and the class that means yes."""
     with st.expander("More"):
         guideline = st.text_area("Guideline (optional)", placeholder="What annotators should know", height=80)
         positive = st.text_input(

@@ -1,1 +1,1 @@
-"""What a project owns: its settings, pool, database, indexes and people."""
+"""The resources of a project: settings, pool, database, indexes and roles."""

@@ -1,4 +1,4 @@
-"""What lies in a project's folder, and who may serve it."""
+"""The project file, and the lock of the process that serves a project."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ LOCK_FILE = "serve.lock"
 FORMAT = 1
 
 MOST_PERSONS = 9
-"""So many people may be asked about one item."""
+"""Maximum number of people per item."""
 
 
 @dataclass(frozen=True)
 class ProjectFile:
-    """What a project's folder says of itself.
+    """The settings in a project's folder.
 
     Parameters
     ----------
     pool : str
-        The pool's folder, relative to the project where it lies inside.
+        The pool's folder, relative to the project if it lies inside.
     source : str
-        The SOURCE word to build the pool from; empty where the pool was there before the project.
+        The SOURCE word to build the pool from; empty if the pool existed before the project.
     relative_to : str
-        The folder that relative paths in `source` mean.
+        The folder that relative paths in `source` refer to.
     use_classes : bool
-        Whether class subfolders are taken for the truth, a part of which is then held out.
+        Whether class subfolders are the truth; a part of the items is then held out.
     owners : sequence of str
         Names of the project's owners; see `app.projects.roles`.
     annotators : sequence of str
-        Who else may enter; everybody, if nobody is named.
+        Others who may enter; everybody, if empty.
     overlap : int
-        How many people each item is for.
+        Number of people per item.
     overlap_share : float
-        How many of the rounds ask for a further person's answer, 0 … 1.
+        Share of the rounds that ask for a further person's answer, 0 … 1.
     lease_seconds : float
-        How long nobody else gets what a session has in view, after it was last heard of.
+        Leases expire after this many seconds of inactivity.
     database : str
-        The address of the labels in PostgreSQL, without a password; empty where they are in the folder.
+        PostgreSQL address of the labels, without a password; empty if they are in the folder.
     format : int
         Version of this file.
     """
@@ -72,12 +72,12 @@ class ProjectFile:
 
     @classmethod
     def read(cls, folder: Path) -> ProjectFile:
-        """The project file in `folder`.
+        """Read the project file in `folder`.
 
         Raises
         ------
         InputError
-            If there is none, if it is damaged, or of a newer version.
+            If there is none, if it is damaged, or if its version is newer.
         """
         path = folder / PROJECT_FILE
         if not path.is_file():
@@ -102,46 +102,46 @@ class ProjectFile:
         return read
 
     def write(self, folder: Path) -> None:
-        """Write this into `folder`."""
+        """Write the settings into `folder`."""
         said = {name: value for name, value in asdict(self).items() if value != DEFAULTS.get(name)}
         _write(folder, said)
 
     @classmethod
     def change(cls, folder: Path, **fields: object) -> None:
-        """Write these fields into the file in `folder`; whatever else it says by now stays.
+        """Change these fields of the file in `folder`; the others keep what is in the file now.
 
-        An operator may have edited it since it was read, so nothing is written from memory.
+        An operator may have edited the file since it was read, so it is read again first.
 
         Raises
         ------
         InputError
-            As of `read`; nothing is written then.
+            As `read`; nothing is written then.
         """
         cls.read(folder)
         said = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
         _write(folder, {name: value for name, value in said.items() if value != DEFAULTS.get(name)})
 
     def pool_path(self, folder: Path) -> Path:
-        """Where the pool of the project in `folder` lies."""
+        """Return the path of the pool of the project in `folder`."""
         return folder / self.pool
 
     def labels(self, folder: Path) -> Path | str:
-        """Where the labels of the project in `folder` are, as `storage.Database.open` takes it."""
+        """Return the place of the labels of the project in `folder`, for `storage.Database.open`."""
         return self.database or folder / LABELS_FILE
 
 
 def _write(folder: Path, said: Mapping[str, object]) -> None:
-    """Have it on the disk, whole, whatever happens meanwhile."""
+    """Write the file durably and atomically."""
     replace_file(folder / PROJECT_FILE, (json.dumps(said, indent=2) + "\n").encode())
 
 
 def checked_database(given: str | None) -> str | None:
-    """The address that a command or a project's file gives for labels in PostgreSQL.
+    """Return the PostgreSQL address given by a command or a project file.
 
     Raises
     ------
     InputError
-        If it is none, or if it has a password, which is not repeated.
+        If it is not an address, or contains a password, which is not repeated.
     StorageError
         If it can't be read.
     """
@@ -159,12 +159,12 @@ def checked_database(given: str | None) -> str | None:
 
 
 def require_database(folder: Path, asked: str | None) -> None:
-    """Refuse to look elsewhere for the labels of the project in `folder`, as if it had none.
+    """Check that the labels of the project in `folder` are at the requested address.
 
     Raises
     ------
     InputError
-        If they are not at the address that was asked for.
+        If they are elsewhere; otherwise the project would seem to have no labels.
     """
     file = ProjectFile.read(folder)
     known = file.database and with_schema(file.database, folder.name)
@@ -182,16 +182,16 @@ DEFAULTS = {
     "overlap_share": 0.1,
     "lease_seconds": LEASE_SECONDS,
 }
-"""What a project file leaves out."""
+"""Fields that a project file omits at these values."""
 
 
 def check_overlap(persons: int, share: float) -> None:
-    """Make sure that each item may be for so many people, in such a share of the rounds.
+    """Check the number of people per item and the share of overlap rounds.
 
     Raises
     ------
     InputError
-        If not.
+        If one of them is not allowed.
     """
     if not isinstance(persons, int) or not 1 <= persons <= MOST_PERSONS:
         raise InputError(f"overlap must be from 1 to {MOST_PERSONS} people, got {persons}")
@@ -205,7 +205,7 @@ def _check_lease(seconds: float) -> None:
 
 
 def _check_kinds(read: ProjectFile) -> None:
-    """Whatever else it says: texts are texts, and numbers are numbers."""
+    """Check the types of all fields."""
     for name, kind in {
         "pool": str,
         "source": str,
@@ -222,16 +222,16 @@ def _are_names(names: object) -> bool:
 
 
 def is_project(folder: Path) -> bool:
-    """Whether `folder` holds a project."""
+    """Return whether `folder` contains a project."""
     return (folder / PROJECT_FILE).is_file()
 
 
 LOCK_SECONDS = 0.2
-"""Looking whether a project is served takes its lock for a moment."""
+"""How long to wait for a lock: finding out whether a project is served takes it for a moment."""
 
 
 def lock_project(folder: Path) -> FileLock:
-    """The lock that whoever serves the project holds; an InputError where another process has it."""
+    """Return the lock of the process that serves the project; raise InputError if another has it."""
     lock = FileLock(folder / LOCK_FILE)
     try:
         lock.acquire(timeout=LOCK_SECONDS)

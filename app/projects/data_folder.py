@@ -1,4 +1,4 @@
-"""Where projects lie that nobody chose a folder for."""
+"""The default folder of projects."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ NAME, FORMER_NAME = "closecall", "marginalia"
 
 
 def data_folder() -> Path:
-    """The user's data folder: the one of this program's former name where that is there alone."""
+    """Return the user's data folder, or the one of the program's former name if only that exists."""
     own, former = _folder(NAME), _folder(FORMER_NAME)
     return former if former.is_dir() and not own.is_dir() else own
 
 
 def former_folder_beside(folder: Path) -> Path | None:
-    """The folder of the former name where `folder` is the newer one, and both are there."""
+    """Return the folder of the former name if `folder` is the newer one and both exist."""
     former = _folder(FORMER_NAME)
     return former if folder.resolve() == _folder(NAME).resolve() and former.is_dir() else None
 

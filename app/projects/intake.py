@@ -1,7 +1,7 @@
-"""The way into the log for what people answer: every view and page stores its answers through here.
+"""The way into the log: every view stores its answers here.
 
-An answer is checked against the pool before it is stored. The log only grows, so one label that nothing can
-be trained on would stay for good.
+Answers are checked against the pool before they are stored, because the log only grows: a label that nothing
+can be trained on would stay for good.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from closecall.storage import AnswerRecord, AppendResult, LabelLog, Refusal, Sto
 
 
 class Intake:
-    """Stores answers about a project's items. Any thread may use it.
+    """Stores answers about a project's items. Thread-safe.
 
     Parameters
     ----------
     log : LabelLog
     pool : callable
-        Returns the newest snapshot of the pool, None before its first items.
+        Returns the newest snapshot of the pool, or None before its first items.
     problem : callable
-        Returns why there is no pool, in one sentence, or None.
+        Returns in one sentence why there is no pool, or None.
     """
 
     def __init__(
@@ -38,19 +38,19 @@ class Intake:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether there are answers of which nobody knows yet whether the log has them."""
+        """Return whether some answers may or may not be in the log."""
         return bool(self._unheard)
 
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
-        """Store answers as `LabelLog.append_answers` does; those about items without a row are refused.
+        """Store answers as `LabelLog.append_answers` does; answers about items without a row are refused.
 
-        Where the log's reply was lost, nobody has gone on from these answers yet. Sent again they are
-        `accepted`, as if they were new, although the log knows them.
+        If the log's reply was lost, no selection has followed these answers yet. When they are sent again
+        they are `accepted` as if they were new, although the log has them.
 
         Raises
         ------
         InputError
-            If there is no pool to check them against: nothing was stored, all may be sent again.
+            If there is no pool to check them against. Nothing was stored; all may be sent again.
         StorageError
             As `LabelLog.append_answers`.
         """
@@ -74,7 +74,7 @@ class Intake:
         )
 
     def _checked(self, answers: Sequence[AnswerRecord]) -> tuple[list[AnswerRecord], list[Refusal]]:
-        """Those about items of the pool, and why the others are refused; an undo may be about any item."""
+        """Split the answers into those about the pool's items and refusals; an undo may be about any."""
         fit: list[AnswerRecord] = []
         refused: list[Refusal] = []
         pool = self._pool()
@@ -92,7 +92,7 @@ class Intake:
 
 
 def why_no_row(pool: Pool, item: int) -> str:
-    """Why no answer about an item can train, in one sentence."""
+    """Return in one sentence why no answer about an item can train."""
     if item in pool.held_out.ids:
         return f"Item {item} is held out and is never asked about"
     return f"There is no item {item} in the pool"

@@ -1,4 +1,4 @@
-"""Searching a project's items by their names."""
+"""Search a project's items by name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from closecall.core.pool.pool import Pool
 
 
 class NameSearch:
-    """Finds items by name. The first search collects the names, and later ones those that came since.
+    """Finds items by name. The first search collects the names, later ones only those of new items.
 
-    That takes about a second for a million items.
+    Collecting takes about a second per million items.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class NameSearch:
         self._lock = threading.Lock()
 
     def find(self, pool: Pool, text: str) -> NDArray[np.int64]:
-        """The items of the pool whose names contain every word of `text`; see `name_index.Names.search`.
+        """Return the items whose names contain every word of `text`; see `name_index.Names.search`.
 
         Raises
         ------

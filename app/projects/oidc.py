@@ -1,7 +1,7 @@
-"""Signing in at an OpenID Connect provider: what the section [auth] of Streamlit's secrets says of it.
+"""Sign-in with OpenID Connect: the [auth] section of Streamlit's secrets.
 
-Streamlit itself signs people in. Here its settings are read before anything is served, so that whoever made
-a mistake in them is told so at the command line, and not each annotator by a page that fails.
+Streamlit itself signs people in. Its settings are read here before the server starts, so that an operator
+sees mistakes at the command line, rather than every annotator on a page that fails.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from urllib.parse import SplitResult, urlsplit
 from closecall.core.errors import InputError
 
 CALLBACK = "/oauth2callback"
-"""Where Streamlit waits for what the provider says."""
+"""Address at which Streamlit receives the provider's response."""
 
 USUAL_PORTS = {"http": 80, "https": 443}
-"""Left out by browsers."""
+"""Ports that browsers leave out."""
 
 UNNAMED = "default"
-"""What Streamlit calls the provider whose settings stand in [auth] itself."""
+"""Streamlit's name for the provider configured in [auth] itself."""
 
 OF_A_PROVIDER = ("client_id", "client_secret", "server_metadata_url")
 
 KWARGS = "client_kwargs"
-"""A section within [auth] that is no provider's name."""
+"""Section within [auth] that is not a provider."""
 
 LEAST_SECRET = 32
-"""Characters of the secret that cookies are signed with: who guesses it is whoever they like."""
+"""Minimum length of the secret that signs cookies: those who guess it can be anybody."""
 
 
 @dataclass(frozen=True)
 class SignIn:
-    """How people sign in here.
+    """How people sign in.
 
     Parameters
     ----------
     origin : str
-        The only address of the pages at which it works, such as "https://label.example.org".
+        The only origin of the pages at which it works, such as "https://label.example.org".
     providers : tuple of str
         Names of the providers, as ``st.login`` takes them.
     """
@@ -50,22 +50,22 @@ class SignIn:
 
     @property
     def name(self) -> str:
-        """What the pages' machine is called in that address."""
+        """Host name in the origin."""
         return urlsplit(self.origin).hostname or ""
 
 
 def secret_files() -> list[Path]:
-    """Where Streamlit looks for secrets: the user's folder, and the one that the program was started in."""
+    """Return the files in which Streamlit looks for secrets: the user's, and the working folder's."""
     return [folder / ".streamlit" / "secrets.toml" for folder in (Path.home(), Path.cwd())]
 
 
 def sign_in(port: int) -> SignIn | None:
-    """How people sign in at the pages on `port`, as the secrets say; None where nobody has to.
+    """Return how people sign in at the pages on `port`, or None if nobody has to.
 
     Raises
     ------
     InputError
-        If the secrets can't be read or say too little, or if a library is missing that signs people in.
+        If the secrets can't be read or are incomplete, or if the library for it is missing.
     """
     files = [path for path in secret_files() if path.is_file()]
     said: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def _checked(auth: object, port: int) -> SignIn:
 
 
 def _origin(url: SplitResult) -> str | None:
-    """The origin that a browser gives for the URL; None where there is none."""
+    """Return the origin that a browser sends for the URL, or None."""
     try:
         name, port = url.hostname, url.port
     except ValueError:

@@ -1,4 +1,4 @@
-"""Builds a project's pool in a process of its own, so that the page never waits for it."""
+"""Build a project's pool in a child process, so that pages never wait for it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from closecall.core.pool.build import Progress, read_progress
 LOG_FILE = "build.log"
 
 NICE = 10
-"""How far builders lower their priority: pages come first."""
+"""Niceness of builders: pages come first."""
 
 
 class Builder:
-    """The building of one pool, wherever it runs.
+    """The build of one pool.
 
-    The process is resumable and may outlive or predate this object: what is known of it is read from the
-    pool's folder. `start` does nothing where another process is already building the pool.
+    The child process is resumable, and may outlive or predate this object: its state is read from the pool's
+    folder. `start` does nothing while another process builds the pool.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class Builder:
     source : str
         The SOURCE word of ``closecall pool build``.
     relative_to : Path
-        The folder that relative paths in `source` mean.
+        The folder that relative paths in `source` refer to.
     use_classes : bool
-        Whether class subfolders are taken for the truth.
+        Whether class subfolders are the truth.
     """
 
     def __init__(self, pool: Path, source: str, relative_to: Path, *, use_classes: bool = True) -> None:
@@ -40,7 +40,7 @@ class Builder:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start building, or resume where an earlier builder ended."""
+        """Start the build, or resume it where it ended."""
         words = ["pool", "build", self._source, "--out", str(self._pool), "--quiet"]
         if not self._use_classes:
             words.append("--no-classes")
@@ -48,7 +48,7 @@ class Builder:
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 child.command(*words, nice=NICE),
-                # The folder that this process was started in may be gone.
+                # The working folder of this process may be gone.
                 cwd=self._relative_to if self._relative_to.is_dir() else self._pool.parent,
                 env=child.environment(),
                 stdin=subprocess.DEVNULL,
@@ -57,7 +57,7 @@ class Builder:
             )
 
     def stop(self) -> None:
-        """Ask the builder that this object started to stop; what it has published stays."""
+        """Stop the child process that this object started; what it has published stays."""
         if self._process and self._process.poll() is None:
             self._process.terminate()
             try:
@@ -67,11 +67,11 @@ class Builder:
                 self._process.wait()
 
     def progress(self) -> Progress | None:
-        """How far the pool is, or None before the builder's first word."""
+        """Return the progress of the pool, or None before there is any."""
         return read_progress(self._pool)
 
     def problem(self) -> str | None:
-        """Why the builder that this object started gave up, in one sentence; None while all is well."""
+        """Return in one sentence why the child process that this object started failed, or None."""
         if self._process is None or self._process.poll() in (None, 0, -15):
             return None
         lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()

@@ -1,4 +1,4 @@
-"""A project that is being served: its pool, concepts, label database, indexes and sessions."""
+"""A project in use: its pool, concepts, label database and indexes."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ V = TypeVar("V")
 
 
 class Project:
-    """A project that this process serves; it holds the project's lock until it is closed.
+    """A project that this process serves. It holds the project's lock until it is closed.
 
     Parameters
     ----------
     folder : Path
         The project's folder.
     roles : Roles
-        Who may do what here, beside those whom the project's file names.
+        The server's roles; the project file may name more people.
 
     Raises
     ------
     InputError
-        If the folder is no project, or if another process serves it.
+        If the folder is not a project, or if another process serves it.
     StorageError
         If the database can't be used.
     """
@@ -99,7 +99,7 @@ class Project:
         self._lock = threading.RLock()
 
     def close(self) -> None:
-        """Stop what runs in the background and let another process have the project."""
+        """Stop background work and release the lock."""
         self._opened.close()
 
     @property
@@ -114,7 +114,7 @@ class Project:
 
     @property
     def pictures(self) -> Pictures:
-        """Renders items; needs a pool."""
+        """The renderer of items; needs a pool."""
         with self._lock:
             if self._pictures is None:
                 assert self.pool is not None
@@ -122,7 +122,7 @@ class Project:
             return self._pictures
 
     def problem(self) -> str | None:
-        """What is wrong with the pool or in the background, in one sentence; None while all is well."""
+        """Return what is wrong with the pool or in the background, in one sentence, or None."""
         built = self.builder.problem() if self.builder else None
         return (
             built
@@ -134,15 +134,15 @@ class Project:
         )
 
     def build_progress(self) -> Progress | None:
-        """The pool's growth, or None when it is complete."""
+        """Return the progress of the pool, or None once it is complete."""
         if self.pool is not None and self.pool.complete:
             return None
         return self.builder.progress() if self.builder else None
 
     def search(self, text: str, pool: Pool | None = None) -> NDArray[np.int64]:
-        """The items whose names contain every word of `text`, ascending; none before the pool has items.
+        """Return the items whose names contain every word of `text`, ascending; none before there is a pool.
 
-        Of this snapshot of the pool; of the newest one, if None.
+        The search is in `pool`, by default the newest snapshot.
 
         Raises
         ------
@@ -153,11 +153,11 @@ class Project:
         return np.empty(0, dtype=np.int64) if pool is None else self._names.find(pool, text)
 
     def strategies(self) -> dict[str, str]:
-        """All query strategies by name, in the fixed order of the page, and what the page calls them."""
+        """Return the display names of all query strategies by name, in the order of the page."""
         return {name: label_of(name) for name in strategy_names()}
 
     def concepts(self, *, put_away: bool = False) -> list[ConceptRecord]:
-        """The project's concepts, oldest first; those that are put away only if asked for."""
+        """Return the project's concepts, oldest first; archived ones only on request."""
         return self.concept_store.all() if put_away else self.archive.offered()
 
     def add_concept(
@@ -169,12 +169,12 @@ class Project:
         positive_class: str | None = None,
         by: Person = OPERATOR,
     ) -> ConceptRecord:
-        """A new yes/no question over the same pool.
+        """Add another yes/no question over the same pool.
 
         Raises
         ------
         InputError
-            If whoever asks for it is no owner.
+            If the person is not an owner.
         """
         by.require_owner("add questions")
         classes = self.pool.classes if self.pool else ()
@@ -184,9 +184,9 @@ class Project:
     def copy_concept(
         self, concept: ConceptRecord, name: str, *, put_away: bool = False, in_its_place: bool = False
     ) -> ConceptRecord:
-        """Another concept that asks the same; it has neither labels nor examples.
+        """Add a concept that asks the same question, without labels or examples.
 
-        It is `put_away` from the beginning, or offered `in_its_place`: then the other one no longer is.
+        With `put_away` the copy is archived; with `in_its_place` it replaces the original, which is archived.
         """
         return self.concept_store.create(
             name,
@@ -200,17 +200,17 @@ class Project:
         )
 
     def persons(self, round_number: int, seed: int) -> int:
-        """How many people an item is for in this round of a session: 1, unless it is overlap's."""
+        """Return the number of people per item in this round of a session: 1, except in overlap rounds."""
         persons, share = self.file.overlap, self.file.overlap_share
         return persons if persons > 1 and is_overlap_turn(round_number, share, seed=seed) else 1
 
     def set_overlap(self, persons: int, share: float, *, by: Person = OPERATOR) -> None:
-        """Let each item be for so many people, and this share of the rounds ask for the further ones.
+        """Set the number of people per item, and the share of rounds that ask for further people.
 
         Raises
         ------
         InputError
-            If it can't be, or whoever asks for it is no owner.
+            If a value is not allowed, or the person is not an owner.
         """
         by.require_owner("set how many people an item is for")
         check_overlap(persons, share)
@@ -219,7 +219,7 @@ class Project:
             self.file = replace(self.file, overlap=persons, overlap_share=share)
 
     def live_concept(self, concept_id: int) -> LiveConcept:
-        """The concept's state in this process, shared by its sessions."""
+        """Return the concept's state in this process, which its sessions share."""
         with self._lock:
             if concept_id not in self._live_concepts:
                 record = self.concept_store.get(concept_id)
@@ -229,11 +229,11 @@ class Project:
             return self._live_concepts[concept_id]
 
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
-        """Sessions, of one concept or all, oldest first, without those that hold a file's labels."""
+        """Return sessions of one concept or all, oldest first, without those that hold imported labels."""
         return sittings(self.log, concept_id)
 
     def _take_up_leases(self) -> None:
-        """Browsers show what they were sent before this process began; now they can be heard of again."""
+        """Restore the leases of what browsers were sent before this process started, as if just renewed."""
         last = self.log.last_shown()
         if last is None:
             return
@@ -270,7 +270,7 @@ def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord
 
 
 def what_is_gone(pool: Pool) -> str | None:
-    """Where the pool's images or texts were, if they are there no longer: labeling needs to see them."""
+    """Return the path of the pool's images or texts if it no longer exists: labeling needs to show them."""
     try:
         source = pool.source
     except InputError as error:
@@ -284,7 +284,7 @@ def what_is_gone(pool: Pool) -> str | None:
 def create_concept(
     concepts: Concepts, question: str, name: str, guideline: str, positive_class: str | None
 ) -> ConceptRecord:
-    """Add a yes/no question with the SVM's default parameters; without a name the question names it."""
+    """Add a yes/no question with the default parameters of the SVM; its name defaults to the question."""
     return concepts.create(
         name or question.strip(" ?"),
         question,

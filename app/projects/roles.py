@@ -1,16 +1,16 @@
-"""Who is at the page, and what they may do; how they signed in is the pages' business.
+"""Roles: who may do what. How people sign in is up to the pages.
 
-On the own machine a name is taken at its word, and nobody has to give one: who labels alone is `SOMEBODY`.
-Where the server has signing in (OpenID Connect), the name is the one that the provider vouches for.
+On one's own machine any name is accepted, and no name is required: it is then `SOMEBODY`. On a server with
+sign-in (OpenID Connect) the name is the one that the provider verified.
 
-An annotator labels, and reviews and corrects their own answers. An owner makes projects and questions,
-changes what concerns everybody, puts away, decides where people disagree, and sees everybody's pace. Where
-no owner is named and nobody has to sign in, everybody is one.
+Annotators label, and review and correct their own answers. Owners create projects and questions, change
+shared settings, archive, adjudicate, and see everybody's figures. If no owner is named and nobody has to sign
+in, everybody is an owner.
 
-Names are compared letter by letter. Only the capitals A to Z pass for small letters, in e-mail addresses and
-in names that people type; a provider's own number of a person (its "subject") is compared as it is. Nothing
-else is taken for the same: ß is not ss, and no two ways to encode an accent are one, since an address that
-merely looks alike may be another person's.
+Names are compared character by character. Only the letters A to Z are equal to a to z, in e-mail addresses
+and in names that people type; a provider's own id of a person (the "subject") is compared as it is. Nothing
+else is equal: ß is not ss, and two encodings of an accent differ, because an address that merely looks the
+same may belong to someone else.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from closecall.core.errors import InputError
 from closecall.storage.models import MAX_NAME
 
 SOMEBODY = "annotator"
-"""The name of whoever did not give one."""
+"""The name of people who give none."""
 
 AUTOPILOT = "autopilot"
 """The simulated annotator's name."""
 
 LONGEST_NAME = min(MAX_NAME, 80)
-"""Characters of a name that somebody types."""
+"""Maximum length of a name that a person types."""
 
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody at the page, as far as one project goes.
+    """A person at the page, with their rights in one project.
 
     Parameters
     ----------
     name : str
-        Under which answers are stored.
+        The name that answers are stored under.
     is_owner : bool
     """
 
@@ -50,37 +50,37 @@ class Person:
     is_owner: bool = False
 
     def owns(self, annotator: str) -> bool:
-        """Whether a session of this annotator is theirs; the autopilot's is every owner's."""
+        """Return whether this annotator's sessions are the person's; the autopilot's are any owner's."""
         return annotator == self.name or (self.is_owner and annotator == AUTOPILOT)
 
     def require_owner(self, what: str) -> None:
-        """Make sure that they may do `what`.
+        """Check that the person may do `what`.
 
         Raises
         ------
         InputError
-            If they are no owner.
+            If the person is not an owner.
         """
         if not self.is_owner:
             raise InputError(f"Only an owner may {what}, and {self.name} is none here")
 
 
 OPERATOR = Person("operator", is_owner=True)
-"""Whoever runs the program, at its command line."""
+"""The person at the program's command line."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Who may do what.
+    """Owners and annotators by name.
 
     Parameters
     ----------
     owners : frozenset of str
-        Names, as they are compared; see `Roles.of`.
+        Names in the form in which they are compared; see `Roles.of`.
     annotators : frozenset of str
-        Who else may enter; all, if nobody is named. "@example.org" stands for all names that end so.
+        Others who may enter; everybody, if empty. "@example.org" stands for all names with this ending.
     must_sign_in : bool
-        Whether names are vouched for: then nobody is an owner unless named.
+        Whether names are verified; then only those named are owners.
     """
 
     owners: frozenset[str] = frozenset()
@@ -91,7 +91,7 @@ class Roles:
     def of(
         cls, owners: Iterable[str] = (), annotators: Iterable[str] = (), *, must_sign_in: bool = False
     ) -> Roles:
-        """From names as people write them."""
+        """Make roles from names as people write them."""
 
         def keys(names: Iterable[str]) -> frozenset[str]:
             return frozenset(_key(name, must_sign_in) for name in names)
@@ -99,17 +99,17 @@ class Roles:
         return cls(keys(owners), keys(annotators), must_sign_in)
 
     def joined(self, owners: Iterable[str], annotators: Iterable[str]) -> Roles:
-        """With these, too: those of a project beside those of the server."""
+        """Return these roles with more names, such as a project's beside the server's."""
         more = Roles.of(owners, annotators, must_sign_in=self.must_sign_in)
         return Roles(self.owners | more.owners, self.annotators | more.annotators, self.must_sign_in)
 
     @property
     def are_named(self) -> bool:
-        """Whether anybody is named: then nobody labels without a name."""
+        """Return whether anybody is named; then nobody labels without a name."""
         return bool(self.owners or self.annotators)
 
     def person(self, name: str) -> Person:
-        """Who bears this name.
+        """Return the person of this name.
 
         Raises
         ------
@@ -126,33 +126,34 @@ class Roles:
 
 
 def name_given(text: str) -> str:
-    """The name that somebody typed, fit for the log.
+    """Return a typed name, fit for the log.
 
     Raises
     ------
     InputError
-        If it is no name.
+        If it is not a name.
     """
     return _checked(" ".join(text.split()), LONGEST_NAME)
 
 
 def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> str:
-    """What the provider's identity token calls a person: the e-mail, unless it says that it did not check it.
+    """Return the name in an identity token: the e-mail address, unless the provider says it is unverified.
 
-    Then it is the subject, unless that passes for somebody's address: at some providers people choose it.
+    In that case it is the subject, unless it looks like an address: at some providers people choose it
+    themselves.
 
     Parameters
     ----------
     user : mapping
         The claims of the token.
     with_issuer : bool
-        Name the provider beside the subject, which is a person's own at one provider only: to be set where
-        there are several. "7 at https://id.example.org" is then the name.
+        Add the provider to the subject, as in "7 at https://id.example.org". A subject is unique at one
+        provider only, so this is needed with several.
 
     Raises
     ------
     InputError
-        If it tells nothing that identifies a person.
+        If no claim identifies a person.
     """
     email, subject, issuer = (user.get(claim) for claim in ("email", "sub", "iss"))
     if isinstance(email, str) and email.strip() and user.get("email_verified", True) in (True, "true"):
@@ -169,7 +170,7 @@ def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> s
 
 
 def called(user: Mapping[str, Any], name: str) -> str:
-    """How the page calls somebody: by the name that the provider's token has, else by that of the answers."""
+    """Return a person's display name: the one in the provider's token, else the one of the answers."""
     said = user.get("name")
     try:
         return name_given(said) if isinstance(said, str) else name
@@ -178,7 +179,7 @@ def called(user: Mapping[str, Any], name: str) -> str:
 
 
 def known_names(annotators: Iterable[str], *, but_for: Collection[str] = ()) -> list[str]:
-    """People who labeled here, to choose from: each once, by name."""
+    """Return the people who labeled here, each once, sorted."""
     left_out = {AUTOPILOT, SOMEBODY, *but_for}
     return sorted({name for name in annotators if name not in left_out}, key=str.casefold)
 
@@ -194,11 +195,11 @@ def _checked(name: str, longest: int) -> str:
 
 
 def _is_plain(claim: object) -> TypeGuard[str]:
-    """Whether a claim can be a part of a name as it is: no address, no spaces that would be tidied away."""
+    """Return whether a claim can be part of a name: no address, no spaces that would be tidied away."""
     return isinstance(claim, str) and claim != "" and "@" not in claim and claim == " ".join(claim.split())
 
 
 def _key(name: str, must_sign_in: bool) -> str:
-    """The form in which names are compared; see the top of this file."""
+    """Return the form in which names are compared; see the top of this file."""
     tidied = " ".join(name.split())
     return tidied if must_sign_in and "@" not in tidied else tidied.translate(_SMALL)

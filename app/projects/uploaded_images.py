@@ -1,4 +1,4 @@
-"""Example images that a person uploads: read safely, bounded, and turned into features."""
+"""Read uploaded images safely, bound their size, and compute their features."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from closecall.core.pool.pool import Pool
 
 LARGEST_UPLOAD = 20_000_000
-"""Bytes of one uploaded image."""
+"""Maximum size of an uploaded image in bytes."""
 
 KEPT_SIZE = 256
-"""Longest side in pixels of an example as it is kept and shown."""
+"""Longest side in pixels of an image as it is kept and shown."""
 
 
 def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
-    """Why images can't be compared with a pool's items, in one sentence about `what`; None where they can."""
+    """Return in one sentence about `what` why images can't be compared with the pool's items, or None."""
     if pool is None:
         return None
     if pool.holds_texts:
@@ -36,12 +36,12 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
 
 
 def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
-    """An uploaded example as a bounded PNG, and its features of shape (n_features,).
+    """Return an uploaded example as a bounded PNG, and its features of shape (n_features,).
 
     Raises
     ------
     InputError
-        If it is no image that can be read, or if the pool holds texts, or embeddings of the user's own.
+        If it can't be read as an image, or if the pool has texts, or embeddings of the user's own.
     """
     if problem := why_none(pool):
         raise InputError(problem)
@@ -49,12 +49,12 @@ def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float
 
 
 def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
-    """An uploaded image as a bounded PNG, and its features of shape (n_features,), as the pool's are made.
+    """Return an uploaded image as a bounded PNG, and its features of shape (n_features,), as in the pool.
 
     Raises
     ------
     InputError
-        If it is empty, too large, or no image that can be read; the sentence is about `what`.
+        If it is empty, too large, or can't be read as an image; the sentence is about `what`.
     """
     from closecall.core.features import of_image
     from closecall.core.sources.images import read_image

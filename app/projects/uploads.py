@@ -1,4 +1,4 @@
-"""Images that somebody uploaded to look for what is like them, kept in the project by their digest."""
+"""Images uploaded as queries of Find similar, kept in the project by digest."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from closecall.core.sources.images import read_image
 from closecall.storage.carried import DIGEST, MAX_BYTES, Upload, digest_of
 
 FOLDER = "uploads"
-"""Beside the project's labels; what the log says was looked for is there."""
+"""Folder beside the project's labels; the queries in the log refer to it."""
 
 
 class Uploads:
-    """The uploads of one project: each a bounded PNG and its features.
+    """The uploads of a project: each a bounded PNG and its features.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class Uploads:
         self._folder = folder / FOLDER
 
     def add(self, raw: bytes, name: str, pool: Pool | None) -> str:
-        """Keep an uploaded image; returns its digest, the same for the same image.
+        """Keep an uploaded image and return its digest, which is the same for the same image.
 
         Raises
         ------
         InputError
-            If it is no image that can be read, or the pool's items can't be compared with images.
+            If it can't be read as an image, or the pool's items can't be compared with images.
         """
         if problem := why_none(pool, "Uploads"):
             raise InputError(problem)
@@ -51,22 +51,22 @@ class Uploads:
         return digest
 
     def image(self, digest: str) -> bytes:
-        """The PNG.
+        """Return the PNG.
 
         Raises
         ------
         InputError
-            If it isn't kept.
+            If there is no such upload.
         """
         return self._read(self._image(digest))
 
     def feature(self, digest: str, pool: Pool) -> NDArray[np.float32]:
-        """Its features, of shape (n_features,).
+        """Return the features, of shape (n_features,).
 
         Raises
         ------
         InputError
-            If it isn't kept, or belongs to a pool of other features.
+            If there is no such upload, or it was made for a pool with other features.
         """
         raw = self._read(self._features(digest))
         try:
@@ -80,32 +80,32 @@ class Uploads:
         return np.asarray(feature, dtype=np.float32)
 
     def all(self) -> Iterator[tuple[str, Upload | None]]:
-        """Every upload that is kept, by its digest; None for one that is damaged."""
+        """Yield every upload with its digest; None for a damaged one."""
         for path in sorted(self._folder.glob("*.png")):
             if DIGEST.fullmatch(path.stem):
                 yield path.stem, self._whole(path.stem)
 
     @contextmanager
     def taken_in(self, uploads: Iterable[Upload], whence: object) -> Iterator[int]:
-        """Keep what a backup carries if the block ends without error; what is here already, and whole, stays.
+        """Keep a backup's uploads if the block ends without error; intact ones that exist already stay.
 
         Parameters
         ----------
         uploads : iterable of Upload
             One after another.
         whence : object
-            What sentences call the backup.
+            Name of the backup in messages.
 
         Yields
         ------
         int
-            How many there are.
+            Number of uploads.
 
         Raises
         ------
         InputError
-            If one is no image of an upload's, or its features are none; what `uploads` raises. Whatever was
-            added is taken away again then.
+            If an upload is not an image, or its features are invalid; also whatever `uploads` raises. What
+            was added is removed again then.
         """
         was_there, new, number = self._folder.exists(), [], 0
         try:
@@ -139,7 +139,7 @@ class Uploads:
             raise InputError(f"{what} can't be kept in {self._folder}: {error.strerror}") from error
 
     def _whole(self, digest: str) -> Upload | None:
-        """The upload, if it is here and is what its digest says."""
+        """Return the upload if it exists and matches its digest."""
         image, features = self._image(digest), self._features(digest)
         try:
             if max(image.stat().st_size, features.stat().st_size) > MAX_BYTES:
@@ -166,7 +166,7 @@ class Uploads:
 
 
 def _checked(upload: Upload, whence: object) -> NDArray[np.float32]:
-    """The features of an upload that comes from elsewhere, if it is what `Uploads.add` makes."""
+    """Return the features of an upload from elsewhere, if it is what `Uploads.add` makes."""
     what = f"The upload {upload.digest} of {whence} can't be used"
     try:
         read_image(io.BytesIO(upload.image), KEPT_SIZE)
