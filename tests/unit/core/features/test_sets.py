@@ -181,7 +181,7 @@ def test_a_changed_image_is_no_growth(tmp_path: Path) -> None:
     build(source_from(f"sets:{tmp_path}"), tmp_path / "pool", threads=1)
     Image.fromarray(np.uint8(255 * images[1].T)).save(tmp_path / "2.png")
     Image.fromarray(np.uint8(255 * images[0])).save(tmp_path / "later.png")
-    with pytest.raises(InputError, match=r"item 2 is now another, 2\.png"):
+    with pytest.raises(InputError, match=r"item 2 has changed, 2\.png"):
         build(source_from(f"sets:{tmp_path}"), tmp_path / "pool", threads=1)
 
 
