@@ -139,10 +139,7 @@ def build(
 
 
 def _continuing(source: Source, pool: Path) -> Source:
-    """Return a source that starts with the pool's items, if `source` is the pool's source with more items.
-
-    Otherwise return `source`.
-    """
+    """Return `source` with the pool's items first, if it is the pool's source with more items."""
     if not (pool / MANIFEST).exists():
         return source
     manifest = Manifest.read(pool)
