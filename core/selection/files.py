@@ -74,7 +74,7 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{manifest} is damaged: {_CURE}") from error
     if newer:
-        raise InputError(f"{manifest} has format {said['format']}, but {FORMAT} is the newest known: {_CURE}")
+        raise InputError(f"{manifest} has format {said['format']}, and {FORMAT} is the newest known: {_CURE}")
     if not whole:
         raise InputError(f"{manifest} is damaged: {_CURE}")
     return said["header"], {
