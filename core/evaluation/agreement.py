@@ -174,12 +174,12 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
     if measured is None:
         return None
     rng = np.random.default_rng(seed)
-    said, voices = table[:, 1].astype(np.int64), table.sum(axis=1).astype(np.int64)
+    n_yes, n_raters = table[:, 1].astype(np.int64), table.sum(axis=1).astype(np.int64)
     disagreeing, yes, n = np.zeros(DRAWS), np.zeros(DRAWS), 0
-    for m in np.unique(voices[voices >= 2]):
-        items = np.bincount(said[voices == m], minlength=m + 1)
+    for m in np.unique(n_raters[n_raters >= 2]):
+        items = np.bincount(n_yes[n_raters == m], minlength=m + 1)
         k = np.arange(m + 1)
-        prior = PRIOR_ITEMS * items.sum() / np.count_nonzero(voices >= 2)
+        prior = PRIOR_ITEMS * items.sum() / np.count_nonzero(n_raters >= 2)
         drawn = rng.dirichlet(items + prior * comb(m, k) / 2**m, DRAWS) * items.sum()
         disagreeing += drawn @ (2 * k * (m - k) / (m - 1))
         yes += drawn @ k

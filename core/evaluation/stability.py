@@ -64,7 +64,7 @@ def held_out_scores(
     """
     if folds < 2:
         raise InputError(f"folds must be at least 2, got {folds}")
-    fold = _dealt(labels, folds, seed)
+    fold = _fold_of_each(labels, folds, seed)
     scores = np.full(len(labels), np.nan)
     for number in range(folds):
         own = fold == number
@@ -98,7 +98,7 @@ def cross_validated_accuracy(
     return float(np.mean((scores > 0)[known] == labels.y[known])) if known.any() else None
 
 
-def _dealt(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
+def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of each label: positives, then negatives, in turn, in an order hashed from the ids."""
     fold = np.empty(len(labels), dtype=np.int64)
     order = np.argsort(hashed(seed_for("folds", seed), labels.ids, 1)[:, 0], kind="stable")

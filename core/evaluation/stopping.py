@@ -139,12 +139,13 @@ def advise(checkpoints: Sequence[Checkpoint], *, enough: float = ENOUGH) -> Advi
         if number < LEAST_OF_EACH:
             return Advice(False, f"Only {number} of {last.n_labels:,} labels are a {word}.", found)
     if len(found) < WINDOW:
-        return Advice(False, f"{last.n_labels:,} labels are too few to tell.", found)
+        return Advice(False, f"Too early to say: {last.n_labels:,} labels are not enough.", found)
     mean = float(np.mean(found[-WINDOW:]))
     since = f"from {checkpoints[-1 - WINDOW].n_labels:,} to {last.n_labels:,} labels"
     if mean < enough:
-        reason = (
-            f"It is still learning: {since} its predictions changed (agreement {mean:.2f} of {enough:.2f})."
-        )
-        return Advice(False, reason, found)
-    return Advice(True, f"More labels hardly change it: {since} its predictions agree by {mean:.2f}.", found)
+        how = f"agreement {mean:.2f}, stable from {enough:.2f}"
+        return Advice(False, f"It is still learning: {since}, its predictions changed ({how}).", found)
+    how = f"agreement {mean:.2f}"
+    return Advice(
+        True, f"More labels hardly change it: {since}, its predictions stayed stable ({how}).", found
+    )

@@ -137,21 +137,21 @@ def read_progress(pool: Path | str) -> Progress | None:
     if not (pool / MANIFEST).is_file():
         return None
     manifest = Manifest.read(pool)
-    said = Progress(_through(manifest), manifest.items, rows=manifest.rows)
+    reported = Progress(_through(manifest), manifest.items, rows=manifest.rows)
     with suppress(OSError, ValueError, TypeError):  # the progress file is optional
-        said = Progress(**json.loads((pool / PROGRESS).read_bytes()))
+        reported = Progress(**json.loads((pool / PROGRESS).read_bytes()))
     if manifest.complete:
         return Progress(
             manifest.items,
             manifest.items,
-            per_second=said.per_second,
+            per_second=reported.per_second,
             seconds_left=0.0,
             state="done",
             rows=manifest.rows,
         )
     if being_built(pool):
-        return replace(said, state="building", message="")
-    message = said.message if said.state == "stopped" else ""
+        return replace(reported, state="building", message="")
+    message = reported.message if reported.state == "stopped" else ""
     return Progress(_through(manifest), manifest.items, state="stopped", rows=manifest.rows, message=message)
 
 

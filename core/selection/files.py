@@ -67,18 +67,20 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if not manifest.is_file():
         raise InputError(f"there is no index in {folder}: it has no {_MANIFEST}; {_CURE}")
     try:
-        said = json.loads(manifest.read_bytes())
-        newer = said["format"] > FORMAT
-        body = {key: said[key] for key in ("format", "header", "files")}
-        whole = said["checksum"] == _checksum(body)
+        stored = json.loads(manifest.read_bytes())
+        newer = stored["format"] > FORMAT
+        body = {key: stored[key] for key in ("format", "header", "files")}
+        whole = stored["checksum"] == _checksum(body)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{manifest} is damaged: {_CURE}") from error
     if newer:
-        raise InputError(f"{manifest} has format {said['format']}, and {FORMAT} is the newest known: {_CURE}")
+        raise InputError(
+            f"{manifest} has format {stored['format']}, and {FORMAT} is the newest known: {_CURE}"
+        )
     if not whole:
         raise InputError(f"{manifest} is damaged: {_CURE}")
-    return said["header"], {
-        name: _read(folder / f"{name}.npy", Stamp(**s)) for name, s in said["files"].items()
+    return stored["header"], {
+        name: _read(folder / f"{name}.npy", Stamp(**s)) for name, s in stored["files"].items()
     }
 
 

@@ -75,8 +75,8 @@ class Mixture(QueryStrategy):
         """See `QueryStrategy.check`."""
         shares = [getattr(self, part) for part in PARTS]
         if min(shares) < 0 or not isclose(sum(shares), 1, abs_tol=1e-6):
-            said = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
-            raise InputError(f"the shares of a mixture must be at least 0 and sum to 1, got {said}")
+            given = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
+            raise InputError(f"the shares of a mixture must be at least 0 and sum to 1, got {given}")
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""

@@ -36,7 +36,7 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
     scans = [_Scan(pool, reader, query, key) for query in queries]
     for first_row, scores in pool.score_blocks([one.hyperplane for one in scans]):
         for one, own in zip(scans, scores, strict=True):
-            one.go_on(first_row, own)
+            one.add(first_row, own)
     return [one.choice() for one in scans]
 
 
@@ -54,7 +54,7 @@ class _Scan:
         self._rows = np.empty(0, dtype=np.int64)
         self._keys = np.empty(0)
 
-    def go_on(self, first_row: int, scores: NDArray[np.float32]) -> None:
+    def add(self, first_row: int, scores: NDArray[np.float32]) -> None:
         """Process the rows from `first_row` on; overwrites their float32 scores."""
         keys = self._key(scores, out=scores)
         start, end = np.searchsorted(self._excluded, [first_row, first_row + len(keys)])

@@ -112,7 +112,9 @@ def test_bad_input_gets_one_clear_sentence():
         KernelLearning(max_passes=0).fit(K0, given)
     with pytest.raises(InputError, match="a kernel must be a finite symmetric matrix"):
         KernelLearning().fit(K0[:5], given)
-    with pytest.raises(InputError, match="the kernel is not positive semidefinite: its smallest eigenvalue is -1"):
+    with pytest.raises(
+        InputError, match="the kernel is not positive semidefinite: its smallest eigenvalue is -1"
+    ):
         KernelLearning().fit(-np.eye(C), given)
     with pytest.raises(InputError, match="constraints must be on the 10 rows of the kernel, got row 23"):
         KernelLearning().fit(K0[:10, :10], given)
