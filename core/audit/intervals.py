@@ -15,9 +15,8 @@ many pools. This module does the same, with two additions. First, each side of t
 bands, and half a positive for each of them would exceed all the positives of a rare class. The bands of a
 side therefore share one prior evenly, as the error added to weighted sums of rare events is shared in [2]_.
 Second, where the weights within a band differ, its answers count as their effective sample size: the number
-of equally weighted answers that would leave the mean as uncertain [3]_. This matters because earlier
-classifiers placed the items that the current one gets wrong in other strata, and these items tend to have
-larger weights.
+of equally weighted answers whose mean would be as uncertain [3]_. This matters because the items that the
+current classifier gets wrong were in other strata under earlier classifiers, and tend to have larger weights.
 
 References
 ----------

@@ -1,7 +1,7 @@
 """Inclusion probability of each audited item, over all frames of an audit.
 
-In each frame, the draws from a stratum are a simple random sample, without replacement, of the items it had
-left. If m of N items were drawn, each was drawn with probability m/N, regardless of the classifier that
+In each frame, the draws from a stratum are a simple random sample, without replacement, of the items left
+in it. If m of N items were drawn, each was drawn with probability m/N, regardless of the classifier that
 defined the stratum and of earlier draws. An item is missed by all frames with probability Π(1 − m/N), and is
 audited otherwise. With weights inverse to this probability [1]_, every item of the pool counts the same in
 expectation, however many classifiers the audit has used. As in multiple importance sampling [2]_, an item

@@ -1,11 +1,10 @@
 """Agreement between annotators beyond chance, with intervals.
 
-The intervals are Bayesian: bootstrap and large-sample intervals shrink to a point if annotators agree on all
-of a few items. The items are treated as a sample. The probabilities of the possible sets of answers to an
-item have a Dirichlet prior worth two items answered by coin tosses; for two annotators this is Jeffreys'
-prior of the 2 × 2 table of their answers. The interval contains the central 95 % of the posterior of the
-measure (Basu, Banerjee and Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics
-56, 2000).
+The intervals are Bayesian: bootstrap and large-sample intervals shrink to a point if annotators agree on
+every item of a small sample. The probabilities of the possible sets of answers to an item have a Dirichlet
+prior worth two items answered by coin tosses; for two annotators this is Jeffreys' prior of the 2 × 2 table
+of their answers. The interval contains the central 95 % of the posterior of the measure (Basu, Banerjee and
+Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics 56, 2000).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ First, contrast is normalized. With x the log intensities and g a Gaussian low-p
 cycles per image, h = x − x∗g, and the result is h / (0.2 + √(h²∗g)). Then filters at 3 scales and 8
 orientations are applied, each a Gaussian in polar frequency, and the magnitude of each response is averaged
 over a 4×4 grid. The constants are those of the authors' program. The image is padded by reflection in the
-first step and treated as periodic in the second. At 32×32 pixels, padding the second step would cost more
-than it improves.
+first step and treated as periodic in the second, where padding would be expensive and change little at 32×32
+pixels.
 
 Each image is computed independently, so its features are the same to the last bit for any batch and any
 number of threads.

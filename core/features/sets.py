@@ -21,7 +21,7 @@ would add little, since most points match there anyway.
 ten nearest neighbors. The last column gives the percentage of these ten neighbors among the 80 images with
 the most similar LSH codes of 128 bits:
 
-    features                                                     to choose by   to report   by codes
+    features                                                   to choose by   to report   by codes
     GIST                                                             53           50          26
     this module                                                      46           45          19
     6 × 6 bins of direction, 8 of strength                           49           47          11

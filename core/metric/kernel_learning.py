@@ -15,8 +15,8 @@ onto one constraint at a time, with δ = 1 for similar pairs and −1 for dissim
     ξ ← γξ/(γ + δαξ),   λ ← λ − α                (9, 10)
     K ← K + β Ku uᵀK                             (11)
 
-**Corrections to the paper.** The Lagrangian D(K, K₀) + γ Σ D(ξ, b) + Σ λδ(uᵀKu − ξ) is stationary where K⁻¹ =
-K₀⁻¹ + Σ δλ uuᵀ and 1/ξ = 1/b − δλ/γ. A step from λ to λ − α therefore subtracts δα uuᵀ from K⁻¹. By the
+**Corrections to the paper.** The Lagrangian D(K, K₀) + γ Σ D(ξ, b) + Σ λδ(uᵀKu − ξ) is stationary where
+K⁻¹ = K₀⁻¹ + Σ δλ uuᵀ and 1/ξ = 1/b − δλ/γ. A step from λ to λ − α therefore subtracts δα uuᵀ from K⁻¹. By the
 Sherman–Morrison formula this is line 11 with the β of line 8, and p becomes p' with 1/p' = 1/p − δα. The step
 also adds δα/γ to 1/ξ, which is line 9. Setting p' = ξ' gives the α of line 7, bounded by λ ≥ 0. [1]_ differs
 in three places. It prints line 5 as the matrix K uuᵀ, whose trace is p. Line 6 omits that δ is 1 for similar

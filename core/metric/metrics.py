@@ -2,7 +2,7 @@
 
 A metric computes inner products, norms, and the projections of Gx on random directions that hashing needs
 (`core.hashing.metric_lsh`). The implicit form is G = I + ΦSΦᵀ, with c rows as columns of Φ, and stores
-neither G nor A. With z = Φᵀx, the inner products of x with these rows (and z' those of y),
+neither G nor A. Let z = Φᵀx be the inner products of x with these rows, and z' those of y. Then
 
     xᵀAy = xᵀy + zᵀM z',   M = S + Sᵀ + SᵀK₀S,   and   rᵀGx = (r + Φγ)ᵀx,   γ = Sᵀ(Φᵀr)                    (8)
 """

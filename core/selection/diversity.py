@@ -6,7 +6,7 @@ is taken if its angle to every item taken before is large enough. This is the gr
 minimum angle instead of a weighted sum of |wᵀx + b| and the cosine, which have no common scale.
 
 The minimum is given as a share of the median angle between two items of the pool, because the rows of a pool
-point in similar directions to a degree that depends on the features.
+point in similar directions, and how similar they are depends on the features.
 
 Cosines are summed by einsum: unlike BLAS, it adds in the same order for any number of threads.
 

@@ -6,9 +6,9 @@ NAME_annotations.txt of file names and classes, as Tiny ImageNet's validation im
 instead. WordNet ids are replaced by their names from `words.txt`, if there is one. A single class counts as
 none.
 
-**Held out.** If the splits `train` and `test` (or else `train` and `val`) have images, those of the latter
-with a known class are held out. Otherwise a tenth of the images with a known class, at most 10,000, are
-chosen by a hash of their paths.
+**Held out.** If there is a split `train`, the images of `test`, or else of `val`, with a known class are held
+out. Without such images, a tenth of the images with a known class, at most 10,000, are chosen by a hash of
+their paths.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Embeddings:
 
 
 def _mapped(file: Path, shown: Path) -> NDArray[Any]:
-    """Map the matrix in `file`; errors name `shown`."""
+    """Memory-map the matrix in `file`; error messages name `shown` instead."""
     try:
         matrix = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:

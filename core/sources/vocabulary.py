@@ -5,8 +5,8 @@ text is tf·idf: its count in the text times 1 + ln((1 + n) / (1 + df)), where d
 contain it, of the n texts from which the vocabulary was computed. Rows are normalized to unit norm
 afterwards. These are the defaults of scikit-learn's `TfidfVectorizer`, and the values are the same.
 
-All words are kept. Few labels teach mostly about rare words, and linear classifiers cope with any number of
-features.
+All words are kept. Rare words carry most of what a few labels can teach, and linear classifiers cope with any
+number of features.
 """
 
 from __future__ import annotations

@@ -5,16 +5,16 @@ rows. Clusters are read in descending order of this density at zero.
 
 **Cascade.** The score of a row is summed over blocks of bytes. A row is dropped once its partial score is
 farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest row so far, and z
-is a quantile of the normal distribution. σ² is the variance of the unread part of the row, s² w_j² E[p_j²]
-for each remaining coordinate, where s is the row's own scale (see `core.selection.margin.moments`), plus w_j²
-Δ_j² / 12 for the rounding of each byte. κ is the slope of the logarithm of the density of scores. If a
-hyperplane passes far from the pool, there are many more rows slightly farther away, and the nearest row is
-more likely one of these that its unread part brings close. A normal unread part, tilted by that slope, has a
-mean that is κσ² closer to zero. The float32 rounding error is added to the tolerance, because near-duplicates
-may differ by no more than that.
+is a quantile of the normal distribution. σ² is the variance of the unread part of the row: s² w_j² E[p_j²]
+for each remaining coordinate, where s is the row's own scale (see `core.selection.margin.moments`), plus
+w_j² Δ_j² / 12 for the rounding of each byte. κ is the slope of the logarithm of the density of scores. If a
+hyperplane passes far from the pool, many more rows are slightly farther away, and the nearest row is more
+likely one of these, brought close by its unread part. A normal unread part, tilted by that slope, has a mean
+that is κσ² closer to zero. The float32 rounding error is added to the tolerance, because near-duplicates may
+differ by no more than that.
 
-**Memory.** Given the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β, where δ
-= w − α w₀ and α minimizes the variance of δᵀx. The cascade then sums δᵀx + β, after a first test that uses
+**Memory.** Given the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β, where
+δ = w − α w₀ and α minimizes the variance of δᵀx. The cascade then sums δᵀx + β, after a first test that uses
 only α s₀ and the cluster's mean of the rest.
 
 Sums of bytes are integer sums, equal on every machine. The whole query is compiled, because other work evicts

@@ -5,9 +5,9 @@ there. Each row therefore has its own scale s after each block of bytes,
 
     s² = Σ_j m_j p_j² / Σ_j m_j²,   over the remaining coordinates j, with m_j = E[p_j²] over all rows.
 
-It measures how much farther than an average row it lies along an average hyperplane: the normal of a
-hyperplane is a sum of rows, so w_j² is about proportional to m_j. Divided by s, the unread part of wᵀp is
-approximately normal. One byte stores s, rounded up by less than 5 %.
+The scale measures how much farther the row extends than an average row, seen along the normal of an average
+hyperplane. Such a normal is a sum of rows, so w_j² is about proportional to m_j. Divided by s, the unread
+part of wᵀp is approximately normal. One byte stores s, rounded up by less than 5 %.
 """
 
 from __future__ import annotations

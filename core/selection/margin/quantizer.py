@@ -6,8 +6,8 @@ bytes
 
     q_j = round((p_j − c_j) / Δ_j),   with c the centroid (zero beyond the first `CLUSTERED` coordinates).
 
-Hence wᵀx + b ≈ (b + wᵀμ + Σ_j u_j c_j) + Σ_j (u_j Δ_j) q_j with u = Vᵀw: one number per cluster, plus a sum
-of integers with weights.
+Hence wᵀx + b ≈ (b + wᵀμ + Σ_j u_j c_j) + Σ_j (u_j Δ_j) q_j with u = Vᵀw: one number per cluster, plus a
+weighted sum of integers.
 """
 
 from __future__ import annotations
