@@ -57,7 +57,7 @@ class Progress:
 
 
 class Reporter:
-    """Reports the progress of a build to a callback and to a file in the pool's folder.
+    """Reporter of a build's progress, to a callback and to a file in the pool's folder.
 
     Parameters
     ----------

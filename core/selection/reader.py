@@ -75,7 +75,7 @@ def fingerprint(pool: PoolRows) -> str:
 
 
 class RowReader:
-    """Computes wᵀx + b of rows of a pool; safe to share between threads.
+    """Reader that computes wᵀx + b of rows of a pool; safe to share between threads.
 
     The segments of a float32 pool, dense or sparse, are used as they are memory-mapped. The rows of a float16
     pool are converted in small batches.
