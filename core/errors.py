@@ -1,5 +1,5 @@
-"""What goes wrong in a way that a user can mend: one clear sentence, never a traceback."""
+"""The error that users can correct, shown as one sentence without a traceback."""
 
 
 class InputError(Exception):
-    """Bad input. The message is one sentence: what it is about, what was given, what is allowed."""
+    """Invalid input. The message is one sentence: the argument, the value given and the values allowed."""

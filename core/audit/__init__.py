@@ -1,4 +1,4 @@
-"""Auditing a classifier: items drawn with known probability, and what they say about all the others."""
+"""Audit of a classifier: items drawn with known probability, and estimates for the whole pool."""
 
 from closecall.core.audit.intervals import LEVEL, Audited, Interval, estimate
 from closecall.core.audit.passing import pass_over

@@ -1,21 +1,22 @@
-"""Precision, recall and prevalence from audited items, with intervals that hold at few positives.
+"""Precision, recall and prevalence from audited items, with intervals that hold for rare classes.
 
-The items that the query strategy did not ask for (`core.audit.pass_over`) are divided by the score of the
-classifier as it is now (`core.audit.bands`); how many each band has is known. Its share of yes is the
-weighted mean of its audited items, the weights being 1 / inclusion probability. Sums over the bands of each
-side of the hyperplane give true and false positives and false negatives. These sums, precision and prevalence
-are unbiased. Recall is a ratio: where the audit meets hardly a yes below the hyperplane its estimate is
-mostly too high, now and then far too low, and the interval is what to read.
+The items that the query strategy did not select (`core.audit.pass_over`) are divided into bands by the score
+of the current classifier (`core.audit.bands`). The size of each band is known. Its proportion of positives is
+the mean of its audited items, weighted by 1 / inclusion probability. Sums over the bands on each side of the
+hyperplane estimate true positives, false positives and false negatives. These sums, precision and prevalence
+are unbiased. Recall is a ratio: if the audit has few positives below the hyperplane, its estimate is mostly
+too high and occasionally far too low, so read the interval instead.
 
-Normal approximations fail at few positives, and recall is a ratio with few of them in both parts. Webber [1]_
-compares the methods and recommends posteriors: what is unknown in each part of the pool is beta-binomial with
-a prior of half a yes and half a no (Jeffreys'), recall is computed of many draws from them, and the interval
-runs between their quantiles. Its coverage is near the level over many pools. So it is done here, with two
-additions. A side of the hyperplane has several bands, and half a yes for every one of them would be more than
-a rare class has in all; they share it evenly, as the error that is added to weighted sums of rare events is
-shared [2]_. And where weights differ within a band, its answers count as so many as would leave their mean as
-uncertain if weights were even [3]_. That is no detail: what a classifier gets wrong now, earlier ones put in
-other strata, and it tends to weigh more than what it gets right.
+Normal approximations fail for small numbers of positives, and recall is a ratio of two small numbers. Webber
+[1]_ compares the methods and recommends posteriors: the unknown items in each part of the pool follow a
+beta-binomial distribution with Jeffreys' prior (half a positive and half a negative), recall is computed from
+many posterior draws, and the interval runs between their quantiles. Its coverage is close to the level over
+many pools. This module does the same, with two additions. First, each side of the hyperplane has several
+bands, and half a positive for each of them would exceed all the positives of a rare class. The bands of a
+side therefore share one prior evenly, as the error added to weighted sums of rare events is shared in [2]_.
+Second, where the weights within a band differ, its answers count as their effective sample size: the number
+of equally weighted answers whose mean would be as uncertain [3]_. This matters because the items that the
+current classifier gets wrong were in other strata under earlier classifiers, and tend to have larger weights.
 
 References
 ----------
@@ -38,26 +39,27 @@ from closecall.core.audit.strata import bands
 from closecall.core.errors import InputError
 
 LEVEL = 0.95
-"""How often an interval holds the truth."""
+"""Default coverage of an interval."""
 
 LEAST_ANSWERS = 10
-"""Bands with fewer (effective) answers join a neighbour on their side of the hyperplane."""
+"""Effective number of answers below which a band is merged with a neighbor on its side of the hyperplane."""
 
 DRAWS = 10_000
-"""Of the posterior; quantiles of 2.5 % are right to a few of its thousandths."""
+"""Draws from the posterior, enough that 2.5 % quantiles are off by a few thousandths of the share at most."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A share and how sure it is, all 0 … 1.
+    """An estimated share and its interval, all from 0 to 1.
 
     Parameters
     ----------
     estimate : float
-        NaN where nothing is known: the interval is 0 … 1 then, or says what is possible.
+        NaN if it cannot be computed. The interval is then 0 to 1, or the range that is still possible.
     low, high : float
+        Bounds of the interval; they always include the estimate.
     """
 
     estimate: float
@@ -67,22 +69,22 @@ class Interval:
 
 @dataclass(frozen=True)
 class Audited:
-    """What an audit says.
+    """Estimates from an audit.
 
     Parameters
     ----------
     precision : Interval
-        Of the items that the classifier predicts to be a yes, those that are.
+        Share of the predicted positives that are positive.
     recall : Interval
-        Of the items that are a yes, those that it predicts. Neither counts items that were asked for: the
-        classifier knows their answers.
+        Share of the positives that the classifier predicts. Neither precision nor recall counts items that
+        the strategy selected, because the classifier knows their answers.
     found : Interval
-        Of all items that are a yes, those that were asked for or are predicted: what whoever keeps both the
-        labels and the predictions has in hand.
+        Share of all positives that were either labeled or predicted: the recall of labels and predictions
+        together.
     prevalence : Interval
-        Of all items those that are a yes.
+        Share of all items that are positive.
     answers, yes : int
-        How many audited items this rests on, and how many of them are a yes.
+        Number of audited items, and how many of them are positive.
     """
 
     precision: Interval
@@ -95,7 +97,7 @@ class Audited:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """The bands of one side of the hyperplane: items, and what the audit found."""
+    """The bands on one side of the hyperplane; each array has shape (n_bands,)."""
 
     items: NDArray[np.int64]
     answers: NDArray[np.int64]
@@ -104,12 +106,12 @@ class _Side:
     effective: Floats
 
     def estimate(self) -> float:
-        """How many items of this side are a yes."""
+        """Return the estimated number of positives on this side; NaN if a band has no answers."""
         unknown = self.items - self.answers
         return float(np.sum(self.yes + np.where(unknown > 0, unknown * self.share, 0.0)))
 
     def posterior(self, rng: np.random.Generator) -> Floats:
-        """`DRAWS` plausible values of that number."""
+        """Return `DRAWS` posterior draws of the number of positives on this side, of shape (DRAWS,)."""
         prior = 0.5 / len(self.items)
         share = np.where(self.effective > 0, self.share, 0.0)
         theta = rng.beta(
@@ -131,30 +133,34 @@ def estimate(
     asked_yes: int = 0,
     level: float = LEVEL,
 ) -> Audited:
-    """What the audit says about the classifier of these scores.
+    """Estimate precision, recall and prevalence of the classifier that gave these scores.
 
     Parameters
     ----------
     scores : array of shape (n_rows,)
         wᵀx + b of every row of the pool (`core.pool.pool.Pool.scores`).
     audited : array of shape (n,), int
-        Rows of the audited items that were answered yes or no; each comes once.
+        Rows of the audited items that were answered yes or no, each once.
     y : array of shape (n,), bool
-        Their answers.
+        Their answers, True for yes.
     inclusion : array of shape (n,)
-        The probability with which each was drawn (`core.audit.inclusion`); a common factor does not matter.
+        Probability with which each item was drawn (`core.audit.inclusion`). A common factor has no effect.
     asked : array of shape (n_asked,), int
-        Rows of the items that the strategy asked for: those that the classifier was trained on, and those
-        passed over because they were audited. None of `audited`, then.
+        Rows of the items that the strategy selected: those that the classifier was trained on, and those
+        passed over because they were audited. Must not overlap with `audited`.
     asked_yes : int
-        How many of these are a yes.
-    level : float, 0 … 1
-        How often the intervals are to hold the truth.
+        Number of positives among `asked`.
+    level : float, 0 to 1
+        Coverage of the intervals.
+
+    Returns
+    -------
+    Audited
 
     Raises
     ------
     InputError
-        If shapes disagree, a row comes twice or is not in the pool, a probability is not above 0 or the level
+        If shapes disagree, a row is repeated or not in the pool, a probability is not above 0, or `level` is
         not between 0 and 1.
     """
     scores, y = np.asarray(scores), np.asarray(y, dtype=np.bool_)
@@ -189,7 +195,7 @@ def _check(
 ) -> None:
     if scores.ndim != 1 or not audited.shape == y.shape == chance.shape == (y.size,):
         raise InputError(
-            f"audited, y and inclusion must be of one length, got {audited.shape}, {y.shape} "
+            f"audited, y and inclusion must have the same length, got {audited.shape}, {y.shape} "
             f"and {chance.shape}"
         )
     rows, times = np.unique(np.concatenate([audited, asked]), return_counts=True)
@@ -197,7 +203,7 @@ def _check(
         wrong = rows[0] if rows[0] < 0 else rows[-1]
         raise InputError(f"audited and asked must be rows from 0 to {len(scores) - 1}, got {wrong}")
     if (times > 1).any():
-        raise InputError(f"row {rows[times > 1][0]} comes twice: it is audited once, or asked for")
+        raise InputError(f"row {rows[times > 1][0]} is repeated: an item is audited or asked for, only once")
     if not (np.isfinite(chance) & (chance > 0)).all():
         raise InputError(f"inclusion must be above 0, got {chance.min()}")
     if not 0 < level < 1:
@@ -207,7 +213,7 @@ def _check(
 def _sides(
     scores: NDArray[np.floating], audited: NDArray[np.floating], y: NDArray[np.bool_], weights: Floats
 ) -> tuple[_Side, _Side]:
-    """The bands below the hyperplane and those above it."""
+    """Return the bands below the hyperplane and the bands above it."""
     cuts = bands(scores)
     band = np.searchsorted(cuts, audited)
     columns = [
@@ -223,7 +229,10 @@ def _sides(
 
 
 def _joined(sums: Floats) -> _Side:
-    """One side, its bands joined until each has enough answers; neighbours are in neighbouring columns."""
+    """Merge adjacent bands of one side until each has `LEAST_ANSWERS` effective answers.
+
+    Each column of `sums` is a band; adjacent bands are adjacent columns.
+    """
     columns = list(sums.T)
     while len(columns) > 1:
         effective = [_effective(column) for column in columns]
@@ -245,7 +254,7 @@ def _joined(sums: Floats) -> _Side:
 
 
 def _effective(column: Floats) -> float:
-    """How many even answers say as much as a band's: p(1 − p) / variance, at most (Σw)²/Σw², 0 of none."""
+    """Return the effective number of answers: p(1 − p) / variance, at most (Σw)²/Σw²; 0 without answers."""
     _, _, _, weight, weight_of_yes, squares, squares_of_yes = column
     if not squares:
         return 0.0
@@ -255,7 +264,7 @@ def _effective(column: Floats) -> float:
 
 
 def _interval(part: float, whole: float, parts: Floats, wholes: Floats, level: float) -> Interval:
-    """The share of a part, between the quantiles of parts / wholes where the whole is not 0."""
+    """Return part / whole and the quantiles of parts / wholes over the draws where the whole is not 0."""
     known = wholes > 0
     share = part / whole if whole > 0 else np.nan
     if not known.any():

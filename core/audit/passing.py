@@ -1,15 +1,15 @@
-"""Selecting beside an audit: audited items are passed over, and noted.
+"""Selection during an audit: audited items are passed over and recorded.
 
-An audited item must not train. But leaving it out of the selection alone would spoil the audit: where the
-strategy asks for the hardest items, those around it are trained on and leave the population that the audit
-is about, while the hard items that happen to be audited stay in it and stand for others of their kind, which
-are no longer there. Precision and recall come out too low; with 200 of 20,000 items audited while 200 are
-trained on, one interval in ten misses the truth instead of one in twenty.
+An audited item must not be used for training. Excluding it from selection, however, would bias the audit.
+Suppose the strategy selects the hardest items. The unaudited ones are trained on and leave the population
+that the audit describes, but the audited ones stay and represent hard items that are no longer there.
+Precision and recall are then underestimated: with 200 of 20,000 items audited and 200 trained on, one
+interval in ten misses the truth instead of one in twenty.
 
-So the strategy may choose among audited items as among any others. If it comes to one, that one is passed
-over, from then on for good, and counts as asked for, like an item that was trained on. Then who is in the
-population does not depend on who was audited. The next item is asked about instead, so an annotator notices
-nothing; with a handful of items passed over in a session, neither does the classifier.
+The strategy may therefore select audited items like any others. A selected audited item is passed over for
+good and counts as asked for, like an item that was trained on. Membership in the population then does not
+depend on which items were audited. The annotator gets the next item instead and notices nothing. A session
+passes over only a handful of items, so the classifier hardly changes either.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from closecall.core.selection import Selection
 def pass_over(
     select: Callable[[NDArray[np.int64]], Selection], audited: Iterable[int]
 ) -> tuple[Selection, NDArray[np.int64]]:
-    """A selection without audited items, and those that it came to.
+    """Select items that are not audited, and return the audited items passed over.
 
     Parameters
     ----------
     select : callable
-        Takes ids that must not be selected beside those that never can, ascending, and gives a selection;
-        called once, and once more each time there are audited items in it.
+        Takes an ascending array of ids to exclude, in addition to those it always excludes, and returns a
+        `Selection`. It is called once, and again each time the selection contains audited items.
     audited : iterable of int
-        Ids of the audited items that no selection has come to yet.
+        Ids of the audited items that no selection has passed over yet.
 
     Returns
     -------
-    Selection
-        None of its items is audited.
-    array of int64, ascending
-        The audited items that it came to: from now on they are excluded, and count as asked for.
+    selection : Selection
+        Contains no audited item.
+    passed : array of int64, ascending
+        The audited items passed over. They are excluded from now on and count as asked for.
     """
     waiting = np.fromiter(audited, dtype=np.int64)
     passed = np.empty(0, dtype=np.int64)

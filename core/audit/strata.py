@@ -1,24 +1,24 @@
 """Score bands of a pool, and items drawn from them with known probability.
 
-Items that an annotator chose, or a query strategy, say nothing about the others. Drawn at random they do, but
-of a class with 0.5 % of the items 400 answers would see two. So the pool is divided by the score wᵀx + b of
-the current classifier: the smaller side of the hyperplane (of a rare class, what is predicted yes) in two
-halves, and the larger side in bands that begin at the hyperplane and double in size, as suits what thins out
-[1]_. A quarter of the draws go to the smaller side. The bands of the larger side have draws in proportion to
-the square roots of their sizes. Were it for the yes that they hold alone, each should have as many [2]_; but
-where n_h draws of N_h items find none, up to about N_h / n_h may still be there, and it is the sum of these
-that draws ∝ √N_h make least.
+Items selected by an annotator or a query strategy are not representative of the rest. Randomly drawn items
+are, but 400 answers would contain only two positives of a class with a prevalence of 0.5 %. The pool is
+therefore stratified by the score wᵀx + b of the current classifier. The smaller side of the hyperplane (for a
+rare class, the predicted positives) is split into halves. The larger side is split into bands that start at
+the hyperplane and double in size, which suits a distribution that thins out [1]_. A quarter of the draws go
+to the smaller side. The bands of the larger side get draws in proportion to the square roots of their sizes.
+To estimate the positives alone, each band would get equally many draws [2]_. But if n_h draws from N_h items
+find no positive, up to about N_h / n_h may still be there, and draws ∝ √N_h minimize the sum of these bounds.
 
-The classifier goes on learning, and later bands fit it better. Each `Frame` is drawn from until there is a
-checkpoint (`core.evaluation.stopping.is_checkpoint`), then the next one takes its place; `core.audit.weights`
-says what chance an item had in all of them together.
+The classifier keeps learning, and later bands fit it better. Items are drawn from one `Frame` until the next
+checkpoint (`core.evaluation.stopping.is_checkpoint`), when a new frame replaces it. `core.audit.weights`
+computes the probability that an item was drawn from any of the frames.
 
 References
 ----------
 .. [1] P. Gunning, J. M. Horgan: A New Algorithm for the Construction of Stratum Boundaries in Skewed
    Populations, Survey Methodology 30(2), 2004.
 .. [2] J. Neyman: On the Two Different Aspects of the Representative Method, Journal of the Royal Statistical
-   Society 97, 1934: draws ∝ N_h √p_h, where the number of yes halves from band to band.
+   Society 97, 1934: draws ∝ N_h √p_h, where the number of positives halves from band to band.
 """
 
 from __future__ import annotations
@@ -39,26 +39,30 @@ from closecall.core.selection import PoolExhausted, PoolRows, Selection
 from closecall.core.selection.exclusion import rows_among
 
 LEAST_BAND = 50
-"""Items of the smallest band, where the pool has so many."""
+"""Approximate minimum size of a band, in items; the smaller side may have fewer in all."""
 
 MOST_BANDS = 8
-"""Bands of the larger side at most: a million items of a class of 0.4 %, doubling from band to band."""
+"""Maximum number of bands on the larger side: enough for a million items and a prevalence of 0.4 %."""
 
 SMALLER_SHARE = 0.25
-"""Of the draws, those from the smaller side of the hyperplane."""
+"""Share of the draws that go to the smaller side of the hyperplane."""
 
 _STRATUM_BITS = np.uint64(8)
 
 
 def bands(scores: ArrayLike) -> NDArray[np.float64]:
-    """The scores that divide items into bands, ascending; one of them is 0, the hyperplane.
+    """Return the scores that divide items into bands, ascending; one of them is 0, the hyperplane.
 
-    Band h has the scores above ``cuts[h - 1]`` up to and with ``cuts[h]``: ``np.searchsorted(cuts, scores)``.
+    Band h contains the scores s with ``cuts[h - 1] < s <= cuts[h]``: ``np.searchsorted(cuts, scores)``.
 
     Parameters
     ----------
     scores : array of shape (n,)
         wᵀx + b of the items.
+
+    Returns
+    -------
+    array of shape (n_bands - 1,), float64
     """
     scores = np.asarray(scores)
     yes, no = np.sort(scores[scores > 0]), np.sort(scores[scores <= 0])[::-1]
@@ -69,26 +73,26 @@ def bands(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.float64]:
-    """Halfway from the score before each of these places to the one there: rounding moves no item across."""
+    """Return midpoints between each of these places and the one before, so that rounding moves no item."""
     places = np.asarray(places, dtype=np.int64)
     return np.asarray((ordered[places - 1].astype(np.float64) + ordered[places]) / 2)
 
 
 def _ends_of_doubling(first: int, n: int) -> NDArray[np.int64]:
-    """Places in 0 … n − 1 between parts that double in size, the first of them about `first` long."""
+    """Return the boundaries, in 0 … n − 1, of parts that double in size; the first has ~`first` items."""
     n_bands = int(np.clip(round(np.log2(n / first + 1)), 1, MOST_BANDS)) if n else 1
     return np.asarray(n * (2 ** np.arange(1, n_bands) - 1) // (2**n_bands - 1), dtype=np.int64)
 
 
 def shares(cuts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
-    """The share of the draws that each stratum has, of shape (n_strata,); see the module.
+    """Return the share of the draws that each stratum gets, of shape (n_strata,); see the module.
 
     Parameters
     ----------
     cuts : array of shape (n_strata - 1,)
         See `bands`; empty for one stratum.
     sizes : array of shape (n_strata,)
-        How many items each has.
+        Number of items in each stratum.
     """
     roots = np.sqrt(np.asarray(sizes, dtype=np.float64))
     above = np.arange(len(roots)) > np.searchsorted(np.asarray(cuts), 0.0)
@@ -102,18 +106,23 @@ def shares(cuts: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """What has to be kept of a frame, to know later what chance an item had in it.
+    """Description of a frame, from which the probability of drawing an item can be computed later.
 
     Parameters
     ----------
     hyperplane : Hyperplane or None
-        None before there is one: then there is one stratum of all items.
+        None before there is a classifier; there is then a single stratum.
     cuts : array of shape (n_strata - 1,), float64
         See `bands`.
     sizes : array of shape (n_strata,), int64
-        How many items could be drawn from each when the frame was made.
+        Number of items that could be drawn from each stratum when the frame was made.
     last : int
-        The highest item id that the frame covers; the pool may have grown since.
+        Highest item id that the frame covers; the pool may have grown since.
+
+    Raises
+    ------
+    InputError
+        If the cuts are not ascending, a size is negative, or the lengths disagree.
     """
 
     hyperplane: Hyperplane | None
@@ -133,39 +142,45 @@ class Strata:
             raise InputError(f"without a hyperplane there is one stratum, got {len(self.sizes)}")
 
     def params(self) -> dict[str, Any]:
-        """All but the hyperplane, as plain numbers: ``Strata(hyperplane, **params)`` is the same again."""
+        """Return the fields without the hyperplane as plain numbers, for ``Strata(hyperplane, **params)``."""
         return {"cuts": self.cuts.tolist(), "sizes": self.sizes.tolist(), "last": self.last}
 
     def of(self, ids: ArrayLike, X: Rows) -> NDArray[np.int64]:
-        """The stratum of each of these items, of shape (n,); −1 for those that joined the pool later."""
+        """Return the stratum of each of these items, of shape (n,); −1 for items added to the pool later."""
         scores = self.hyperplane.scores(X) if self.hyperplane is not None else np.zeros(X.shape[0])
         return np.where(np.asarray(ids) <= self.last, np.searchsorted(self.cuts, scores), -1)
 
 
 class Frame:
-    """The items of a pool in strata, to draw from; immutable, any number of threads may share one.
+    """The items of a pool in strata, to draw from. It is immutable, so any number of threads may share it.
 
-    Within a stratum items come in an order that is random, by the seed and their ids alone. So a stratum's
-    first m items that may be drawn are a simple random sample of them, and what is drawn is the same again
-    wherever frame and arguments are.
+    The order within a stratum is random and depends only on the seed and the item ids. The first m items of a
+    stratum that may be drawn are therefore a simple random sample, and the same frame and arguments always
+    give the same draw.
 
-    Takes one scan of the pool and a sort of its length, and keeps 5 bytes an item.
+    Construction takes one scan of the pool and one sort. A frame takes 5 bytes per item.
 
     Parameters
     ----------
     pool : Pool
         The items.
     hyperplane : Hyperplane or None
-        The classifier to stratify by; None before there is one.
+        Classifier to stratify by; None before there is one.
     exclude : iterable of int
-        Ids that cannot be drawn: those answered already, for training or for the audit.
+        Ids that cannot be drawn: those already answered, for training or for the audit.
     seed : int
-        Gives the order. Each frame of an audit needs one of its own: an order that is used again favours
-        items that it passed over before.
+        Determines the order. Each frame of an audit needs its own seed: a reused order would favor items that
+        it passed over before.
 
     Attributes
     ----------
     strata : Strata
+        Description of the frame, to be kept with its draws.
+
+    Raises
+    ------
+    PoolExhausted
+        If every item is excluded.
     """
 
     def __init__(
@@ -176,7 +191,7 @@ class Frame:
         free = np.ones(len(pool), dtype=np.bool_)
         free[rows_among(pool, _sorted(exclude))] = False
         if not free.any():
-            raise PoolExhausted(f"an audit needs items to draw from: all {len(pool)} are answered")
+            raise PoolExhausted(f"all {len(pool)} items are answered: none is left to audit")
         scores = np.zeros(len(pool), np.float32) if hyperplane is None else pool.scores(hyperplane)
         cuts = np.empty(0) if hyperplane is None else bands(scores[free])
         self._stratum = np.searchsorted(cuts, scores).astype(np.uint8)
@@ -190,17 +205,23 @@ class Frame:
         self._shares = shares(cuts, sizes)
 
     def draw(self, *, exclude: Iterable[int] = (), seed: int = 0) -> Selection:
-        """One item: from a stratum by its `shares`, or where it is used up from the others, each item alike.
+        """Draw one item: choose a stratum by its share, then its first item that is not excluded.
 
-        `Selection.probability` is the chance that the item had.
+        Exhausted strata pass their share on to the others in proportion. `Selection.probability` is the
+        probability with which the item was drawn.
 
         Parameters
         ----------
         exclude : iterable of int
-            Ids that must not be drawn, those given to the frame need not be among them: every answered item,
-            whatever for, and what others have in view.
+            Ids that must not be drawn: all answered items, and those that other annotators have open. Ids
+            excluded from the frame need not be repeated.
         seed : int
-            Picks the stratum.
+            Determines the stratum.
+
+        Returns
+        -------
+        Selection
+            One item. Its margin is NaN without a hyperplane.
 
         Raises
         ------
@@ -230,7 +251,7 @@ class Frame:
         )
 
     def _first(self, stratum: int, excluded: NDArray[np.int64]) -> int:
-        """The first row in the stratum's order that is not among `excluded`, ascending; there is one."""
+        """Return the first row of the stratum that is not in `excluded`, which is ascending; there is one."""
         start, end = int(self._ends[stratum] - self.strata.sizes[stratum]), int(self._ends[stratum])
         taken = len(excluded) + 1
         rows = self._order[start : min(end, start + taken)].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Which rounds are the audit's, or overlap's: a share of them, as if by a coin that can be tossed again."""
+"""Random but repeatable choice of the rounds that belong to the audit or to overlap."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from closecall.core.numerics.randomness import seed_for, uniform
 
 
 def is_audit_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
-    """Whether this round draws an item for the audit instead of selecting one to train on.
+    """Return whether this round draws an item for the audit instead of selecting one to train on.
 
-    Rounds are independent of each other, and of what is answered, so an annotator can't tell an audited item
-    by when it comes; the same arguments give the same answer.
+    Rounds are independent of each other and of the answers, so an annotator cannot recognize an audited item
+    by its position. The same arguments always give the same result.
 
     Parameters
     ----------
     round_number : int
-        Of the session.
-    share : float, 0 … 1
-        Of the rounds that are the audit's.
+        Number of the round within the session.
+    share : float, 0 to 1
+        Expected share of rounds that belong to the audit.
     seed : int
-        The session's.
+        Seed of the session.
 
     Raises
     ------
     InputError
-        If share is no share.
+        If `share` is not between 0 and 1.
     """
     return _is_turn("audit turns", round_number, share, seed)
 
 
 def is_overlap_turn(round_number: int, share: float, *, seed: int = 0) -> bool:
-    """Whether this round asks for a further person's answer; as `is_audit_turn`, and independent of it."""
+    """Return whether this round asks for a second annotator's answer to an item.
+
+    Works like `is_audit_turn`, and is independent of it.
+    """
     return _is_turn("overlap turns", round_number, share, seed)
 
 

@@ -1,14 +1,14 @@
-"""What chance each audited item had to be drawn, over all frames of an audit.
+"""Inclusion probability of each audited item, over all frames of an audit.
 
-Frame by frame, a stratum's draws are a simple random sample, without replacement, of the items that it had
-left: where m of N were drawn, each had the chance m/N, whatever classifier the stratum came from and whatever
-was drawn before. An item was passed over by all frames with probability Π(1 − m/N), and audited otherwise.
-Weighting by the inverse of that [1]_ makes every item of the pool count the same in expectation, however many
-models the audit has seen; as in multiple importance sampling [2]_, an item that many frames could have
-drawn cannot have an outlandish weight because it came from an early one.
+In each frame, the draws from a stratum are a simple random sample, without replacement, of the items left
+in it. If m of N items were drawn, each was drawn with probability m/N, regardless of the classifier that
+defined the stratum and of earlier draws. An item is missed by all frames with probability Π(1 − m/N), and is
+audited otherwise. With weights inverse to this probability [1]_, every item of the pool counts the same in
+expectation, however many classifiers the audit has used. As in multiple importance sampling [2]_, an item
+that many frames could have drawn gets no extreme weight because an early frame drew it.
 
-Items that the annotator skipped, or was unsure about, are left out of the draws: the others of their stratum
-stand for them.
+Items that the annotator skipped or was unsure about do not count as draws: the other items of their stratum
+represent them.
 
 References
 ----------
@@ -31,16 +31,16 @@ from closecall.core.numerics.rows import Rows
 
 
 def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Rows) -> NDArray[np.float64]:
-    """The probability, of shape (n,), with which each of these audited items was drawn.
+    """Return the probability, of shape (n,), with which each of these audited items was drawn.
 
     Parameters
     ----------
     strata : sequence of Strata
-        Of the frames in the order in which they served.
+        Strata of each frame, in the order in which the frames were used.
     frame : array of shape (n,), int
-        Which of them each item was drawn from.
+        Index of the frame from which each item was drawn.
     ids : array of shape (n,), int
-        All items drawn and answered yes or no, those that a selection came to later among them
+        All items drawn and answered yes or no, including those that a selection passed over later
         (`core.audit.pass_over`).
     X : array of shape (n, n_features), float32, or csr_array
         Their features.
@@ -48,7 +48,7 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
     Raises
     ------
     InputError
-        If shapes disagree, a frame is not among the `strata`, or an item cannot be of its frame.
+        If shapes disagree, a frame is not in `strata`, or an item is newer than its frame.
     """
     frame, ids = np.asarray(frame, dtype=np.int64), np.asarray(ids, dtype=np.int64)
     lengths = len(frame), len(ids), X.shape[0]
@@ -56,7 +56,9 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
         raise InputError("frame, ids and X must be equally long, got {}, {} and {}".format(*lengths))
     unknown = np.flatnonzero((frame < 0) | (frame >= len(strata)))
     if unknown.size:
-        raise InputError(f"item {ids[unknown[0]]} is of frame {frame[unknown[0]]}, there are {len(strata)}")
+        raise InputError(
+            f"item {ids[unknown[0]]} is of frame {frame[unknown[0]]}, but only {len(strata)} exist"
+        )
     passed_over = np.ones(len(ids))
     for number, one in enumerate(strata):
         stratum = one.of(ids, X)
@@ -65,7 +67,7 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
             late = ids[own][stratum[own] < 0][0]
             raise InputError(f"item {late} cannot be of frame {number}, which ends with item {one.last}")
         drawn = np.bincount(stratum[own], minlength=len(one.sizes))
-        # Of the last place, which is that of stratum −1, nothing can be drawn.
+        # The appended rate is for stratum −1, from which nothing can be drawn.
         rate = np.append(np.minimum(drawn / np.maximum(one.sizes, 1), 1), 0.0)
         passed_over *= 1 - rate[stratum]
     return 1 - passed_over

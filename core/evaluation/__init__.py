@@ -1,1 +1,1 @@
-"""What is measured of labels and classifiers, and when to stop."""
+"""Measures of labels and classifiers, and advice when to stop."""

@@ -1,10 +1,10 @@
-"""How far annotators agree beyond chance, and how sure that is.
+"""Agreement between annotators beyond chance, with intervals.
 
-The intervals are Bayesian, since those of the bootstrap and of large samples shrink to a point where all
-agree on a handful of items: the items are a sample, the probabilities of what may be said of an item have a
-Dirichlet prior worth two items answered by tossing coins (for two annotators Jeffreys' prior of the table of
-their answers), and the interval holds 95 % of what the measure is then (Basu, Banerjee and Sen, "Bayesian
-inference for kappa from single and multiple studies", Biometrics 56, 2000).
+The intervals are Bayesian: bootstrap and large-sample intervals shrink to a point if annotators agree on
+every item of a small sample. The probabilities of the possible sets of answers to an item have a Dirichlet
+prior worth two items answered by coin tosses; for two annotators this is Jeffreys' prior of the 2 × 2 table
+of their answers. The interval contains the central 95 % of the posterior of the measure (Basu, Banerjee and
+Sen, "Bayesian inference for kappa from single and multiple studies", Biometrics 56, 2000).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.special import comb
 from closecall.core.errors import InputError
 
 DRAWS = 4000
-"""From the posterior, for an interval."""
+"""Draws from the posterior per interval."""
 
 PRIOR_ITEMS = 2.0
 
@@ -26,17 +26,17 @@ PERCENTILES = (2.5, 97.5)
 
 
 class Interval(NamedTuple):
-    """Where a measure is with 95 % probability."""
+    """Central 95 % credible interval of a measure."""
 
     low: float
     high: float
 
 
 def cohen_kappa(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float | None:
-    """Cohen's κ of two annotators' answers about the same items.
+    """Compute Cohen's κ of two annotators' answers to the same items.
 
-    κ = (p − q) / (1 − q), where p is the share of items on which they agree and q what it would be if each
-    answered as often yes and no, but at random (Cohen, "A coefficient of agreement for nominal scales",
+    κ = (p − q) / (1 − q), where p is the share of items on which they agree and q its expectation if both
+    answered at random with their own shares of yes (Cohen, "A coefficient of agreement for nominal scales",
     Educational and Psychological Measurement 20, 1960).
 
     Parameters
@@ -47,8 +47,8 @@ def cohen_kappa(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float | 
     Returns
     -------
     float or None
-        1 where they always agree, 0 where they agree as by chance. None where chance alone would let them
-        always agree: without items, or where both only ever give one and the same answer.
+        1 for perfect agreement, 0 for chance agreement. None without items, or if both always give the same
+        answer, so that q = 1.
     """
     if not len(first):
         return None
@@ -59,14 +59,14 @@ def cohen_kappa(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float | 
 
 
 def cohen_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], *, seed: int = 0) -> Interval | None:
-    """Where Cohen's κ is, as far as these items tell; None where they tell nothing.
+    """Return the 95 % credible interval of Cohen's κ; None where `cohen_kappa` is None.
 
     Parameters
     ----------
     first, second : arrays of shape (n_items,), bool
         True for yes.
     seed : int
-        Of the draws.
+        Seed of the posterior draws.
     """
     measured = cohen_kappa(first, second)
     if measured is None:
@@ -80,25 +80,26 @@ def cohen_interval(first: NDArray[np.bool_], second: NDArray[np.bool_], *, seed:
 
 
 def fleiss_kappa(counts: ArrayLike) -> float | None:
-    """Fleiss' κ of several annotators, each item answered by equally many of them.
+    """Compute Fleiss' κ of several annotators, with equally many answers per item.
 
-    As `cohen_kappa`, with p the mean share of pairs of annotators that agree on an item (Fleiss, "Measuring
-    nominal scale agreement among many raters", Psychological Bulletin 76, 1971).
+    The formula is that of `cohen_kappa`, with p the mean share of pairs of annotators that agree on an item
+    and q the sum of the squared shares of the answers (Fleiss, "Measuring nominal scale agreement among many
+    raters", Psychological Bulletin 76, 1971).
 
     Parameters
     ----------
     counts : array of shape (n_items, n_answers), int
-        How many gave each answer.
+        Number of annotators who gave each answer.
 
     Returns
     -------
     float or None
-        None without items, or where all of them only ever give one and the same answer.
+        None without items, or if all answers are the same.
 
     Raises
     ------
     InputError
-        If items were answered by different numbers of annotators, or by fewer than two.
+        If items have different numbers of answers, or fewer than two.
     """
     table = _checked(counts)
     if not len(table):
@@ -106,7 +107,7 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
     m = table.sum(axis=1)
     if m.min() != m.max() or m[0] < 2:
         raise InputError(
-            "each item must be answered by equally many annotators, at least two, "
+            "each item must be answered by the same number of annotators, at least two, "
             f"got {m.min():g} to {m.max():g}"
         )
     p = np.mean((table * (table - 1)).sum(axis=1) / (m * (m - 1)))
@@ -115,21 +116,22 @@ def fleiss_kappa(counts: ArrayLike) -> float | None:
 
 
 def krippendorff_alpha(counts: ArrayLike) -> float | None:
-    """Krippendorff's α for answers without order; annotators may have left items out.
+    """Compute Krippendorff's α for nominal answers; annotators may have left items out.
 
-    α = 1 − D_o / D_e, the disagreement within items over that between any two answers (Krippendorff,
-    "Computing Krippendorff's Alpha-Reliability", 2011). Items with fewer than two answers tell nothing.
+    α = 1 − D_o / D_e, where D_o is the observed disagreement within items and D_e the disagreement expected
+    between any two answers (Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011). Items with
+    fewer than two answers are ignored.
 
     Parameters
     ----------
     counts : array of shape (n_items, n_answers), int
-        How many gave each answer.
+        Number of annotators who gave each answer.
 
     Returns
     -------
     float or None
-        1 where all agree, 0 where they agree as by chance. None where no item has two answers, or all
-        answers are the same.
+        1 for perfect agreement, 0 for chance agreement. None if no item has two answers, or all answers are
+        the same.
     """
     table = _checked(counts)
     table = table[table.sum(axis=1) >= 2]
@@ -142,36 +144,41 @@ def krippendorff_alpha(counts: ArrayLike) -> float | None:
 
 
 def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | None:
-    """Where Krippendorff's α of two answers is, as far as these items tell; None where they tell nothing.
+    """Return the 95 % credible interval of Krippendorff's α of yes/no answers.
 
-    How many annotators answered an item is taken as given: the items are drawn anew among those that as many
-    answered.
+    The posterior is conditional on the number of answers per item: items with the same number of answers
+    share one Dirichlet distribution.
 
     Parameters
     ----------
     counts : array of shape (n_items, 2), int
-        How many gave each answer.
+        Number of annotators who gave each answer.
     seed : int
-        Of the draws.
+        Seed of the posterior draws.
+
+    Returns
+    -------
+    Interval or None
+        None where `krippendorff_alpha` is None.
 
     Raises
     ------
     InputError
-        If there are not two answers.
+        If `counts` does not have two columns.
     """
     table = _checked(counts)
     if table.shape[1] != 2:
-        raise InputError(f"counts must have two columns, one an answer, got {table.shape[1]}")
+        raise InputError(f"counts must have two columns, one per answer, got {table.shape[1]}")
     measured = krippendorff_alpha(table)
     if measured is None:
         return None
     rng = np.random.default_rng(seed)
-    said, voices = table[:, 1].astype(np.int64), table.sum(axis=1).astype(np.int64)
+    n_yes, n_raters = table[:, 1].astype(np.int64), table.sum(axis=1).astype(np.int64)
     disagreeing, yes, n = np.zeros(DRAWS), np.zeros(DRAWS), 0
-    for m in np.unique(voices[voices >= 2]):
-        items = np.bincount(said[voices == m], minlength=m + 1)
+    for m in np.unique(n_raters[n_raters >= 2]):
+        items = np.bincount(n_yes[n_raters == m], minlength=m + 1)
         k = np.arange(m + 1)
-        prior = PRIOR_ITEMS * items.sum() / np.count_nonzero(voices >= 2)
+        prior = PRIOR_ITEMS * items.sum() / np.count_nonzero(n_raters >= 2)
         drawn = rng.dirichlet(items + prior * comb(m, k) / 2**m, DRAWS) * items.sum()
         disagreeing += drawn @ (2 * k * (m - k) / (m - 1))
         yes += drawn @ k
@@ -181,7 +188,10 @@ def krippendorff_interval(counts: ArrayLike, *, seed: int = 0) -> Interval | Non
 
 
 def _interval(drawn: NDArray[np.float64], measured: float) -> Interval:
-    """What was measured is inside, even where all agree: else a reader would doubt either of them."""
+    """Return the percentiles of the draws, widened to contain the measured value.
+
+    Without this, an interval after perfect agreement would exclude the measure shown beside it.
+    """
     low, high = np.percentile(drawn, PERCENTILES)
     return Interval(min(float(low), measured), max(float(high), measured))
 
@@ -189,5 +199,5 @@ def _interval(drawn: NDArray[np.float64], measured: float) -> Interval:
 def _checked(counts: ArrayLike) -> NDArray[np.float64]:
     checked = np.asarray(counts, dtype=np.float64)
     if checked.ndim != 2 or (checked < 0).any():
-        raise InputError("counts must be a table of numbers from 0 on, a row an item and a column an answer")
+        raise InputError("counts must be non-negative, with one row per item and one column per answer")
     return checked

@@ -1,4 +1,4 @@
-"""The area under the ROC curve, by ranks, of classifiers on the held-out items."""
+"""Area under the ROC curve, by ranks, of classifiers on the held-out items."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from closecall.core.numerics.rows import cut, is_sparse
 from closecall.core.pool.pool import HeldOut
 
 _CACHED_ROWS = 512
-"""Dense rows scored by all classifiers before the next are read: few enough for one core's cache."""
+"""Dense rows that all classifiers score before the next block is read; a block fits in one core's cache."""
 
 
 def auroc(scores: ArrayLike, y: ArrayLike) -> float | None:
-    """The chance that a yes scores higher than a no, both drawn at random; a tie counts one half.
+    """Compute the area under the ROC curve.
 
-    It is the area under the ROC curve (Mann & Whitney's U over the number of pairs).
+    It is the probability that a random positive scores higher than a random negative. A tie counts one half.
+    This is Mann and Whitney's U divided by the number of pairs.
 
     Parameters
     ----------
     scores : array of shape (n,)
         Without NaN.
     y : array of shape (n,), bool
-        True for yes.
+        True for positives.
 
     Returns
     -------
     float or None
-        None where all are yes or all are no.
+        None if all items are positive or all are negative.
     """
     scores, y = np.asarray(scores), np.asarray(y, dtype=np.bool_)
     yes, no = scores[y], np.sort(scores[~y])
@@ -44,14 +45,14 @@ def auroc(scores: ArrayLike, y: ArrayLike) -> float | None:
 
 
 class HeldOutScorer:
-    """AUROC on a pool's held-out items of known class, for one class against the rest.
+    """AUROC on a pool's held-out items of known class, one class against the rest.
 
     Parameters
     ----------
     held_out : HeldOut
-        Of the pool.
+        Held-out items of the pool.
     positive : int
-        The class that is a yes.
+        Index of the positive class.
     """
 
     def __init__(self, held_out: HeldOut, positive: int) -> None:
@@ -62,10 +63,10 @@ class HeldOutScorer:
         self._y = is_positive(held_out.truth[known], positive)
 
     def __call__(self, hyperplanes: Sequence[Hyperplane]) -> list[float | None]:
-        """The AUROC of each classifier; all None where the held-out items are not of both kinds.
+        """Return the AUROC of each classifier; all None if the held-out items are not of both classes.
 
-        Scores are summed in float32, each hyperplane's by itself: what one is worth does not depend on the
-        others.
+        Each hyperplane's scores are summed in float32 by themselves, so that its value does not depend on the
+        other hyperplanes.
         """
         if not hyperplanes or self._y.all() or not self._y.any():
             return [None] * len(hyperplanes)
@@ -78,38 +79,38 @@ class HeldOutScorer:
 
 
 def compare_auroc(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The AUROC of several classifiers on the same items, and how they vary together.
+    """Compute the AUROC of several classifiers on the same items, and the covariance of the estimates.
 
-    The nonparametric estimate of DeLong, DeLong & Clarke-Pearson (Biometrics 44, 1988), by midranks as in Sun
-    & Xu (IEEE Signal Processing Letters 21, 2014).
+    The covariance is the nonparametric estimate of DeLong, DeLong and Clarke-Pearson (Biometrics 44, 1988),
+    computed by midranks as in Sun and Xu (IEEE Signal Processing Letters 21, 2014).
 
     Parameters
     ----------
     scores : array of shape (k, n)
-        A row each classifier, without NaN.
+        One row per classifier, without NaN.
     y : array of shape (n,), bool
-        True for yes; at least two of each kind.
+        True for positives; at least two of each class.
 
     Returns
     -------
     values : array of shape (k,)
-        As `auroc`.
+        AUROC of each classifier; see `auroc`.
     covariance : array of shape (k, k)
-        Of the values, as the items vary.
+        Sampling covariance of the values.
 
     Raises
     ------
     InputError
-        If there are fewer than two of a kind.
+        If there are fewer than two positives or fewer than two negatives.
     """
     scores, y = np.atleast_2d(np.asarray(scores, dtype=np.float64)), np.asarray(y, dtype=np.bool_)
     n_yes, n_no = int(y.sum()), int((~y).sum())
     if min(n_yes, n_no) < 2:
-        raise InputError(f"y must have at least two of each kind, got {n_yes} yes and {n_no} no")
+        raise InputError(f"y must have at least two yes and two no, got {n_yes} yes and {n_no} no")
     from scipy.stats import rankdata  # takes a second to import, and a server may never need it
 
     ranks = rankdata(scores, axis=1)
-    yes = (ranks[:, y] - rankdata(scores[:, y], axis=1)) / n_no  # the share of no below each yes
-    no = 1.0 - (ranks[:, ~y] - rankdata(scores[:, ~y], axis=1)) / n_yes  # the share of yes above each no
+    yes = (ranks[:, y] - rankdata(scores[:, y], axis=1)) / n_no  # negatives below each positive
+    no = 1.0 - (ranks[:, ~y] - rankdata(scores[:, ~y], axis=1)) / n_yes  # positives above each negative
     covariance = np.atleast_2d(np.cov(yes)) / n_yes + np.atleast_2d(np.cov(no)) / n_no
     return yes.mean(axis=1), covariance

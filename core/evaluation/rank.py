@@ -1,4 +1,4 @@
-"""How good a selection is, by brute force."""
+"""Rank of a selected item by distance to the hyperplane, by brute force."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from closecall.core.selection import PoolRows
 
 
 def margins_of(X: NDArray[np.float32], hyperplane: Hyperplane) -> NDArray[np.float64]:
-    """|wᵀx + b| of the rows of X in float64, of shape (len(X),); equal rows have equal values."""
+    """Return |wᵀx + b| of the rows of X in float64, of shape (len(X),); equal rows have equal values."""
     return np.asarray(np.abs((X * hyperplane.normal).sum(axis=1) + hyperplane.bias))
 
 
 class BruteForce:
-    """Every item's |wᵀx + b|: one pass over the pool, by which any number of selections can be ranked.
+    """|wᵀx + b| of every item, from one pass over the pool, to rank any number of selections.
 
-    All rows are scored in float32. Those whose order that leaves in doubt are compared in float64.
+    All rows are scored in float32. Rows whose order the rounding error leaves open are compared in float64.
 
     Parameters
     ----------
     pool : Pool
         N unit rows.
     hyperplane : Hyperplane
-        The classifier that items were selected for.
+        Classifier for which items were selected.
     exclude : iterable of int
-        Ids that could not have been selected; they do not count.
+        Ids that could not have been selected; they are not counted.
 
     Attributes
     ----------
     margins : array of shape (N,), float32
-        Infinite where excluded.
+        |wᵀx + b|, infinite for excluded items.
     """
 
     def __init__(self, pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = ()) -> None:
@@ -43,10 +43,10 @@ class BruteForce:
         self.margins[np.isin(pool.ids, np.fromiter(exclude, dtype=np.int64))] = np.inf
 
     def rank(self, item: int) -> int:
-        """How many items are nearer to the hyperplane than the one with the id `item`; 0 is exact."""
+        """Return the number of items closer to the hyperplane than the item with id `item`; 0 is exact."""
         row = np.searchsorted(self._pool.ids, [item])
         margin = margins_of(self._pool.rows(row), self._hyperplane)[0]
-        # A sum of d products of unit-norm rows, its terms rounded too, is wrong by less than this.
+        # Upper bound of the rounding error of a sum of d rounded products of unit-norm rows.
         units = 1.01 * 2.0**-24 * (len(self._hyperplane.normal) + 3)
         error = units * (self._hyperplane.norm + abs(self._hyperplane.bias))
         in_doubt = np.flatnonzero((self.margins >= margin - error) & (self.margins <= margin + error))
@@ -55,14 +55,15 @@ class BruteForce:
 
 
 def rank_of(pool: PoolRows, hyperplane: Hyperplane, item: int, *, exclude: Iterable[int] = ()) -> int:
-    """How many items of the pool are nearer to the hyperplane than `item`; see `BruteForce`."""
+    """Return the number of items of the pool closer to the hyperplane than `item`; see `BruteForce`."""
     return BruteForce(pool, hyperplane, exclude=exclude).rank(item)
 
 
 def median_rank_of_best(n_scored: float, n_items: int) -> float:
-    """The median rank of the nearest of `n_scored` items drawn at random out of `n_items`.
+    """Return the median rank of the nearest of `n_scored` items drawn at random from `n_items`.
 
-    Each of them is one of the r nearest with probability r / n_items, so none is with (1 − r / n_items)ⁿ.
+    Each is one of the r nearest with probability r / n_items, so none of them is with probability
+    (1 − r / n_items)ⁿ, where n is `n_scored`. The median sets this to one half.
     """
     if n_scored >= n_items:
         return 0.0

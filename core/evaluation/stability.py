@@ -1,8 +1,8 @@
-"""Where a concept stands: how much its classifier has learned and how much it still changes.
+"""Stability of a classifier: how well it predicts its own labels, and how much its predictions still change.
 
-These figures cost no answers beyond those that train. They say nothing about the pool that is free of the
-choice of labels: labels at the margin are the hardest items there are, and a classifier may agree with itself
-and be wrong. For that there is `core.audit`.
+These figures need no answers beyond the training labels. They are not unbiased estimates for the pool: labels
+near the hyperplane are the hardest items, and a classifier may agree with its predecessor and still be wrong.
+For unbiased estimates see `core.audit`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from closecall.core.selection.exclusion import rows_among
 FOLDS = 5
 
 STOP_SET = 20_000
-"""Items whose predictions are compared: of a class of 0.5 % there are 100 among them."""
+"""Number of items whose predictions are compared; 100 of them are positive at a prevalence of 0.5 %."""
 
 
 def held_out_scores(
@@ -35,35 +35,36 @@ def held_out_scores(
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """wᵀx + b of every label under a classifier that was trained without it, of shape (n_labels,).
+    """Return the cross-validated score wᵀx + b of every label, of shape (n_labels,).
 
-    Labels are dealt into folds at random, yes and no apart; each fold is scored by the SVM that the others
-    train, which takes `folds` trainings. The order of the labels doesn't matter.
+    Each label is scored by a classifier trained without it. Labels are assigned to stratified folds at
+    random; each fold is scored by an SVM trained on the other folds, so there are `folds` trainings. The
+    order of the labels has no effect.
 
     Parameters
     ----------
     labels : Labels
-        Yes and no; a concept's examples may be among them.
+        Positives and negatives; a concept's examples may be among them.
     folds : int
         At least 2.
     C, class_weight
         See `core.linear.svm.train`.
     seed : int
-        Deals the folds.
+        Seed of the assignment to folds.
 
     Returns
     -------
-    array
-        NaN where the other folds have no yes or no no.
+    array of shape (n_labels,), float64
+        NaN where the other folds lack positives or negatives.
 
     Raises
     ------
     InputError
-        If there are fewer than two folds.
+        If `folds` is less than 2.
     """
     if folds < 2:
         raise InputError(f"folds must be at least 2, got {folds}")
-    fold = _dealt(labels, folds, seed)
+    fold = _fold_of_each(labels, folds, seed)
     scores = np.full(len(labels), np.nan)
     for number in range(folds):
         own = fold == number
@@ -82,23 +83,23 @@ def cross_validated_accuracy(
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
     seed: int = 0,
 ) -> float | None:
-    """The share of labels that classifiers trained without them predict, 0 … 1; see `held_out_scores`.
+    """Return the share of labels that cross-validated classifiers predict correctly; see `held_out_scores`.
 
-    It is an accuracy among the labels. Where these were chosen at the margin it is far below that on the
-    pool, and rises as the annotator runs out of hard items.
+    This is an accuracy on the labels. If they were chosen near the hyperplane, it is far below the accuracy
+    on the pool, and rises as the annotator runs out of hard items.
 
     Returns
     -------
     float or None
-        None where no label could be predicted.
+        0 to 1; None if no label could be predicted.
     """
     scores = held_out_scores(labels, folds=folds, C=C, class_weight=class_weight, seed=seed)
     known = np.isfinite(scores)
     return float(np.mean((scores > 0)[known] == labels.y[known])) if known.any() else None
 
 
-def _dealt(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
-    """The fold of each label: yes by turns, no by turns, each in an order drawn from the ids."""
+def _fold_of_each(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold of each label: positives, then negatives, in turn, in an order hashed from the ids."""
     fold = np.empty(len(labels), dtype=np.int64)
     order = np.argsort(hashed(seed_for("folds", seed), labels.ids, 1)[:, 0], kind="stable")
     yes, no = order[labels.y[order]], order[~labels.y[order]]
@@ -107,10 +108,10 @@ def _dealt(labels: Labels, folds: int, seed: int) -> NDArray[np.int64]:
 
 
 def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[int] = ()) -> int:
-    """How many items have |wᵀx + b| < 1: those that, as labels, would move the hyperplane.
+    """Return the number of items inside the margin, |wᵀx + b| < 1, which would move the hyperplane as labels.
 
-    An SVM does not change by a label outside its margin, on the side where it was expected. Once none is left
-    inside, there is little to gain by going on (Schohn and Cohn, ICML 2000).
+    A label outside the margin and on its predicted side does not change an SVM. Once no item is left inside
+    the margin, more labels gain little (Schohn and Cohn, ICML 2000).
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
     hyperplane : Hyperplane
         The current classifier.
     exclude : iterable of int
-        Ids that don't count, such as the answered ones.
+        Ids that are not counted, such as the answered items.
     """
     rows = rows_among(pool, np.unique(np.fromiter(exclude, dtype=np.int64)))
     within = 0
@@ -132,37 +133,40 @@ def within_margin(pool: PoolRows, hyperplane: Hyperplane, *, exclude: Iterable[i
 
 
 def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
-    """Features of up to n items drawn at random, to compare predictions by; see `core.evaluation.stopping`.
+    """Return the features of a stop set: up to n items drawn at random; see `core.evaluation.stopping`.
 
-    Answered items may be among them.
+    The sample may contain answered items.
     """
     n = min(n, len(pool))
     return pool.rows(np.sort(np.random.default_rng(seed).choice(len(pool), n, replace=False)))
 
 
 def agreement(before: ArrayLike, now: ArrayLike) -> float:
-    """Cohen's kappa between two classifiers' predictions: 1 is the same, 0 is what chance gives.
+    """Compute Cohen's κ between the predictions of two classifiers: 1 if equal, 0 for chance agreement.
 
-    Of a rare class 99 % of the predictions agree whatever was learned; kappa counts what agrees beyond that.
+    For a rare class, 99 % of the predictions agree whatever was learned; κ counts the agreement beyond
+    chance.
 
     Parameters
     ----------
     before, now : array of shape (n,), bool
-        Which items are predicted to be a yes.
+        Which items each classifier predicts to be positive.
 
     Returns
     -------
     float
-        NaN where both give all items the same answer: nothing can be told from it.
+        NaN if both predict the same answer for all items, where κ is undefined.
 
     Raises
     ------
     InputError
-        If they have different shapes, or no items.
+        If the shapes differ, or there are no items.
     """
     before, now = np.asarray(before, dtype=np.bool_), np.asarray(now, dtype=np.bool_)
     if before.shape != now.shape or before.ndim != 1 or not len(before):
-        raise InputError(f"before and now must be of one length, not 0; got {before.shape} and {now.shape}")
+        raise InputError(
+            f"before and now must have the same length, at least 1; got {before.shape} and {now.shape}"
+        )
     p, q = float(before.mean()), float(now.mean())
     by_chance = p * q + (1 - p) * (1 - q)
     return float((np.mean(before == now) - by_chance) / (1 - by_chance)) if by_chance < 1 else float("nan")

@@ -1,19 +1,20 @@
 """When to stop labeling: a recommendation and its reason.
 
-Bloodgood and Vijay-Shanker [1]_ stop when predictions have stabilised: those on a fixed random set of items,
-the stop set, are compared from one checkpoint to the next by Cohen's kappa, and when the mean of the last
-three agreements is high enough, further labels have no more to say. That needs no answers of its own and no
-truth.
+Bloodgood and Vijay-Shanker [1]_ stop when predictions have stabilized. They compare the predictions on a
+fixed random set of items, the stop set, between successive checkpoints by Cohen's κ. When the mean of the
+last three agreements is high enough, further labels change little. This needs neither extra answers nor
+ground truth.
 
-Two things differ here. Their checkpoints follow batches of one size, after which predictions change ever
-less, whether or not there is anything left to learn; ours follow a quarter more labels (`is_checkpoint`). And
-what is compared is not who lies above the hyperplane but who is in the first tenth by score. Of a rare class
-an SVM may predict a dozen items, most of them its own labels, or none; these agree from the beginning. The
-first tenth goes on changing for as long as the classifier finds new kinds of yes. `ENOUGH` was set so that
-stopping costs less than one point of AUROC: ``closecall bench stopping`` measures what it costs and saves.
+This module differs in two ways. Their checkpoints follow batches of constant size, after which predictions
+change less and less, whether or not there is anything left to learn. Here, the number of labels grows by a
+quarter between checkpoints (`is_checkpoint`). And instead of the items above the hyperplane, the tenth of the
+items with the highest scores is compared. For a rare class, an SVM may predict only a dozen positives, most
+of them its own labels, or none, and these agree from the beginning. The top tenth keeps changing as long as
+the classifier finds new kinds of positives. `ENOUGH` was chosen so that stopping costs less than one
+percentage point of AUROC: ``closecall bench stopping`` measures what it costs and saves.
 
-The recommendation does not see how good the classifier is, only that more labels of the same kind will not
-change it much. The audit sees that (`core.audit`); its figures belong beside the recommendation.
+The recommendation does not know how good the classifier is, only that more labels of the same kind will not
+change it much. The audit measures quality (`core.audit`), so show its figures beside the recommendation.
 
 References
 ----------
@@ -34,39 +35,39 @@ from closecall.core.errors import InputError
 from closecall.core.evaluation.stability import agreement
 
 GROWTH = 1.25
-"""From one checkpoint to the next the labels grow by a quarter."""
+"""Factor by which the number of labels grows from one checkpoint to the next."""
 
 LEAST_GROWTH = 20
-"""And by so many at the least."""
+"""Minimum number of labels between two checkpoints."""
 
 FIRST = 0.1
-"""The share of the stop set, by score, that is compared."""
+"""Share of the stop set, with the highest scores, that is compared."""
 
 ENOUGH = 0.92
-"""The mean agreement from which on predictions count as stable."""
+"""Mean agreement from which predictions count as stable."""
 
 WINDOW = 3
-"""Agreements that the mean is of."""
+"""Number of latest agreements to average."""
 
 LEAST_OF_EACH = 10
-"""Labels that are a yes, and labels that are a no, below which there is no recommendation to stop."""
+"""Minimum number of positives, and of negatives, for a recommendation to stop."""
 
 
 def is_checkpoint(n_labels_then: int, n_labels_now: int) -> bool:
-    """Whether there are enough more labels than at the last checkpoint to look again how things stand."""
+    """Return whether enough labels were added since the last checkpoint for a new one."""
     return n_labels_now >= max(GROWTH * n_labels_then, n_labels_then + LEAST_GROWTH)
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What the classifier thought of the stop set at one time; made by `Checkpoint.of`.
+    """Top-scored items of the stop set under one classifier; made by `Checkpoint.of`.
 
     Parameters
     ----------
     n_yes, n_no : int
-        The labels it was trained on.
+        Numbers of positive and negative labels that it was trained on.
     first : array of shape (n_stop_set,), bool
-        Which items are the `FIRST` by score; ties go to the earlier item.
+        True for the share `FIRST` of the items with the highest scores; the earlier item wins a tie.
     """
 
     n_yes: int
@@ -75,7 +76,9 @@ class Checkpoint:
 
     @classmethod
     def of(cls, scores: ArrayLike, n_yes: int, n_no: int) -> Checkpoint:
-        """From wᵀx + b of the stop set (`core.evaluation.stability.stop_set`), always in the same order.
+        """Make a checkpoint from wᵀx + b of the stop set (`core.evaluation.stability.stop_set`).
+
+        The order of the stop set must be the same at every checkpoint.
 
         Raises
         ------
@@ -84,20 +87,20 @@ class Checkpoint:
         """
         scores = np.asarray(scores)
         if scores.ndim != 1 or len(scores) * FIRST < 1 or not np.isfinite(scores).all():
-            raise InputError(f"scores must be 10 finite numbers or more, got shape {scores.shape}")
+            raise InputError(f"scores must be at least 10 finite numbers, got shape {scores.shape}")
         first = np.zeros(len(scores), dtype=np.bool_)
         first[np.argsort(-scores, kind="stable")[: int(FIRST * len(scores))]] = True
         return cls(n_yes, n_no, first)
 
     @property
     def n_labels(self) -> int:
-        """How many labels it was trained on."""
+        """Number of labels that the classifier was trained on."""
         return self.n_yes + self.n_no
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Whether to stop, and why.
+    """Recommendation whether to stop, with its reason.
 
     Parameters
     ----------
@@ -105,7 +108,7 @@ class Advice:
     reason : str
         One sentence for the annotator.
     agreements : tuple of float
-        Kappa from each checkpoint to the next, the latest last.
+        Cohen's κ between successive checkpoints, the latest last.
     """
 
     stop: bool
@@ -114,19 +117,19 @@ class Advice:
 
 
 def advise(checkpoints: Sequence[Checkpoint], *, enough: float = ENOUGH) -> Advice:
-    """Whether labeling may stop, going by all checkpoints so far, in their order.
+    """Recommend whether to stop labeling, from all checkpoints so far in order.
 
     Parameters
     ----------
     checkpoints : sequence of Checkpoint
-        All of one stop set.
+        All of the same stop set.
     enough : float
-        The mean agreement that is asked for: the nearer to 1, the later the recommendation.
+        Mean agreement required; a value closer to 1 delays the recommendation.
 
     Raises
     ------
     InputError
-        If two checkpoints are of different stop sets.
+        If two checkpoints have stop sets of different sizes.
     """
     found = tuple(agreement(one.first, other.first) for one, other in pairwise(checkpoints))
     if not checkpoints:
@@ -136,12 +139,13 @@ def advise(checkpoints: Sequence[Checkpoint], *, enough: float = ENOUGH) -> Advi
         if number < LEAST_OF_EACH:
             return Advice(False, f"Only {number} of {last.n_labels:,} labels are a {word}.", found)
     if len(found) < WINDOW:
-        return Advice(False, f"{last.n_labels:,} labels are too few to tell.", found)
+        return Advice(False, f"Too early to say: {last.n_labels:,} labels are not enough.", found)
     mean = float(np.mean(found[-WINDOW:]))
     since = f"from {checkpoints[-1 - WINDOW].n_labels:,} to {last.n_labels:,} labels"
     if mean < enough:
-        reason = (
-            f"It is still learning: {since} its predictions changed (agreement {mean:.2f} of {enough:.2f})."
-        )
-        return Advice(False, reason, found)
-    return Advice(True, f"More labels hardly change it: {since} its predictions agree by {mean:.2f}.", found)
+        how = f"agreement {mean:.2f}, stable from {enough:.2f}"
+        return Advice(False, f"It is still learning: {since}, its predictions changed ({how}).", found)
+    how = f"agreement {mean:.2f}"
+    return Advice(
+        True, f"More labels hardly change it: {since}, its predictions stayed stable ({how}).", found
+    )

@@ -1,4 +1,4 @@
-"""What images are described by, and the features of any source's items."""
+"""Feature extractors for images, and the feature vectors of any source's items."""
 
 from __future__ import annotations
 
@@ -30,45 +30,53 @@ __all__ = [
 
 
 class Describer(Protocol):
-    """Makes features of grey images, each by itself; any number of threads may use one."""
+    """Feature extractor for grayscale images, one image at a time; safe to share between threads."""
 
     @property
     def n_features(self) -> int:
-        """The length of the rows."""
+        """Length of the feature vectors."""
 
     @property
     def n_entries(self) -> int | None:
-        """How many numbers of a sparse row are not zero; None where rows are dense."""
+        """Number of nonzero entries per sparse row; None for dense rows."""
 
     def transform(self, grey: ArrayLike) -> Rows:
-        """Unit rows, of shape (n_images, n_features), of images of shape (n_images, 32, 32) in 0 … 1."""
+        """Return unit rows, of shape (n_images, n_features), of images of shape (n_images, 32, 32)."""
 
 
 EXTRACTORS: dict[Extractor, Describer] = {"gist": Gist(), "edges": EdgeHistogram(), "sets": EdgeSets()}
-"""What makes features of grey images, by name."""
+"""Feature extractors for grayscale images, by name."""
 
 
 def n_features(source: Source) -> int:
-    """Length of the vectors that `compute` gives for this source."""
+    """Return the length of the vectors that `compute` returns for this source."""
     return source.n_features or EXTRACTORS[source.extractor].n_features
 
 
 def has_sparse_rows(source: Source) -> bool:
-    """Whether `compute` gives a `csr_array` for this source: of texts, and of sets."""
+    """Return whether `compute` returns a `csr_array` for this source, as for texts and edge sets."""
     return source.is_sparse or (source.n_features is None and _entries(source) is not None)
 
 
 def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
-    """The items' vectors: words of texts, the user's own embeddings, or what the source's extractor makes.
+    """Compute the items' feature vectors, each of unit norm.
 
-    Safe to call from several threads, and the same bits whatever the batch.
+    They are text features, the user's own embeddings, or the features of the source's extractor. Safe to call
+    from several threads. The result is the same to the last bit for any batch size.
+
+    Parameters
+    ----------
+    source : Source
+        Where the items come from.
+    items : Items
+        Item ids.
 
     Returns
     -------
     X : array of shape (n_readable, n_features), float32, or csr_array (`has_sparse_rows`)
         Rows of unit norm.
     ids : array of shape (n_readable,), int64
-        The item of each row, in the order given.
+        Item of each row, in the order given.
     problems : list of Problem
         Why the other items could not be read.
     """
@@ -86,7 +94,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
 
 
 def bytes_an_item(source: Source, dtype: str) -> float:
-    """How many bytes the vector of an item takes, on average."""
+    """Return the mean size of an item's vector in bytes."""
     if has_sparse_rows(source):
         entries = source.mean_entries if source.is_sparse else _entries(source) or 0
         return entries * (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) + 8
@@ -94,9 +102,9 @@ def bytes_an_item(source: Source, dtype: str) -> float:
 
 
 def of_image(image: Image.Image, extractor: Extractor = "gist") -> NDArray[np.float32]:
-    """The features of one image from anywhere, of shape (n_features,), never sparse.
+    """Compute the features of one image that need not belong to a source, dense, of shape (n_features,).
 
-    They are comparable with those of a pool of images whose source names the same extractor.
+    They are comparable with those of an image pool whose source uses the same extractor.
     """
     row = EXTRACTORS[extractor].transform(grey_of(image)[None])
     features: NDArray[np.float32] = (row.toarray() if is_sparse(row) else row)[0]

@@ -1,18 +1,19 @@
-"""Edge histograms: which kinds of edge an image has where, in 150 numbers [1]_ [2]_.
+"""Edge histograms: which kinds of edges occur where in an image, as 150 numbers [1]_ [2]_.
 
-The image is cut into 4×4 parts, each part into blocks, and each block is taken for an edge of one of five
-kinds: the strongest of five filters on its four quarters a b / c d, if that is at least 11 of 255.
+The image is divided into 4×4 parts, and each part into blocks. Each block is classified as one of five kinds
+of edge by the strongest of five filters on its four quarters a b / c d, or as none if the response is below
+11/255.
 
     vertical |a − b + c − d|, horizontal |a + b − c − d|, diagonal √2·|a − d| and √2·|b − c|,
-    without direction 2·|a − b − c + d|
+    non-directional 2·|a − b − c + d|
 
-The share of each kind among the blocks of a part are the 80 numbers of MPEG-7's descriptor. Averages of them
-over larger parts follow: 5 over the whole image, and 65 over its 4 columns, its 4 rows, and 5 squares of 2×2
-parts, the corners and the middle [2]_. These 150 are the descriptor of the MIRFLICKR images [3]_, on which
-kernelized LSH was tried. MPEG-7's rule for the size of blocks gives 2×2 pixels here, 16 to a part; its
-rounding to three bits is left out.
+The shares of each kind among the blocks of a part are the 80 numbers of the MPEG-7 descriptor. They are
+followed by averages over larger areas: 5 for the whole image, and 65 for its 4 columns, its 4 rows, and 5
+squares of 2×2 parts in the corners and the center [2]_. These 150 numbers are the descriptor of the MIRFLICKR
+images [3]_, on which kernelized LSH was evaluated. MPEG-7's rule for the block size gives 2×2 pixels here, 16
+blocks per part. Its quantization to three bits is omitted.
 
-The numbers are shares, never negative: made for the χ² and the intersection kernel (`core.mercer`).
+The numbers are shares and never negative, as the χ² and the intersection kernel need (`core.mercer`).
 
 References
 ----------
@@ -36,16 +37,17 @@ SQUARES = ((0, 0), (0, 2), (2, 0), (2, 2), (1, 1))
 """Row and column of the first part of each square of 2×2 parts."""
 
 _WEAKEST = 11 / 255
-_BLOCKS = 4  # a side of a part, of 2×2 pixels each
+_BLOCKS = 4  # blocks along each side of a part, 2×2 pixels each
 
 
 class EdgeHistogram:
-    """Edge histograms of 32×32 grey images.
+    """Edge histograms of 32×32 grayscale images.
 
     Attributes
     ----------
     n_features : int
-        150: 5·(4·row + column) + kind, kinds in the order above; then 5 for each larger part.
+        150. Feature 5·(4·row + column) + kind comes first, with kinds in the order of the module's formula;
+        then 5 for each larger area.
     n_entries : None
         Rows are dense.
     """
@@ -54,9 +56,9 @@ class EdgeHistogram:
     n_entries: int | None = None
 
     def transform(self, grey: ArrayLike) -> NDArray[np.float32]:
-        """Features of shape (n_images, 150), each row of unit norm.
+        """Compute features of shape (n_images, 150), each row of unit norm.
 
-        An image without edges gets the vector that prefers none: all features are equal.
+        All features of an image without edges are equal.
 
         Parameters
         ----------
@@ -66,7 +68,7 @@ class EdgeHistogram:
         Raises
         ------
         InputError
-            If the shape is another, or an intensity is outside 0 … 1 or not a number.
+            If the shape is different, or an intensity is not between 0 and 1.
         """
         local = _local_histograms(checked_grey(grey))
         squares = [local[:, r : r + 2, c : c + 2].mean(axis=(1, 2)) for r, c in SQUARES]
@@ -80,7 +82,7 @@ class EdgeHistogram:
 
 
 def _local_histograms(grey: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The share of each kind of edge in each part, of shape (n_images, 4, 4, 5)."""
+    """Return the share of each kind of edge in each part, of shape (n_images, 4, 4, 5)."""
     a, b, c, d = grey[:, ::2, ::2], grey[:, ::2, 1::2], grey[:, 1::2, ::2], grey[:, 1::2, 1::2]
     root = np.float32(np.sqrt(2))
     strengths = np.stack(

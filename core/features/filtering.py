@@ -1,7 +1,7 @@
-"""The inner loops of GIST: contrast normalisation, and a bank of filters in the Fourier domain.
+"""Inner loops of GIST: contrast normalization, and a filter bank in the Fourier domain.
 
-The innermost loop always runs over the 32 columns of an image, which is what vector instructions like. A
-Fourier transform of the columns, a transposition, and the same again make a transform of the image.
+The innermost loop always runs over the 32 columns of an image, which vectorizes well. The Fourier transform
+of an image is a transform of its columns, a transposition, and another transform of the columns.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from closecall.core.numerics.jit import kernel
 
 SIDE = 32
 RIM = 5
-"""Pixels of reflected padding around the image while its contrast is normalised."""
+"""Pixels of reflected padding on each side of the image during contrast normalization."""
 PADDED = 48
-"""Rows and columns of a padded image in memory: 42, and zeros up to what `multiply` divides by."""
+"""Side of a padded image in memory: 42 pixels, plus zeros up to a multiple of 8 for `multiply`."""
 GRID = 4
 
 Matrix = NDArray[np.float32]
@@ -24,7 +24,7 @@ BIT_REVERSED = np.array([int(f"{i:05b}"[::-1], 2) for i in range(SIDE)])
 
 @kernel
 def multiply(A: Matrix, B: Matrix, out: Matrix) -> None:
-    """A B into `out`, always summed in the same order; the columns of A must be a multiple of 8."""
+    """Write AB to `out`, always summed in the same order; A must have a multiple of 8 columns."""
     rows, inner, columns = A.shape[0], A.shape[1], B.shape[1]
     for i in range(rows):
         for j in range(columns):
@@ -40,7 +40,7 @@ def multiply(A: Matrix, B: Matrix, out: Matrix) -> None:
 
 @kernel
 def normalise_contrast(image: Matrix, spread: Matrix, gather: Matrix, out: Matrix) -> None:
-    """Write h / (0.2 + √(h²∗g)) into `out`, where h = x − x∗g on the padded image x.
+    """Write h / (0.2 + √(h²∗g)) to `out`, where h = x − x∗g on the padded image x.
 
     Parameters
     ----------
@@ -49,16 +49,16 @@ def normalise_contrast(image: Matrix, spread: Matrix, gather: Matrix, out: Matri
     spread : array of shape (48, 32)
         Pads a column and convolves it with g.
     gather : array of shape (32, 48)
-        Convolves a padded column with g and takes the padding away.
+        Convolves a padded column with g and removes the padding.
     out : array of shape (32, 32)
-        The image with its contrast normalised.
+        The image with normalized contrast.
     """
     half = np.empty((PADDED, SIDE), dtype=np.float32)
     low = np.empty((PADDED, PADDED), dtype=np.float32)
     high = np.empty((PADDED, PADDED), dtype=np.float32)
     other_half = np.empty((SIDE, PADDED), dtype=np.float32)
     power = np.empty((SIDE, SIDE), dtype=np.float32)
-    # g keeps constants, so taking one away changes nothing, and makes a constant image vanish exactly.
+    # g preserves constants, so subtracting one changes nothing but makes a constant image exactly zero.
     flat = np.empty((SIDE, SIDE), dtype=np.float32)
     for i in range(SIDE):
         for j in range(SIDE):
@@ -80,10 +80,11 @@ def normalise_contrast(image: Matrix, spread: Matrix, gather: Matrix, out: Matri
 
 @kernel
 def transform_columns(re: Matrix, im: Matrix, cos: Matrix, sin: Matrix) -> None:
-    """The discrete Fourier transform of each column, in place.
+    """Compute the discrete Fourier transform of each column, in place.
 
-    Decimation in time, radix 4, 4 and 2. `re` and `im`, of shape (32, 32), hold rows in bit-reversed order,
-    and in natural order afterwards; `cos` and `sin`, of shape (16,), are the parts of exp(−2πi·k/32).
+    Decimation in time with radices 4, 4 and 2. `re` and `im`, of shape (32, 32), hold rows in bit-reversed
+    order on input and in natural order on output. `cos` and `sin`, of shape (16,), are the real and imaginary
+    parts of exp(−2πi·k/32).
     """
     for k in range(0, SIDE, 4):
         for j in range(SIDE):
@@ -121,7 +122,7 @@ def transform_columns(re: Matrix, im: Matrix, cos: Matrix, sin: Matrix) -> None:
 
 @kernel
 def turn(source: Matrix, out: Matrix, order: NDArray[np.int64]) -> None:
-    """The transpose of `source` into `out`, its rows in bit-reversed order for the next transform."""
+    """Write the transpose of `source` to `out`, with rows in bit-reversed order for the next transform."""
     for i in range(SIDE):
         row = order[i]
         for j in range(SIDE):
@@ -130,7 +131,7 @@ def turn(source: Matrix, out: Matrix, order: NDArray[np.int64]) -> None:
 
 @kernel
 def average_magnitude(re: Matrix, im: Matrix, out: Matrix) -> None:
-    """|z|/32², averaged over the cells of a 4×4 grid, into `out`, of shape (16,)."""
+    """Write |z|/32², averaged over the cells of a 4×4 grid, to `out`, of shape (16,)."""
     cell = SIDE // GRID
     column_sums = np.empty(SIDE, dtype=np.float32)
     scale = np.float32(1.0 / (cell * cell * SIDE * SIDE))
@@ -157,12 +158,12 @@ def filter_energies(
     order: NDArray[np.int64],
     out: NDArray[np.float32],
 ) -> None:
-    """Each image's mean response to each filter in each cell of the grid.
+    """Compute the mean response of each image to each filter in each cell of the grid.
 
-    `images` is of shape (n_images, 32, 32) and `out` of shape (n_images, 16·n_filters); for `spread` and
-    `gather` see `normalise_contrast`, for `cos` and `sin` `transform_columns`; `order` is `BIT_REVERSED`.
-    `gains`, of shape (n_filters, 32, 32), are those at each horizontal (rows) and vertical (columns)
-    frequency.
+    `images` has shape (n_images, 32, 32) and `out` has shape (n_images, 16·n_filters). For `spread` and
+    `gather` see `normalise_contrast`, for `cos` and `sin` see `transform_columns`; `order` is `BIT_REVERSED`.
+    `gains`, of shape (n_filters, 32, 32), has horizontal frequencies as rows and vertical frequencies as
+    columns.
     """
     n_filters = gains.shape[0]
     cells = GRID * GRID
@@ -185,8 +186,8 @@ def filter_energies(
         turn(im, spectrum_im, order)
         transform_columns(spectrum_re, spectrum_im, cos, sin)
         for f in range(n_filters):
-            # Transforming the conjugate, instead of transforming back, conjugates the result: |z| is the
-            # same.
+            # Instead of the inverse transform, transform the conjugate: the result is conjugated and has the
+            # same magnitude.
             for i in range(SIDE):
                 row = order[i]
                 for j in range(SIDE):

@@ -1,13 +1,14 @@
 """GIST: the spatial envelope of a scene in 384 numbers [1]_.
 
-Contrast is normalised first: with x the logarithm of the intensities and g a Gaussian low-pass whose gain is
-1/2 at 4 cycles an image, h = x − x∗g, and h / (0.2 + √(h²∗g)). Then come filters at 3 scales and 8
-orientations, each a Gaussian of the polar frequency, and the magnitude of each response is averaged over a
-4×4 grid. The constants are those of the authors' own program. The image is padded by reflection for the
-first step and taken as periodic in the second, which at 32×32 changes less than the padding would cost.
+First, contrast is normalized. With x the log intensities and g a Gaussian low-pass filter with gain 1/2 at 4
+cycles per image, h = x − x∗g, and the result is h / (0.2 + √(h²∗g)). Then filters at 3 scales and 8
+orientations are applied, each a Gaussian in polar frequency, and the magnitude of each response is averaged
+over a 4×4 grid. The constants are those of the authors' program. The image is padded by reflection in the
+first step and treated as periodic in the second, where padding would be expensive and change little at 32×32
+pixels.
 
-Every image is computed by itself, so its features do not depend on the batch or the number of threads, not by
-one bit.
+Each image is computed independently, so its features are the same to the last bit for any batch and any
+number of threads.
 
 References
 ----------
@@ -27,18 +28,19 @@ from closecall.core.features.grey import checked_grey
 SCALES = 3
 ORIENTATIONS = 8
 
-_CUTOFF = 4.0  # cycles an image, where the low-pass has fallen to 1/2
-_NEGLIGIBLE = 1e-7  # gains below float32's resolution: as zeros they make no denormal numbers, which are slow
+_CUTOFF = 4.0  # cycles per image at which the gain of the low-pass filter is 1/2
+_NEGLIGIBLE = 1e-7  # gains below float32's resolution, set to zero to avoid slow denormal numbers
 
 
 class Gist:
-    """GIST features of 32×32 grey images.
+    """GIST features of 32×32 grayscale images.
 
     Attributes
     ----------
     n_features : int
-        384: feature (8·scale + orientation)·16 + 4·row + column, the finest scale first; orientation 0
-        answers to vertical stripes, and each next one to stripes turned by 22.5° anticlockwise.
+        384. Feature (8·scale + orientation)·16 + 4·row + column, with the finest scale first. Orientation 0
+        responds to vertical stripes, and each further one to stripes rotated by another 22.5°
+        counterclockwise.
     n_entries : None
         Rows are dense.
     """
@@ -47,9 +49,9 @@ class Gist:
     n_entries: int | None = None
 
     def transform(self, grey: ArrayLike) -> NDArray[np.float32]:
-        """Features of shape (n_images, 384), each row of unit norm.
+        """Compute features of shape (n_images, 384), each row of unit norm.
 
-        A constant image excites no filter, and gets the vector that prefers none: all features are equal.
+        A constant image excites no filter; all its features are equal.
 
         Parameters
         ----------
@@ -59,7 +61,7 @@ class Gist:
         Raises
         ------
         InputError
-            If the shape is another, or an intensity is outside 0 … 1 or not a number.
+            If the shape is different, or an intensity is not between 0 and 1.
         """
         grey = checked_grey(grey)
         energies = np.empty((len(grey), self.n_features), dtype=np.float32)
@@ -76,7 +78,7 @@ class Gist:
 
 @cache
 def low_pass() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The convolution with g in two matrices: see `filtering.normalise_contrast`."""
+    """Return the convolution with g as two matrices; see `filtering.normalise_contrast`."""
     n = SIDE + 2 * RIM
     frequencies = np.fft.fftfreq(n, 1 / n)
     kernel = np.fft.ifft(np.exp2(-((frequencies / _CUTOFF) ** 2))).real
@@ -91,11 +93,11 @@ def low_pass() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 @cache
 def filters() -> NDArray[np.float32]:
-    """Gains of shape (24, 32, 32) at horizontal and vertical frequency, in the discrete transform's order.
+    """Return gains of shape (24, 32, 32) at horizontal and vertical frequency, in FFT order.
 
-    exp(−3.5·(f/f_s − 1)² − 2π(θ + πo/8)²) at polar frequency (f, θ), with f_s = 0.3/1.85ˢ cycles a pixel for
-    scale s = 0, 1, 2 and orientation o = 0 … 7. Each looks at one side of the origin, so that the magnitude
-    of its response follows the stripes' contrast and not the stripes.
+    A gain is exp(−3.5·(f/f_s − 1)² − 2π(θ + πo/8)²) at polar frequency (f, θ), with f_s = 0.3/1.85ˢ cycles
+    per pixel for scale s = 0, 1, 2 and orientation o = 0 … 7. Each filter covers one side of the origin only,
+    so that the magnitude of its response follows the contrast of the stripes, not their phase.
     """
     across, down = np.meshgrid(np.fft.fftfreq(SIDE), np.fft.fftfreq(SIDE), indexing="ij")
     radius, angle = np.hypot(across, down), np.arctan2(down, across)

@@ -1,4 +1,4 @@
-"""What features are computed from: small grey images."""
+"""Input of the feature extractors: small grayscale images."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from closecall.core.sources.base import GREY_SIZE
 
 
 def checked_grey(grey: ArrayLike) -> NDArray[np.float32]:
-    """The images as float32, of shape (n_images, 32, 32).
+    """Return the images as float32, of shape (n_images, 32, 32).
 
     Raises
     ------
     InputError
-        If the shape is another, or an intensity is outside 0 … 1 or not a number.
+        If the shape is different, or an intensity is not between 0 and 1.
     """
     grey = np.asarray(grey, dtype=np.float32)
     if grey.ndim != 3 or grey.shape[1:] != (GREY_SIZE, GREY_SIZE):
-        raise InputError(f"grey must be of shape (n_images, {GREY_SIZE}, {GREY_SIZE}), got {grey.shape}")
+        raise InputError(f"grey must have shape (n_images, {GREY_SIZE}, {GREY_SIZE}), got {grey.shape}")
     if grey.size and not (grey.min() >= 0 and grey.max() <= 1):
         raise InputError(f"grey must lie between 0 and 1, got {grey.min():g} … {grey.max():g}")
     return grey

@@ -1,9 +1,9 @@
-"""One round of active learning, and how good the classifier is: pure functions.
+"""One round of active learning, and the accuracy of its classifier, as pure functions.
 
-    labels so far → linear SVM → hyperplane → query strategy over the pool → the item to ask about next
+    labels so far → linear SVM → hyperplane → query strategy over the pool → next item to label
 
-Nothing is remembered from round to round. So a round can be computed before its answer is given, on any
-thread, and computed again from the log years later, with the same result to the last bit.
+No state is kept between rounds. A round can therefore be computed before its answer is given, on any thread,
+or recomputed from the log years later, with the same result to the last bit.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from closecall.core.selection.examples import most_similar
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What the classifier learns from: the answers yes and no, their order without meaning.
+    """Training labels: the answers yes and no, in any order.
 
     Parameters
     ----------
     ids : array of shape (n,), int64
-        Distinct. Pool items have their item ids; examples, which are no items of the pool, negative ones.
+        Distinct. Items of the pool have their item ids; examples, which are not in the pool, have negative
+        ids.
     X : array of shape (n, n_features), float32, or csr_array
         Their features.
     y : array of shape (n,), bool
@@ -43,7 +44,7 @@ class Labels:
 
     @classmethod
     def of(cls, pool: Pool, ids: ArrayLike, y: ArrayLike) -> Labels:
-        """Answers about items of the pool."""
+        """Make labels from answers to items of the pool."""
         ids = np.asarray(ids, dtype=np.int64)
         return cls(ids, pool.rows_of(ids), np.asarray(y, dtype=np.bool_))
 
@@ -60,14 +61,14 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What the labels teach.
+    """Result of training.
 
     Parameters
     ----------
     hyperplane : Hyperplane or None
-        None until there is a yes and a no.
+        None until there are positives and negatives.
     seconds : float or None
-        What training took, wall-clock.
+        Wall-clock time of training; None without a hyperplane.
     """
 
     hyperplane: Hyperplane | None
@@ -76,7 +77,7 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A retrained classifier and what it asks about next."""
+    """A retrained classifier and the item it selected next."""
 
     trained: Trained
     selection: Selection
@@ -105,29 +106,31 @@ def select_next(
     memory: object = None,
     diversity: float = 0.0,
 ) -> Selection:
-    """What the strategy picks; where there is no hyperplane yet, what is like the examples, else anything.
+    """Select items by the strategy, or without a hyperplane by similarity to the examples, or at random.
+
+    Strategies that need no hyperplane are always used.
 
     Parameters
     ----------
     pool : Pool
-        Where the items are.
+        Pool to select from.
     strategy : QueryStrategy
         Fitted to the pool.
     hyperplane : Hyperplane or None
-        The classifier, if there is one.
+        The current classifier, if there is one.
     n : int
-        How many items.
+        Number of items to select.
     examples : array of shape (n_examples, n_features), float32, or csr_array, or None
-        Features of images known to be a yes.
+        Features of positive examples.
     exclude : iterable of int
         Ids that must not be selected.
     seed : int
-        For whatever is random about this one selection.
+        Seed of any randomness in this selection.
     memory : object
-        What the strategy remembers of an earlier hyperplane; see `core.selection.QueryStrategy.remember`.
-    diversity : float, 0 … 1
-        How far apart several items must be, unless they are like the examples; see
-        `core.selection.QueryStrategy.select`.
+        State that the strategy keeps from an earlier hyperplane; see `core.selection.QueryStrategy.remember`.
+    diversity : float, 0 to 1
+        Minimum distance between the selected items; see `core.selection.QueryStrategy.select`. Ignored in a
+        selection by similarity to the examples.
 
     Raises
     ------
@@ -151,7 +154,7 @@ def play_round(
     exclude: Iterable[int] = (),
     seed: int = 0,
 ) -> Round:
-    """Retrain and select the next item, which is never a labeled one; see `learn` and `select_next`."""
+    """Retrain and select the next item, never one already labeled; see `learn` and `select_next`."""
     trained = learn(labels, C=C, class_weight=class_weight)
     answered = np.union1d(labels.ids, np.fromiter(exclude, dtype=np.int64))
     examples = labels.X[labels.y & (labels.ids < 0)]
@@ -162,28 +165,28 @@ def play_round(
 
 
 def is_positive(truth: ArrayLike, positive: int) -> NDArray[np.bool_]:
-    """Multi-class truth as the answers to "is it a `positive`?": one class against the rest, shape (n,)."""
+    """Return whether each item belongs to the class `positive`, of shape (n,)."""
     return np.asarray(np.equal(truth, positive))
 
 
 def accuracy(hyperplane: Hyperplane, X: Rows, truth: ArrayLike, positive: int) -> float | None:
-    """The share of items on their true side, 0 … 1, for one class against the rest.
+    """Compute the share of items on the correct side of the hyperplane, one class against the rest.
 
     Parameters
     ----------
     hyperplane : Hyperplane
         The classifier.
     X : array of shape (n, n_features), or csr_array
-        Items that it has not seen.
+        Items that it was not trained on.
     truth : array of shape (n,), int
-        Index of each item's class; items of unknown truth (−1) do not count.
+        Class index of each item; items of unknown class (−1) are ignored.
     positive : int
-        The class that is a yes.
+        Index of the positive class.
 
     Returns
     -------
     float or None
-        None where no truth is known.
+        0 to 1; None if no class is known.
     """
     truth = np.asarray(truth)
     known = truth >= 0

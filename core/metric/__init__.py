@@ -1,4 +1,4 @@
-"""Metrics learned from what is similar and what is not."""
+"""Metrics learned from pairs of similar and dissimilar items."""
 
 from closecall.core.metric.constraints import Constraints
 from closecall.core.metric.itml import ITML

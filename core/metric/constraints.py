@@ -1,8 +1,8 @@
-"""What a metric is learned from: pairs of rows that should be near, and pairs that should be far.
+"""Constraints for metric learning: pairs of rows that should be close, and pairs that should be far apart.
 
-A similar pair is to be at a squared distance of at most `upper`, a dissimilar one of at least `lower` (eq. 2
-of the paper). What near and far are tells the data: both thresholds are percentiles of the squared distances
-of random pairs of rows, the 5th and the 95th, as by Davis et al. 2007.
+The squared distance of a similar pair should be at most `upper`, that of a dissimilar pair at least `lower`
+(eq. 2 of the paper). Both thresholds come from the data: they are percentiles of the squared distances of
+random pairs of rows, by default the 5th and the 95th, as in Davis et al. 2007.
 """
 
 from __future__ import annotations
@@ -23,15 +23,21 @@ _SAMPLED_PAIRS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Pairs of rows, which of them are similar, and what that means.
+    """Similar and dissimilar pairs of rows, with bounds on their squared distances.
 
     Parameters
     ----------
     pairs : array of shape (n_pairs, 2), int64
-        Numbers of rows.
+        Row indices.
     similar : array of shape (n_pairs,), bool
+        True for similar pairs.
     upper, lower : float
-        The most for the squared distance of a similar pair, and the least for that of a dissimilar one.
+        Upper bound on the squared distance of similar pairs, and lower bound on that of dissimilar pairs.
+
+    Raises
+    ------
+    InputError
+        Unless 0 < upper < lower < ∞.
     """
 
     pairs: Pairs
@@ -56,37 +62,37 @@ class Constraints:
         percentiles: tuple[float, float] = (5, 95),
         random_state: int = 0,
     ) -> Self:
-        """Of given pairs of rows of X.
+        """Make constraints from given pairs of rows of X.
 
         Parameters
         ----------
         X : array or csr_array of shape (n_samples, n_features)
-            The rows, as far as pairs name them, and of which thresholds are percentiles.
+            The rows that the pairs refer to; the thresholds are percentiles over all of them.
         similar, dissimilar : array of shape (n, 2), int
-            Either may be empty, not both.
+            Row indices; one of the two may be empty.
         percentiles : (float, float)
-            Of the squared distances of random pairs: `upper` and `lower`.
+            Percentiles of the squared distances of random pairs of unequal rows, for `upper` and `lower`.
         random_state : int
-            Which pairs of a large X the percentiles are of.
+            Seed of the random pairs, which are used if X has more than 10,000 pairs.
 
         Raises
         ------
         InputError
-            If a pair is similar and dissimilar, names no row or one row twice, if dissimilar rows are equal,
-            or if there are no pairs.
+            If there are no pairs, a pair is both similar and dissimilar, a pair has an unknown row or the
+            same row twice, the rows of a dissimilar pair are equal, or the percentiles are invalid.
         """
         near, far = _ordered(similar, X.shape[0]), _ordered(dissimilar, X.shape[0])
         if not len(near) + len(far):
-            raise InputError("a metric is learned from pairs: at least one must be given, got none")
+            raise InputError("metric learning needs at least one pair, got none")
         both = np.flatnonzero((far[:, None] == near).all(axis=2).any(axis=1))
         if len(both):
             i, j = far[both[0]].tolist()
-            raise InputError(f"rows {i} and {j} cannot be both similar and dissimilar: leave out one")
+            raise InputError(f"rows {i} and {j} are both similar and dissimilar: remove one of the pairs")
         equal = np.flatnonzero(pair_distances(X, far) == 0)
         if len(equal):
             i, j = far[equal[0]].tolist()
             raise InputError(
-                f"rows {i} and {j} are equal, and no metric tells them apart: they cannot be dissimilar"
+                f"rows {i} and {j} are equal, at distance 0 under every metric: they cannot be dissimilar"
             )
         upper, lower = _thresholds(X, percentiles, random_state)
         pairs = np.concatenate([near, far])
@@ -102,24 +108,27 @@ class Constraints:
         percentiles: tuple[float, float] = (5, 95),
         random_state: int = 0,
     ) -> Self:
-        """Of random pairs of labeled rows: similar in one class, dissimilar in two.
+        """Make constraints from random pairs of labeled rows: similar if of the same class, else dissimilar.
 
         Parameters
         ----------
         X : array or csr_array of shape (n_samples, n_features)
-            The rows, labeled or not; thresholds are percentiles of all.
+            Labeled and unlabeled rows; the thresholds are percentiles over all of them.
         y : array of shape (n_samples,), int
-            Classes; −1 where unknown, of which rows no pair is.
+            Classes; −1 for unlabeled rows, which are in no pair.
         n_pairs : int or None
-            Half of them similar, half dissimilar, as far as there are so many. None: 20 c², c the number of
-            classes, as by Davis et al. 2007, and at least 200.
-        percentiles, random_state
-            As of `from_pairs`; the seed also draws the pairs.
+            Number of pairs, half similar and half dissimilar, or fewer if there are not enough. None means
+            20 c², where c is the number of classes, as in Davis et al. 2007, but at least 200.
+        percentiles : (float, float)
+            See `from_pairs`.
+        random_state : int
+            Seed of the pairs, and of the random pairs of `from_pairs`.
 
         Raises
         ------
         InputError
-            If no class has two labeled rows, or there is only one class; and as `from_pairs`.
+            If there are fewer than two classes, no class has two labeled rows, `n_pairs` is less than 2, `y`
+            has the wrong length, or `from_pairs` raises it.
         """
         classes = np.asarray(y, dtype=np.int64)
         if classes.shape != (X.shape[0],):
@@ -130,7 +139,7 @@ class Constraints:
         names, sizes = np.unique(classes[known], return_counts=True)
         if len(names) < 2 or sizes.max() < 2:
             raise InputError(
-                f"a metric needs labels of at least two classes, and two of one of them, got {len(known)} "
+                f"a metric needs labels of at least two classes, and two of one class, got {len(known)} "
                 f"labels of {len(names)} {'class' if len(names) == 1 else 'classes'}"
             )
         wanted = max(20 * len(names) ** 2, 200) if n_pairs is None else n_pairs
@@ -146,12 +155,12 @@ class Constraints:
 
     @property
     def targets(self) -> NDArray[np.float64]:
-        """The bound of each pair's squared distance, of shape (n_pairs,)."""
+        """Bound on the squared distance of each pair, of shape (n_pairs,)."""
         return np.where(self.similar, self.upper, self.lower)
 
 
 def pair_distances(X: Rows, pairs: Pairs) -> NDArray[np.float64]:
-    """The squared Euclidean distance of each pair of rows, of shape (len(pairs),), in float64."""
+    """Return the squared Euclidean distance of each pair of rows, of shape (len(pairs),), in float64."""
     if not len(pairs):
         return np.empty(0)
     difference = X[pairs[:, 0]].astype(np.float64) - X[pairs[:, 1]].astype(np.float64)
@@ -175,26 +184,26 @@ def _thresholds(X: Rows, percentiles: tuple[float, float], random_state: int) ->
 
 
 def _ordered(pairs: ArrayLike, n_rows: int) -> Pairs:
-    """Pairs without repeats, the lower row of each first."""
+    """Return the distinct pairs, with the lower row of each pair first."""
     array = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     if len(array) and (array.min() < 0 or array.max() >= n_rows):
         bad = array[((array < 0) | (array >= n_rows)).any(axis=1)][0].tolist()
         raise InputError(f"pairs must be of rows from 0 to {n_rows - 1}, got {tuple(bad)}")
     alone = np.flatnonzero(array[:, 0] == array[:, 1])
     if len(alone):
-        raise InputError(f"a pair must be of two rows, got row {array[alone[0], 0]} twice")
+        raise InputError(f"a pair must consist of two different rows, got row {array[alone[0], 0]} twice")
     return np.unique(np.sort(array, axis=1), axis=0).reshape(-1, 2)
 
 
 def _drawn(
     known: NDArray[np.int64], classes: NDArray[np.int64], wanted: int, rng: np.random.Generator
 ) -> tuple[Pairs, Pairs]:
-    """Up to half of `wanted` pairs in one class, and as many in two; all there are, where there are few."""
+    """Return up to wanted / 2 pairs within classes and as many between classes, or all if there are fewer."""
     n = len(known)
     if n * (n - 1) // 2 <= 20 * wanted:
         pairs = known[np.column_stack(np.triu_indices(n, 1))]
     else:
-        # Uniform pairs, and pairs in one class, which many classes make rare among them.
+        # Uniform pairs are rarely of the same class if there are many classes, so draw such pairs as well.
         members = {name: known[classes[known] == name] for name in np.unique(classes[known])}
         first = rng.choice(known, 20 * wanted)
         same = np.array([rng.choice(members[classes[i]]) for i in first])

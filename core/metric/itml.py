@@ -1,39 +1,42 @@
-"""Information-theoretic metric learning: the metric nearest to a given one that meets the constraints.
+"""Information-theoretic metric learning: the metric closest to a given one that satisfies the constraints.
 
-A positive definite A makes the squared distance d_A(x, y) = (x − y)ᵀA(x − y). Of all that meet the
-constraints, the nearest to A₀ is looked for, near in the sense of the LogDet divergence
+A positive definite A defines the squared distance d_A(x, y) = (x − y)ᵀA(x − y). Of all A that satisfy the
+constraints, ITML finds the one closest to A₀ in the LogDet divergence
 
     D(A, A₀) = tr(AA₀⁻¹) − log det(AA₀⁻¹) − d,
 
-which is finite for positive definite A only, so that A stays one [1]_. Each bound b of a pair has slack: it
-may become ξ at the price of γ D(ξ, b), D of the 1 × 1 matrices [2]_:
+which is finite only for positive definite A, so that A stays positive definite [1]_. The bound b of each pair
+has slack: it may become ξ at a cost of γ D(ξ, b), with D for 1 × 1 matrices [2]_:
 
     min D(A, A₀) + γ Σ D(ξ, b)   with d_A ≤ ξ for similar pairs and d_A ≥ ξ for dissimilar ones        (2)
 
-**Bregman projections.** One constraint after the other is met with as little change as possible, again and
-again, with v the difference of its rows, δ = 1 for similar pairs and −1 for others, and its multiplier λ ≥ 0:
+**Bregman projections.** Each constraint in turn is satisfied with the smallest possible change, over repeated
+passes. Let v be the difference of its two rows, δ = 1 for similar and −1 for dissimilar pairs, and λ ≥ 0 its
+multiplier:
 
     p = vᵀAv,   a = min(λ, δ γ/(γ + 1) (1/p − 1/ξ)),   λ ← λ − a,   ξ ← γξ/(γ + δaξ),
     A ← A + β Avvᵀ A,   β = δa/(1 − δap)                                                                  (3)
 
-(`a` is derived from the Lagrangian: A'⁻¹ = A⁻¹ − δa vvᵀ and 1/ξ' = 1/ξ + δa/γ meet where d_A' = ξ'. [2]_
-prints δ/2 (1/p − γ/ξ), which is the same for γ = 1 only.) Without slack, γ = ∞, ξ stays b and the factor is
-1. It has converged when a whole pass changes the multipliers by no more than `tol` of their sum.
+(`a` is derived from the Lagrangian: A'⁻¹ = A⁻¹ − δa vvᵀ and 1/ξ' = 1/ξ + δa/γ are consistent where d_A' = ξ'.
+[2]_ prints δ/2 (1/p − γ/ξ), which is equal only for γ = 1.) Without slack, γ = ∞, ξ remains b and the factor
+γ/(γ + 1) is 1. The projections have converged when a whole pass changes the multipliers by at most `tol`
+times their sum.
 
-**Explicit.** Of A = GᵀG only G is kept. With y = Gv, so that p = yᵀy and Av = Gᵀy, (3) becomes
+**Explicit form.** Only the factor G of A = GᵀG is stored. With y = Gv, so that p = yᵀy and Av = Gᵀy, (3)
+becomes
 
     G ← (I + αyyᵀ)G = G + αy(Gᵀy)ᵀ,   α = (√(1 + βp) − 1)/p                               (9 and Lemma 1)
 
-at O(d²) a constraint; A cannot become indefinite by rounding.
+This costs O(d²) per constraint, and rounding cannot make A indefinite.
 
-**Implicit.** With A₀ = I and Φ the c constrained rows as columns, K₀ = ΦᵀΦ, G stays I + ΦSΦᵀ (Lemma 2), and
-with u = e_i − e_j, a = u + SK₀u, so that Gv = Φa, and h = K₀a,
+**Implicit form.** With A₀ = I, the c constrained rows as columns of Φ, and K₀ = ΦᵀΦ, G remains I + ΦSΦᵀ
+(Lemma 2). With u = e_i − e_j, a = u + SK₀u (so that Gv = Φa) and h = K₀a,
 
     p = aᵀh,   S ← S + αa(a + Sᵀh)ᵀ
 
-which is the Lemma's update, written out: O(c²) a constraint, whatever the number of features, and all it
-needs is K₀: of sparse rows, or of any positive kernel. The kernel under the metric is K₀ + K₀MK₀ among these
-rows, with A = I + ΦMΦᵀ, M = S + Sᵀ + SᵀK₀S; that is what update (4) arrives at.
+is the Lemma's update written out. It costs O(c²) per constraint for any number of features and needs only K₀,
+of sparse rows or of any positive semidefinite kernel. The kernel under the metric is K₀ + K₀MK₀ among these
+rows, where A = I + ΦMΦᵀ and M = S + Sᵀ + SᵀK₀S; update (4) gives the same result.
 
 References
 ----------
@@ -60,20 +63,23 @@ Form = Literal["auto", "explicit", "implicit"]
 
 
 class ITML(Projecting):
-    """Learns a `Metric` from `Constraints`.
+    """Information-theoretic metric learning of a `Metric` from `Constraints`.
 
     Parameters
     ----------
     form : "auto", "explicit" or "implicit"
-        What is learned: G of shape (d, d), or S of shape (c, c) over the c constrained rows. "auto": implicit
-        for sparse rows, for the others what is smaller. Without a prior both are the same metric.
+        Explicit learns G of shape (d, d), implicit learns S of shape (c, c) over the c constrained rows.
+        "auto" uses the implicit form for sparse rows, and for dense rows if c < d and there is no prior.
+        Without a prior, both forms give the same metric.
     gamma, tol, max_passes, random_state
         See `core.metric.projections.Projecting`.
 
     Attributes
     ----------
     metric_ : Metric
+        The learned metric.
     projections_ : Projections
+        Result of the projections.
     """
 
     metric_: Metric
@@ -96,17 +102,17 @@ class ITML(Projecting):
         Parameters
         ----------
         X : array or csr_array of shape (n_samples, n_features)
-            The rows that `constraints` name.
+            The rows that `constraints` refers to.
         constraints : Constraints
-            Which of them are similar.
+            Similar and dissimilar pairs.
         prior : array of shape (n_features, n_features), optional
-            A₀, positive definite, for the explicit form; the identity if left out.
+            A₀, positive definite, for the explicit form; the identity by default.
 
         Raises
         ------
         InputError
-            If a parameter is out of range, the prior is not positive definite, or there is no slack and the
-            constraints contradict each other.
+            If a parameter is out of range, the prior is not positive definite, the form does not fit the rows
+            or the prior, or there is no slack and the constraints contradict each other.
         """
         self._check()
         if self._is_implicit(X, constraints, prior):
@@ -124,26 +130,26 @@ class ITML(Projecting):
         return self
 
     def learn_kernel(self, K0: ArrayLike, constraints: Constraints, pairs: NDArray[np.int64]) -> Floats64:
-        """Learn S from a kernel alone.
+        """Learn S from a kernel matrix alone.
 
         Parameters
         ----------
         K0 : array of shape (c, c)
-            The kernel between c things, symmetric, and positive but for rounding.
+            Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
         constraints : Constraints
-            For which pairs are similar, and for the thresholds, which are of κ(x, x) + κ(y, y) − 2κ(x, y).
+            Supplies which pairs are similar, and thresholds on κ(x, x) + κ(y, y) − 2κ(x, y).
         pairs : array of shape (n_pairs, 2), int
-            The same pairs by rows of K0.
+            The pairs of `constraints` as rows of K0.
 
         Returns
         -------
         array of shape (c, c), float64
-            S, of which `core.metric.metrics.weights_of` makes the kernel under the metric.
+            S, from which `core.metric.metrics.weights_of` computes the kernel under the metric.
 
         Raises
         ------
         InputError
-            If K0 is not a positive kernel; and as `fit`.
+            If K0 is not positive semidefinite, or `fit` would raise it.
         """
         self._check()
         K0 = positive_kernel(K0)
@@ -158,7 +164,9 @@ class ITML(Projecting):
             fewer = len(np.unique(constraints.pairs)) < X.shape[1]
             form = "implicit" if is_sparse(X) or (fewer and prior is None) else "explicit"
         if form == "implicit" and prior is not None:
-            raise InputError("a prior needs form='explicit' and dense rows: implicitly, it is the identity")
+            raise InputError(
+                "a prior needs form='explicit' and dense rows: implicit ITML starts from the identity"
+            )
         if form == "explicit" and is_sparse(X):
             raise InputError("form='explicit' needs dense rows, got sparse ones: use form='implicit'")
         return form == "implicit"
@@ -170,19 +178,19 @@ class ITML(Projecting):
 
 
 def logdet_divergence(A: Floats64, A0: Floats64) -> float:
-    """D(A, A₀) = tr(AA₀⁻¹) − log det(AA₀⁻¹) − d of positive definite matrices."""
+    """Compute D(A, A₀) = tr(AA₀⁻¹) − log det(AA₀⁻¹) − d of positive definite matrices."""
     ratio = np.linalg.solve(A0, A)
     sign, logarithm = np.linalg.slogdet(ratio)
     return float(np.trace(ratio) - logarithm - len(A)) if sign > 0 else np.inf
 
 
 def positive_kernel(K: ArrayLike) -> Floats64:
-    """K as float64, if it is a symmetric matrix without negative eigenvalues but for rounding.
+    """Return K as float64 after checking that it is symmetric and positive semidefinite up to rounding.
 
     Raises
     ------
     InputError
-        If it isn't.
+        If it is not.
     """
     K = np.array(K, dtype=np.float64)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or not np.isfinite(K).all() or not np.allclose(K, K.T):
@@ -190,14 +198,14 @@ def positive_kernel(K: ArrayLike) -> Floats64:
     values = np.linalg.eigvalsh(K) if len(K) else np.zeros(1)
     if values[0] < -1e-6 * max(values[-1], 1e-300):
         raise InputError(
-            f"the kernel is not positive: its least eigenvalue is {values[0]:.3g}, "
-            f"its greatest {values[-1]:.3g}"
+            f"the kernel is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g}, "
+            f"its largest {values[-1]:.3g}"
         )
     return K
 
 
 def _root(prior: ArrayLike, n_features: int) -> Floats64:
-    """Some G with GᵀG = A₀."""
+    """Return a G with GᵀG = A₀."""
     A0 = np.asarray(prior, dtype=np.float64)
     if A0.shape != (n_features, n_features) or not np.allclose(A0, A0.T):
         raise InputError(
@@ -208,5 +216,5 @@ def _root(prior: ArrayLike, n_features: int) -> Floats64:
     except np.linalg.LinAlgError as error:
         least = np.linalg.eigvalsh(A0)[0]
         raise InputError(
-            f"the prior is not positive definite: its least eigenvalue is {least:.3g}"
+            f"the prior is not positive definite: its smallest eigenvalue is {least:.3g}"
         ) from error

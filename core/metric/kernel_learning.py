@@ -1,13 +1,13 @@
-"""The kernel nearest to a given one under which similar things are near, and others far.
+"""Kernel learning: the kernel matrix closest to a given one that satisfies the constraints.
 
-Among c things, K₀ is a kernel matrix, and κ(x, x) + κ(y, y) − 2κ(x, y) the squared distance of two of them.
-Of all K whose distances meet the constraints, up to slack, the nearest to K₀ in the LogDet divergence is
-looked for (eq. 37 of [1]_):
+For c items with kernel matrix K₀, κ(x, x) + κ(y, y) − 2κ(x, y) is the squared distance of two items. Of all K
+whose distances satisfy the constraints, up to slack, kernel learning finds the one closest to K₀ in the
+LogDet divergence (eq. 37 of [1]_):
 
     min D(K, K₀) + γ Σ D(ξ, b)   with uᵀKu ≤ ξ for similar pairs and uᵀKu ≥ ξ for others,   u = e_i − e_j
 
-which is what `core.metric.itml` looks for, said of K instead of the metric: K = ΦᵀAΦ. Taken up and given
-back for one constraint at a time, with δ = 1 for similar pairs and −1 for others, that is algorithm 1:
+This is the problem of `core.metric.itml` in terms of K = ΦᵀAΦ instead of the metric A. Algorithm 1 projects
+onto one constraint at a time, with δ = 1 for similar pairs and −1 for dissimilar ones:
 
     p ← uᵀKu                                     (line 5)
     α ← min(λ, δ γ/(γ + 1) (1/p − 1/ξ))          (7)
@@ -15,19 +15,19 @@ back for one constraint at a time, with δ = 1 for similar pairs and −1 for ot
     ξ ← γξ/(γ + δαξ),   λ ← λ − α                (9, 10)
     K ← K + β Ku uᵀK                             (11)
 
-**What was corrected.** Where the Lagrangian D(K, K₀) + γ Σ D(ξ, b) + Σ λδ(uᵀKu − ξ) is stationary,
-K⁻¹ = K₀⁻¹ + Σ δλ uuᵀ and 1/ξ = 1/b − δλ/γ. So a step from λ to λ − α makes K⁻¹ less by δα uuᵀ, which by
-Sherman and Morrison is line 11 with the β of line 8, and p becomes p' with 1/p' = 1/p − δα; and it makes 1/ξ
-greater by δα/γ, which is line 9. They meet, p' = ξ', at the α of line 7, and λ ≥ 0 bounds it. [1]_ prints
-line 5 as the matrix K uuᵀ, of which p is the trace; leaves out the 1 that δ is for similar pairs in line 6;
-and the last K in line 11, without which K wouldn't stay symmetric. Lines 7 to 10 are right as printed. (In
-its eq. 32 the bound of dissimilar pairs must be l, too, not u.)
+**Corrections to the paper.** The Lagrangian D(K, K₀) + γ Σ D(ξ, b) + Σ λδ(uᵀKu − ξ) is stationary where
+K⁻¹ = K₀⁻¹ + Σ δλ uuᵀ and 1/ξ = 1/b − δλ/γ. A step from λ to λ − α therefore subtracts δα uuᵀ from K⁻¹. By the
+Sherman–Morrison formula this is line 11 with the β of line 8, and p becomes p' with 1/p' = 1/p − δα. The step
+also adds δα/γ to 1/ξ, which is line 9. Setting p' = ξ' gives the α of line 7, bounded by λ ≥ 0. [1]_ differs
+in three places. It prints line 5 as the matrix K uuᵀ, whose trace is p. Line 6 omits that δ is 1 for similar
+pairs. Line 11 omits the last K, without which K would not stay symmetric. Lines 7 to 10 are correct as
+printed. (In its eq. 32, the bound of dissimilar pairs should be l instead of u.)
 
-Since p needs four numbers of K alone, a constraint that is met costs nothing, and another one O(c²).
+Computing p takes only four entries of K, so an inactive constraint costs O(1) and an active one O(c²).
 
-**For things that are not among the c** the kernel is κ(x, y) + k(x)ᵀM k(y), with k(x) = κ of x and the c, and
-K = K₀ + K₀MK₀ (eq. 36). There M = K₀⁻¹(K − K₀)K₀⁻¹, and kernel matrices are next to singular. But the
-multipliers say the same without inverting one: K⁻¹ = K₀⁻¹ + C with C = Σ δλ uuᵀ gives
+**For items outside the c** the kernel is κ(x, y) + k(x)ᵀM k(y), where k(x) holds κ between x and the c items,
+and K = K₀ + K₀MK₀ (eq. 36). This gives M = K₀⁻¹(K − K₀)K₀⁻¹, but kernel matrices are almost singular. The
+multipliers give M without inverting K₀: K⁻¹ = K₀⁻¹ + C with C = Σ δλ uuᵀ implies
 
     M = −C(I + K₀C)⁻¹.
 
@@ -54,7 +54,7 @@ Floats64 = NDArray[np.float64]
 
 
 class KernelLearning(Projecting):
-    """Learns a kernel matrix from `Constraints`.
+    """Learning of a kernel matrix from `Constraints`.
 
     Parameters
     ----------
@@ -64,10 +64,11 @@ class KernelLearning(Projecting):
     Attributes
     ----------
     kernel_ : array of shape (c, c), float64
-        K.
+        The learned kernel matrix K.
     weights_ : array of shape (c, c), float64
-        M.
+        M, which extends the kernel to items outside the c.
     projections_ : Projections
+        Result of the projections.
     """
 
     kernel_: Floats64
@@ -79,21 +80,21 @@ class KernelLearning(Projecting):
         Parameters
         ----------
         K0 : array of shape (c, c)
-            The kernel between c things, symmetric, and positive but for rounding.
+            Kernel matrix of c items, symmetric, and positive semidefinite up to rounding.
         constraints : Constraints
-            Pairs of its rows; the thresholds are of κ(x, x) + κ(y, y) − 2κ(x, y), as `root_of` K0 has it.
+            Pairs of its rows, with thresholds on κ(x, x) + κ(y, y) − 2κ(x, y); make them from `root_of` (K0).
 
         Raises
         ------
         InputError
-            If a parameter is out of range, K0 is not a positive kernel or has not the rows that constraints
-            name, or there is no slack and the constraints contradict each other.
+            If a parameter is out of range, K0 is not positive semidefinite or lacks rows of the constraints,
+            or there is no slack and the constraints contradict each other.
         """
         self._check()
         K0 = positive_kernel(K0)
         if constraints.pairs.max() >= len(K0):
             raise InputError(
-                f"constraints must be of the {len(K0)} rows of the kernel, got row {constraints.pairs.max()}"
+                f"constraints must be on the {len(K0)} rows of the kernel, got row {constraints.pairs.max()}"
             )
         K = K0.copy()
         self._project(K, "kernel", constraints, partial(kernel_pass, K, constraints.pairs))
@@ -105,19 +106,19 @@ class KernelLearning(Projecting):
 
 
 def root_of(K: ArrayLike) -> Floats64:
-    """Rows F with FFᵀ = K, of shape (c, c): constraints can be made of them, whose distances they have.
+    """Return rows F with FFᵀ = K, of shape (c, c), from whose distances constraints on K can be made.
 
     Raises
     ------
     InputError
-        If K is not a positive kernel.
+        If K is not positive semidefinite.
     """
     values, vectors = np.linalg.eigh(positive_kernel(K))
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
 
 
 def _weights(K0: Floats64, pairs: NDArray[np.int64], weights: Floats64) -> Floats64:
-    """M of C, the sum of all uuᵀ, each times its weight δλ."""
+    """Return M for C, the sum of uuᵀ over all pairs, weighted by δλ."""
     C = np.zeros_like(K0)
     i, j = pairs.T
     np.add.at(

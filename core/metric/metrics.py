@@ -1,8 +1,8 @@
-"""Metrics xᵀAy with A = GᵀG: explicit, of few features, or implicit, of any number of them, also sparse.
+"""Learned metrics xᵀAy with A = GᵀG: explicit for few features, implicit for many or sparse features.
 
-A metric is asked for inner products, for norms, and for Gx in random directions, which is what hashing needs
-(`core.hashing.metric_lsh`). The implicit one is G = I + ΦSΦᵀ, with c rows as columns of Φ, and forms neither
-G nor A: with z = Φᵀx, the inner products of x with these rows, it is
+A metric computes inner products, norms, and the projections of Gx on random directions that hashing needs
+(`core.hashing.metric_lsh`). The implicit form is G = I + ΦSΦᵀ, with c rows as columns of Φ, and stores
+neither G nor A. Let z = Φᵀx be the inner products of x with these rows, and z' those of y. Then
 
     xᵀAy = xᵀy + zᵀM z',   M = S + Sᵀ + SᵀK₀S,   and   rᵀGx = (r + Φγ)ᵀx,   γ = Sᵀ(Φᵀr)                    (8)
 """
@@ -23,52 +23,53 @@ Floats64 = NDArray[np.float64]
 
 
 class Metric(ABC):
-    """The inner product xᵀAy; any A without negative eigenvalues, learned by ITML or otherwise."""
+    """The inner product xᵀAy for a positive semidefinite A, learned by ITML or given."""
 
     n_features: int
 
     @abstractmethod
     def inner(self, Q: Rows, X: Rows) -> Floats64:
-        """QAXᵀ, of shape (n_queries, n_points), in float64."""
+        """Return QAXᵀ, of shape (n_queries, n_points), in float64."""
 
     @abstractmethod
     def squared_norms(self, X: Rows) -> Floats64:
-        """The xᵀAx of each row, of shape (n_points,), in float64."""
+        """Return xᵀAx of each row, of shape (n_points,), in float64."""
 
     @abstractmethod
     def directions(self, Q: Rows) -> Floats64:
-        """The Aq of each row, of shape (n_queries, n_features): xᵀAq is a plain inner product with it."""
+        """Return Aq of each row, of shape (n_queries, n_features), so that xᵀ(Aq) gives the inner product."""
 
     @abstractmethod
     def carried(self, R: NDArray[Any]) -> NDArray[np.float32]:
-        """GᵀR, so that rᵀGx is a plain inner product, of shape (n_features, k).
+        """Return GᵀR, of shape (n_features, k), so that rᵀGx becomes an ordinary inner product with x.
 
         Parameters
         ----------
         R : array of shape (n_features, k), float32 or int8
-            r as columns.
+            Vectors r as columns.
         """
 
     @abstractmethod
     def arrays(self) -> Arrays:
-        """All there is to it, by name."""
+        """Return the arrays that define the metric, by name; see `metric_from_arrays`."""
 
     def squared_distances(self, Q: Rows, X: Rows) -> Floats64:
-        """(q − x)ᵀA(q − x), of shape (n_queries, n_points), in float64; eq. 1."""
+        """Return (q − x)ᵀA(q − x), of shape (n_queries, n_points), in float64; eq. 1."""
         squares = self.squared_norms(Q)[:, None] + self.squared_norms(X)[None, :] - 2 * self.inner(Q, X)
         return np.maximum(squares, 0.0)
 
     def _check(self, X: Rows) -> None:
         if X.shape[1] != self.n_features:
-            raise InputError(f"the metric is of {self.n_features} features, got rows of {X.shape[1]}")
+            raise InputError(f"the metric has {self.n_features} features, got rows of {X.shape[1]}")
 
 
 class ExplicitMetric(Metric):
-    """A metric by its G.
+    """A metric given by its factor G.
 
     Parameters
     ----------
     G : array of shape (n, n_features)
+        Factor of A = GᵀG.
     """
 
     def __init__(self, G: NDArray[Any]) -> None:
@@ -107,13 +108,18 @@ class ExplicitMetric(Metric):
 
 
 class ImplicitMetric(Metric):
-    """A metric by S over c rows: G = I + ΦSΦᵀ.
+    """A metric given by S over c rows: G = I + ΦSΦᵀ.
 
     Parameters
     ----------
     points : array or csr_array of shape (c, n_features)
         The constrained rows, Φᵀ.
     S : array of shape (c, c)
+
+    Raises
+    ------
+    InputError
+        If S does not have one row and one column per point.
     """
 
     def __init__(self, points: Rows, S: NDArray[Any]) -> None:
@@ -122,13 +128,13 @@ class ImplicitMetric(Metric):
         self.n_features = points.shape[1]
         if self.S.shape != (points.shape[0],) * 2:
             raise InputError(
-                f"S must have a row and a column for each of {points.shape[0]} points, "
+                f"S must have one row and one column for each of {points.shape[0]} points, "
                 f"got shape {self.S.shape}"
             )
         self._M = weights_of(self.S, gram(points, points))
 
     def explicit(self) -> ExplicitMetric:
-        """The same metric by its G, for rows of few features."""
+        """Return the same metric in explicit form, for rows with few features."""
         points = self.points.toarray() if is_sparse(self.points) else self.points
         return ExplicitMetric(np.eye(self.n_features) + points.T @ self.S @ points)
 
@@ -148,7 +154,7 @@ class ImplicitMetric(Metric):
         return np.asarray(dense.astype(np.float64) + (self._seen(Q) @ self._M) @ self.points)
 
     def carried(self, R: NDArray[Any]) -> NDArray[np.float32]:
-        """See `Metric.carried`: r + Φγ with γ = Sᵀ(Φᵀr), eq. 8."""
+        """See `Metric.carried`; returns r + Φγ with γ = Sᵀ(Φᵀr), eq. 8."""
         seen = np.asarray(self.points.astype(np.float64) @ R.astype(np.float64))
         added = self.points.T @ (self.S.T @ seen)
         return np.asarray(R + added.astype(np.float32), dtype=np.float32)
@@ -161,26 +167,32 @@ class ImplicitMetric(Metric):
         return {"S": self.S, "n-features": np.array(self.n_features), **named}
 
     def _seen(self, X: Rows) -> Floats64:
-        """Z = Φᵀx of each row, of shape (n, c)."""
+        """Return z = Φᵀx of each row, of shape (n, c)."""
         self._check(X)
         return gram(X, self.points)
 
 
 def weights_of(S: Floats64, K0: Floats64) -> Floats64:
-    """M, by which the kernel under the metric is κ(x, y) + k(x)ᵀM k(y), k being κ with the constrained c.
+    """Return M, with which the kernel under the metric is κ(x, y) + k(x)ᵀM k(y).
+
+    k(x) holds κ between x and the c constrained items.
 
     Parameters
     ----------
     S : array of shape (c, c)
-        As `core.metric.ITML.learn_kernel` gives it.
+        As returned by `core.metric.ITML.learn_kernel`.
     K0 : array of shape (c, c)
-        κ between the constrained.
+        κ between the constrained items.
+
+    Returns
+    -------
+    array of shape (c, c)
     """
     return S + S.T + S.T @ K0 @ S
 
 
 def metric_from_arrays(arrays: Arrays) -> Metric:
-    """The metric whose `arrays` these are."""
+    """Return the metric defined by these arrays; the inverse of `Metric.arrays`."""
     if "G" in arrays:
         return ExplicitMetric(arrays["G"])
     if "points" in arrays:
@@ -190,6 +202,6 @@ def metric_from_arrays(arrays: Arrays) -> Metric:
 
 
 def gram(A: Rows, B: Rows) -> Floats64:
-    """ABᵀ in float64, as an array, of dense or sparse rows."""
+    """Return ABᵀ in float64, as a dense array, for dense or sparse rows."""
     product = A.astype(np.float64) @ B.astype(np.float64).T
     return np.asarray(product.toarray() if is_sparse(product) else product, dtype=np.float64)

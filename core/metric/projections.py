@@ -1,8 +1,8 @@
-"""Bregman projections: constraints met one after the other, with as little change as possible.
+"""Bregman projections: satisfy one constraint after the other, each with the smallest possible change.
 
-The steps of `core.metric.itml`, eq. 3, where they come from: whatever is learned, a pair at the squared
-distance p gets the same a, λ, ξ and β. By β are then changed the metric's root G, as A ← A + β Avvᵀ A has it,
-or S, of which the same metric is made implicitly, or a kernel matrix (`core.metric.kernel_learning`).
+These are the steps of eq. 3 in `core.metric.itml`. A pair at squared distance p gets the same a, λ, ξ and β
+whatever is learned. β then updates one of three things: the factor G of the metric, as in A ← A + β Avvᵀ A;
+the matrix S that represents the same metric implicitly; or a kernel matrix (`core.metric.kernel_learning`).
 """
 
 from __future__ import annotations
@@ -20,22 +20,24 @@ from closecall.core.numerics.jit import kernel
 Floats64 = NDArray[np.float64]
 
 Pass = Callable[[Floats64, NDArray[np.int64], Floats64, Floats64, float], float]
-"""Meets all constraints once, given signs δ, an order, multipliers λ, bounds ξ and γ; gives by how much the
-multipliers changed."""
+"""One pass over all constraints.
+
+Takes signs δ, an order, multipliers λ, bounds ξ and γ, and returns the total change of the multipliers.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Projections:
-    """How the projections ended.
+    """Result of the projections.
 
     Parameters
     ----------
     multipliers : array of shape (n_pairs,), float64
-        λ, at least 0; 0 for constraints that don't matter.
+        λ ≥ 0; 0 for inactive constraints.
     bounds : array of shape (n_pairs,), float64
-        ξ, what each squared distance had to keep to in the end.
+        ξ, the final bounds on the squared distances.
     passes : int
-        Over all constraints.
+        Number of passes over all constraints.
     converged : bool
     """
 
@@ -46,22 +48,24 @@ class Projections:
 
 
 class Projecting:
-    """What learns by such projections.
+    """Base class of learners that use Bregman projections.
 
     Parameters
     ----------
     gamma : float
-        γ > 0, the price of slack: the greater, the more exactly constraints are met. `np.inf` allows none.
+        γ > 0, the cost of slack: larger values satisfy the constraints more exactly. `np.inf` allows no
+        slack.
     tol : float
-        It has converged when a whole pass changes the multipliers by no more than this share of their sum.
+        Convergence tolerance: the change of the multipliers in a whole pass, as a share of their sum.
     max_passes : int
-        It ends after so many, converged or not.
+        Maximum number of passes.
     random_state : int
-        In which order constraints are taken, which matters only while it hasn't converged.
+        Seed of the order of the constraints, which affects the result only until convergence.
 
     Attributes
     ----------
     projections_ : Projections
+        Result of the last fit.
     """
 
     projections_: Projections
@@ -83,12 +87,12 @@ class Projecting:
             )
 
     def _project(self, learned: Floats64, what: str, constraints: Constraints, one_pass: Pass) -> None:
-        """Change `learned`, by pass after pass, until it meets the constraints.
+        """Update `learned` in place, pass by pass, until it satisfies the constraints.
 
         Raises
         ------
         InputError
-            If there is no slack and the constraints contradict each other: no `what` meets them.
+            If there is no slack and the constraints contradict each other; `what` names the learned object.
         """
         m = len(constraints)
         multipliers, bounds = np.zeros(m), constraints.targets.copy()
@@ -101,7 +105,7 @@ class Projecting:
             converged = bool(changed <= self.tol * multipliers.sum())
         if not np.isfinite(learned).all() or (not converged and np.isinf(self.gamma)):
             raise InputError(
-                f"the constraints contradict each other: after {passes} passes no {what} meets all of them; "
+                f"the constraints contradict each other: after {passes} passes no {what} satisfies all; "
                 f"allow slack by a finite gamma, got gamma={self.gamma:g}"
             )
         self.projections_ = Projections(multipliers, bounds, passes, converged)
@@ -111,7 +115,7 @@ class Projecting:
 def _step(
     p: float, sign: float, number: int, multipliers: Floats64, bounds: Floats64, gamma: float
 ) -> tuple[float, float]:
-    """Meet one constraint at the distance p: β, and by how much its multiplier changed."""
+    """Project onto one constraint at distance p; return β and the absolute change of its multiplier."""
     share = 1.0 if np.isinf(gamma) else gamma / (gamma + 1)
     a = min(multipliers[number], sign * share * (1 / p - 1 / bounds[number]))
     beta = sign * a / (1 - sign * a * p)
@@ -123,7 +127,7 @@ def _step(
 
 @kernel
 def _root_step(beta: float, p: float) -> float:
-    """α of eq. 9: what β is for the metric's root."""
+    """Return α of eq. 9, the counterpart of β for the factor G."""
     return float((np.sqrt(1 + beta * p) - 1) / p)
 
 
@@ -137,7 +141,7 @@ def explicit_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """One pass over all constraints, of G of shape (d, d); by how much the multipliers changed."""
+    """Project G of shape (d, d) onto each constraint once; return the total change of the multipliers."""
     changed = 0.0
     for number in order:
         y = G @ differences[number]
@@ -163,7 +167,7 @@ def implicit_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """As `explicit_pass`, of S of shape (c, c)."""
+    """Do the same as `explicit_pass` for S of shape (c, c)."""
     changed = 0.0
     for number in order:
         i, j = pairs[number]
@@ -192,7 +196,7 @@ def kernel_pass(
     bounds: Floats64,
     gamma: float,
 ) -> float:
-    """As `explicit_pass`, of K of shape (c, c); a constraint that is met costs nothing."""
+    """Do the same as `explicit_pass` for K of shape (c, c); inactive constraints cost O(1)."""
     changed = 0.0
     for number in order:
         i, j = pairs[number]

@@ -1,1 +1,1 @@
-"""Pools on disk: built, published, read, searched by name."""
+"""Pools on disk: build, publish, read, and search by name."""

@@ -1,13 +1,13 @@
-"""Building a pool from a source: any number of threads, any number of interruptions, always the same bytes.
+"""Build a pool from a source, with any number of threads and interruptions, and always the same bytes.
 
-The items that are neither held out nor published are cut, in the order of their ids, into segments, and each
-segment into chunks. Threads compute the features of chunks; results are taken in order, so that nothing
-depends on how many threads there are or how often the builder was killed. The first segment is small, so that
-labeling begins early, and each one after it has three times what there is already, up to a limit: the pool
-grows faster than it is labeled, and has few segments in the end. Held-out items are made when as many others
-are there: labeling does not wait for them, nor they for the rest.
+The items that are neither held out nor published are divided, in order of their ids, into segments, and each
+segment into chunks. Threads compute the features of chunks. Results are consumed in order, so the files
+depend neither on the number of threads nor on how often the builder was killed. The first segment is small,
+so that labeling can start early. Each later segment has three times as many items as all before it, up to a
+limit, so the pool grows faster than it is labeled and ends with few segments. Held-out items are processed
+once at least as many other items are: labeling does not wait for them, nor do they wait for the rest.
 
-A pool grows when it is built again from a source that has the same items and more after them.
+A pool grows when it is built again from a source that has the same items followed by more.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ __all__ = ["BuildEstimate", "Progress", "build", "estimate", "read_progress"]
 
 FIRST_SEGMENT_ROWS = 100
 SEGMENT_GROWTH = 3
-"""How many times the items that are through already make the next segment."""
+"""Items in the next segment, as a multiple of the items processed so far."""
 SEGMENT_ROWS = 50_000
 SEGMENT_BYTES = 1 << 27
-"""Long embeddings make shorter segments, because one segment is held in memory while it is filled."""
+"""Limits the rows of a segment with long vectors, because a segment is held in memory while it is filled."""
 CHUNK_ITEMS = 1_000
 CHUNKS_A_SEGMENT = 8
-"""At least, so that all cores are at work on a small one. Features are the same whatever the chunks are."""
+"""Minimum, so that a small segment keeps all cores busy. Features do not depend on the chunks."""
 SPARE_BYTES = 32 << 20
-"""Room that a build leaves on the disk."""
+"""Free disk space in bytes that a build leaves."""
 
 FeatureType = Literal["float32", "float16"]
 J = TypeVar("J")
@@ -58,15 +58,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class BuildEstimate:
-    """What a pool will take.
+    """Expected size of a pool.
 
     Parameters
     ----------
     items : int
-        All items of the source.
+        Number of items of the source.
     n_features : int
     bytes : int
-        On the disk, when it is complete, if every item can be read.
+        Size on disk of the complete pool, if every item can be read.
     """
 
     items: int
@@ -75,7 +75,7 @@ class BuildEstimate:
 
 
 def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
-    """How much disk a pool of `source` will take."""
+    """Estimate the size on disk of a pool of `source`."""
     beside = np.dtype(np.int64).itemsize + np.dtype(np.int16).itemsize
     each = bytes_an_item(source, dtype) + beside
     return BuildEstimate(len(source), n_features(source), round(len(source) * each))
@@ -90,35 +90,35 @@ def build(
     threads: int | None = None,
     stop: threading.Event | None = None,
 ) -> Pool:
-    """Make the pool in the folder `path` from `source`, or go on with one that is half done or has grown.
+    """Build the pool in the folder `path` from `source`, or resume or extend an existing one.
 
     Parameters
     ----------
     source : Source
         The items.
     path : Path or str
-        Made where it does not exist.
+        Created if it does not exist.
     dtype : {"float32", "float16"}, default: the pool's own, float32 for a new one
-        How features are stored.
+        Type in which features are stored.
     progress : callable
-        Called in this thread after every chunk of items; other processes use `read_progress`.
+        Called in this thread with a `Progress` after every chunk; other processes use `read_progress`.
     threads : int, default: all cores
-        That compute features.
+        Number of threads that compute features.
     stop : Event
-        When it is set, the builder returns within about a second; what is published stays, and building again
-        goes on from there.
+        Once it is set, the builder returns within about a second. Published items stay, and building again
+        resumes from there.
 
     Returns
     -------
     Pool
-        Complete, unless it was stopped.
+        Complete, unless the build was stopped.
 
     Raises
     ------
     InputError
-        If the folder holds something else, belongs to another source or is being built by another process;
-        if the disk is or becomes too full or can't be written; if no item can be read. What was published
-        before stays whole, and building again goes on from there.
+        If the folder contains something else, belongs to another source or is being built by another process;
+        if the disk is full, becomes full or cannot be written; if no item can be read; or if `threads` or
+        `dtype` is invalid. Published items stay intact, and building again resumes from there.
     """
     pool = Path(path)
     if threads is not None and threads < 1:
@@ -139,7 +139,7 @@ def build(
 
 
 def _continuing(source: Source, pool: Path) -> Source:
-    """`source` with what the pool was begun from first, where it is the same source grown."""
+    """Return `source` with the pool's items first, if it is the pool's source with more items."""
     if not (pool / MANIFEST).exists():
         return source
     manifest = Manifest.read(pool)
@@ -149,7 +149,7 @@ def _continuing(source: Source, pool: Path) -> Source:
 
 
 def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
-    """A publisher whose manifest is on the disk and says that the pool is made from `source`."""
+    """Return a publisher whose manifest is on disk and names `source`."""
     if not (pool / MANIFEST).exists():
         require_own_folder(pool)
         if not len(source):
@@ -200,7 +200,7 @@ def _manifest_for(source: Source, dtype: str, n_features: int) -> Manifest:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """A part of the pool that is to be made of these ids; `stop` as in `Part`."""
+    """A part of the pool to build from these ids; `stop` as in `Part`."""
 
     ids: NDArray[np.int64]
     stop: int
@@ -213,7 +213,7 @@ class _Task:
 
 
 def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
-    """Return what is left to do, in order. It follows from the source and what is published, and no clock."""
+    """Return the remaining tasks in order; they depend only on the source and on what is published."""
     held_out = source.held_out()
     awaited = manifest.held_out is None and len(held_out) > 0
     ids = np.arange(manifest.next_item, len(source), dtype=np.int64)
@@ -242,7 +242,7 @@ def _fill(
     threads: int,
     stop: threading.Event,
 ) -> None:
-    """Compute and publish what is left."""
+    """Compute and publish the remaining tasks."""
     tasks = _tasks(source, publisher.manifest)
     dtype = np.dtype(publisher.manifest.dtype)
 
@@ -260,14 +260,14 @@ def _fill(
                 gathered.add(next(results))
                 reporter.step(len(chunk))
             _publish(source, publisher, gathered)
-            del gathered  # before the next one takes as much memory
+            del gathered  # free its memory before the next segment takes as much
             reporter.published(publisher.manifest)
     except InputError as error:
         message = str(error)
         raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
-        with suppress(InputError):  # on a full disk the manifest still says all that is needed
+        with suppress(InputError):  # if the disk is full, the manifest still has all that is needed
             reporter.ended(publisher.manifest, message)
 
 
@@ -283,7 +283,7 @@ def _publish(source: Source, publisher: Publisher, gathered: _Gathered) -> None:
 
 
 class _Gathered:
-    """The results of one task, as they come in; dense ones in one array."""
+    """Collected results of one task; dense rows are written to one array."""
 
     def __init__(self, task: _Task, manifest: Manifest) -> None:
         self.task = task
@@ -313,7 +313,7 @@ class _Gathered:
 
 
 def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Content:
-    """Features, as they are stored, and truth of these items."""
+    """Return the features of these items in the stored dtype, with their truth."""
     X, kept, problems = compute(source, ids)
     truth = source.truth(kept).astype(np.int16, copy=False)
     return Content(X.astype(dtype, copy=False), kept, truth, problems)
@@ -322,7 +322,7 @@ def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Co
 def _in_order(
     executor: ThreadPoolExecutor, function: Callable[[J], R], jobs: Iterator[J], ahead: int
 ) -> Iterator[R]:
-    """function(job) for each job, in their order, at most `ahead` of them begun and not yet taken."""
+    """Yield function(job) for each job in order, with at most `ahead` results pending."""
     waiting: deque[Future[R]] = deque()
     for job in jobs:
         waiting.append(executor.submit(function, job))
@@ -353,7 +353,7 @@ def _require_room(source: Source, pool: Path, manifest: Manifest) -> None:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""How far the building of a pool is: told in the builder's own process, and to others by a small file."""
+"""Progress of building a pool, reported by a callback, and to other processes by a small file."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ PROGRESS = "progress.json"
 LOCK = "build.lock"
 WRITE_SECONDS = 1.0
 RATE_SECONDS = 15.0
-"""The rate is taken over this long: steady enough to read, quick enough to follow a busy machine."""
+"""Seconds over which the rate is averaged: enough to be steady, few enough to follow a busy machine."""
 
 LEAST_RATE_SECONDS = 0.5
-"""No rate is told before this long after the first step: starting up is no measure of what follows."""
+"""Seconds after the first step before a rate is reported, because startup is not representative."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a build is.
+    """Progress of a build.
 
     Parameters
     ----------
     done, total : int
-        Items that have been through, of all items of the source; held-out and unreadable ones count.
+        Processed items and all items of the source; both include held-out and unreadable items.
     per_second : float or None
-        Items a second, lately; None while unknown.
+        Items per second over the last 15 s; None while unknown.
     seconds_left : float or None
+        Estimated time left; None while unknown.
     state : {"building", "done", "stopped"}
-        Stopped: not complete, and no process is building.
+        "stopped" means that the pool is incomplete and no process is building it.
     rows : int
-        Rows that `Pool.open` would find.
+        Number of rows that `Pool.open` would find.
     message : str
-        Why the build stopped, where that is known.
+        Why the build stopped, if known.
     """
 
     done: int
@@ -56,20 +57,21 @@ class Progress:
 
 
 class Reporter:
-    """Tells a callback and the pool's folder how the build goes, and forgets neither rate nor failure.
+    """Reporter of a build's progress, to a callback and to a file in the pool's folder.
 
     Parameters
     ----------
     pool : Path
+        Folder of the pool.
     manifest : Manifest
-        Where the build begins.
-    callback : callable taking a Progress, or None
-        Called in the builder's thread at every step.
+        State of the pool when the build starts.
+    callback : callable or None
+        Called with a `Progress` in the builder's thread at every step.
 
     Raises
     ------
     InputError
-        If the disk is full or can't be written; every method may.
+        If the disk is full or cannot be written. Every method may raise it.
     """
 
     def __init__(self, pool: Path, manifest: Manifest, callback: Callable[[Progress], None] | None) -> None:
@@ -81,7 +83,7 @@ class Reporter:
         self._tell(self._last)
 
     def step(self, done: int) -> None:
-        """`done` more items have been through."""
+        """Report that `done` more items are processed."""
         now = time.monotonic()
         self._steps.append((now, self._last.done + done))
         while now - self._steps[0][0] > RATE_SECONDS and len(self._steps) > 2:
@@ -100,11 +102,11 @@ class Reporter:
         )
 
     def published(self, manifest: Manifest) -> None:
-        """The pool has these rows now."""
+        """Report that the pool now has the rows of `manifest`."""
         self._tell(replace(self._last, rows=manifest.rows), write=True)
 
     def ended(self, manifest: Manifest, message: str = "") -> None:
-        """The builder has nothing more to do, or gives up."""
+        """Report that the build is complete, or stopped because of `message`."""
         if manifest.complete:
             end = replace(self._last, done=manifest.items, seconds_left=0.0, state="done", rows=manifest.rows)
         else:
@@ -124,7 +126,7 @@ class Reporter:
 
 
 def read_progress(pool: Path | str) -> Progress | None:
-    """How far the pool in this folder is, whichever process builds it; None where there is no pool.
+    """Return the progress of the pool in this folder, whichever process builds it; None without a pool.
 
     Raises
     ------
@@ -135,26 +137,26 @@ def read_progress(pool: Path | str) -> Progress | None:
     if not (pool / MANIFEST).is_file():
         return None
     manifest = Manifest.read(pool)
-    said = Progress(_through(manifest), manifest.items, rows=manifest.rows)
-    with suppress(OSError, ValueError, TypeError):  # what the builder last said is a help, never needed
-        said = Progress(**json.loads((pool / PROGRESS).read_bytes()))
+    reported = Progress(_through(manifest), manifest.items, rows=manifest.rows)
+    with suppress(OSError, ValueError, TypeError):  # the progress file is optional
+        reported = Progress(**json.loads((pool / PROGRESS).read_bytes()))
     if manifest.complete:
         return Progress(
             manifest.items,
             manifest.items,
-            per_second=said.per_second,
+            per_second=reported.per_second,
             seconds_left=0.0,
             state="done",
             rows=manifest.rows,
         )
     if being_built(pool):
-        return replace(said, state="building", message="")
-    message = said.message if said.state == "stopped" else ""
+        return replace(reported, state="building", message="")
+    message = reported.message if reported.state == "stopped" else ""
     return Progress(_through(manifest), manifest.items, state="stopped", rows=manifest.rows, message=message)
 
 
 def being_built(pool: Path) -> bool:
-    """Whether some process is building the pool now."""
+    """Return whether some process is building the pool."""
     if not (pool / LOCK).exists():
         return False
     lock = FileLock(pool / LOCK)
@@ -162,23 +164,23 @@ def being_built(pool: Path) -> bool:
         lock.acquire(timeout=0)
     except Timeout:
         return True
-    except OSError:  # a folder that can't be written: nobody builds there
+    except OSError:  # nobody can build in a read-only folder
         return False
     lock.release()
     return False
 
 
 def lock_for_building(pool: Path) -> FileLock:
-    """The lock, held, that says that this process builds the pool.
+    """Acquire the lock that a process holds while it builds the pool.
 
     Raises
     ------
     InputError
-        If another process does.
+        If another process holds it.
     """
     lock = FileLock(pool / LOCK)
     try:
-        lock.acquire(timeout=0.5, poll_interval=0.02)  # `being_built` of others holds it for an instant
+        lock.acquire(timeout=0.5, poll_interval=0.02)  # `being_built` elsewhere holds it for an instant
     except Timeout:
         raise InputError(
             f"The pool {pool} is being built by another process: wait for it, or stop it"
@@ -187,5 +189,5 @@ def lock_for_building(pool: Path) -> FileLock:
 
 
 def _through(manifest: Manifest) -> int:
-    """Items that are published, unreadable ones included."""
+    """Return the number of published items, including unreadable ones."""
     return sum(part.rows + part.unreadable for part in manifest.parts)

@@ -1,7 +1,7 @@
-"""How the features of a part of a pool lie on the disk: as one dense array, or as the three of sparse rows.
+"""Features of a part of a pool on disk: one dense array, or the three arrays of a sparse matrix.
 
-Both are mapped into memory. What a damaged file could do harm by, where a row begins and which column a value
-is of, is checked when a part is opened; that takes one pass over the columns.
+Both layouts are mapped into memory. A damaged file could cause invalid memory access through the row starts
+and the column indices, so these are checked when a part is opened, in one pass over the columns.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ STARTS, COLUMNS, VALUES = "starts.npy", "columns.npy", "values.npy"
 
 
 class Layout(ABC):
-    """Files of features.
+    """A file layout for features.
 
     Attributes
     ----------
     files : tuple of str
-        Their names.
+        Names of its files.
     """
 
     files: tuple[str, ...]
 
     @abstractmethod
     def write(self, folder: Path, X: Any) -> dict[str, Stamp]:
-        """Write the files of a new part, and have them on the disk."""
+        """Write the files of a new part and flush them to disk; return a stamp per file name."""
 
     @abstractmethod
     def load(self, pool: Path, part: Part, manifest: Manifest) -> Any:
-        """The part's features, mapped and read-only, of shape (part.rows, n_features).
+        """Return the part's features, memory-mapped and read-only, of shape (part.rows, n_features).
 
         Raises
         ------
         InputError
-            If they cannot be read, or are no such features.
+            If the files cannot be read or are damaged.
         """
 
 
 class Dense(Layout):
-    """An array of float32 or float16."""
+    """A dense array of float32 or float16."""
 
     files = (FEATURES,)
 
@@ -63,8 +63,9 @@ class Dense(Layout):
 
 
 class Sparse(Layout):
-    """A `csr_array` of float32: where each row's values start (one more says where the last end, int64),
-    and their columns (int32) and values.
+    """A `csr_array` of float32 in three files.
+
+    They hold the start of each row and the end of the last one (int64), the columns (int32), and the values.
     """
 
     files = (STARTS, COLUMNS, VALUES)
@@ -99,7 +100,13 @@ LAYOUTS: dict[str, Layout] = {"dense": Dense(), "sparse": Sparse()}
 def array(
     pool: Path, part: Part, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], mapped: bool = False
 ) -> NDArray[Any]:
-    """The array at the end of a .npy file; its shape is known, so a damaged header can do no harm."""
+    """Return the array at the end of a .npy file, of known shape, without reading its header.
+
+    Raises
+    ------
+    InputError
+        If the file is too short or cannot be read.
+    """
     path = pool / part.folder / name
     length = dtype.itemsize
     for n in shape:

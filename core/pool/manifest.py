@@ -1,7 +1,7 @@
-"""What `pool.json` says: which files a pool is made of, and what each of them must look like.
+"""The manifest `pool.json`: which files a pool consists of, with their sizes and checksums.
 
-The manifest is the pool's one point of truth. Nothing that it does not name belongs to the pool, and it is
-only ever replaced as a whole, after the files that it names are on the disk.
+The manifest is authoritative: files that it does not name are not part of the pool. It is only ever replaced
+as a whole, after the files that it names are on disk.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from closecall.core.files.durable import Stamp, replace_file
 
 MANIFEST = "pool.json"
 FORMAT = 2
-"""Raised whenever an older Closecall could misread what this one writes: what is new in 2 is the layout.
+"""Version of the format, increased when an older Closecall could misread new files; 2 added the layout.
 
-A dense pool is still written as of format 1, for older ones to read.
+Dense pools are still written as format 1, so that older versions can read them.
 """
 
 CURE = "restore it from a backup, or build the pool again in a new folder"
@@ -35,15 +35,16 @@ class Part:
     Parameters
     ----------
     folder : str
-        Relative to the pool's.
+        Path relative to the pool's folder.
     rows : int
-        Items with features.
+        Number of items with features.
     unreadable : int
-        Items without.
+        Number of items that could not be read.
     stop : int
-        Every id below is in this part or an earlier one, held out, or unreadable. 0 for the held-out items.
+        Every id below it is in this part or an earlier one, held out, or unreadable. 0 for the held-out
+        items.
     files : dict of str to Stamp
-        By name.
+        Stamp of each file by name.
     """
 
     folder: str
@@ -55,26 +56,27 @@ class Part:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The state of a pool.
+    """State of a pool.
 
     Parameters
     ----------
     title, source, source_folder : str, dict, str or None
-        What it is built from: `Source.title`, `Source.spec()`, and where `Source.save` wrote.
+        Source of the pool: `Source.title`, `Source.spec()`, and the folder where `Source.save` wrote.
     classes : tuple of str
+        Names of the classes; empty if unknown.
     items : int
-        All ids of the source: 0 … items − 1.
+        Number of ids of the source, which are 0 … items − 1.
     n_held_out : int
-        How many of them are held out, unreadable ones included.
+        Number of held-out items, including unreadable ones.
     n_features : int
     dtype : str
-        Of the features: "float32" or "float16".
+        Type of the features, "float32" or "float16".
     layout : str
-        Of the features: "dense" or "sparse" (see `core.pool.feature_files`).
+        Layout of the features, "dense" or "sparse" (see `core.pool.feature_files`).
     complete : bool
-        Whether every item has been through.
+        Whether every item is processed.
     held_out : Part or None
-        None before they are there: the first segments come before them.
+        None until they are published, which is after the first segments.
     segments : tuple of Part
     """
 
@@ -93,12 +95,12 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """Rows published."""
+        """Number of published rows."""
         return sum(segment.rows for segment in self.segments)
 
     @property
     def next_item(self) -> int:
-        """The first id that no segment covers."""
+        """First id that no segment covers."""
         return self.segments[-1].stop if self.segments else 0
 
     @property
@@ -107,19 +109,19 @@ class Manifest:
         return ((self.held_out,) if self.held_out else ()) + self.segments
 
     def write(self, pool: Path) -> None:
-        """Make this the pool's manifest, in one step."""
+        """Replace the pool's manifest by this one, atomically."""
         body = _plain(self)
         text = json.dumps({**body, "checksum": _checksum(body)}, indent=1)
         replace_file(pool / MANIFEST, (text + "\n").encode())
 
     @classmethod
     def read(cls, pool: Path) -> Manifest:
-        """The manifest of the pool in the folder `pool`.
+        """Read the manifest of the pool in the folder `pool`.
 
         Raises
         ------
         InputError
-            If there is no such folder, it is no pool, or the manifest is damaged or from a newer version.
+            If there is no such folder, it is not a pool, or the manifest is damaged or from a newer version.
         """
         path = pool / MANIFEST
         try:

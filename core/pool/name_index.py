@@ -1,12 +1,11 @@
-"""Items by their names: every item of a pool whose name contains some words.
+"""Search for items by words in their names.
 
-Before a classifier exists, what a file is called is often the quickest way to a first positive. Names are
-kept as bytes in blocks, one after the other, and a search runs through them: of a million names in a
-hundredth of a second where nothing is found, in two tenths where all of them match. There is nothing to look
-up, so words may be parts of words, and the index is the text itself.
+Before a classifier exists, file names are often the quickest way to a first positive. Names are stored as
+bytes in blocks, one after the other, and a search scans the text. A million names take about 10 ms if none
+matches and 200 ms if all match. There is no index structure, so a word may also match part of a word.
 
-Letters match whether large or small, and however accents are encoded: both names and words are casefolded
-and brought into Unicode's normal form C.
+Matching ignores case and the encoding of accents: names and words are casefolded and converted to Unicode
+normal form C.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from numpy.typing import NDArray
 from closecall.core.pool.pool import Pool
 
 BLOCK_ITEMS = 65_536
-"""Names searched at a time, without a pause for other threads."""
+"""Names searched without releasing the interpreter to other threads."""
 
 _BETWEEN = b"\xff"
-"""Stands between names: no text in UTF-8 contains it, so no word reaches from one name into the next."""
+"""Separator between names. It does not occur in UTF-8, so a match cannot span two names."""
 
 Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """The names of items that follow each other.
+    """Names of consecutive items.
 
     Parameters
     ----------
     first_row : int
-        The row of the first of them.
+        Row of the first name.
     text : bytes
         The names, each followed by `_BETWEEN`.
     ends : array of shape (n_names,), int64
-        Where each of them ends.
+        End of each name in `text`, including the separator.
     """
 
     first_row: int
@@ -49,7 +48,7 @@ class _Block:
     ends: NDArray[np.int64]
 
     def rows(self, words: list[bytes]) -> NDArray[np.int64]:
-        """The rows whose names contain all words, ascending."""
+        """Return the rows whose names contain all words, ascending."""
         n_found = np.zeros(len(self.ends), dtype=np.int64)
         for number, word in enumerate(words):
             places = np.fromiter(_places(self.text, word), dtype=np.int64)
@@ -61,12 +60,12 @@ class _Block:
 
 
 class Names:
-    """The names of a pool's items. It never changes, so any number of threads may search one.
+    """The names of a pool's items. Immutable, so any number of threads may search it.
 
     Parameters
     ----------
     pool : Pool
-        Its source tells the names.
+        Its source supplies the names.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -77,24 +76,24 @@ class Names:
         return len(self._ids)
 
     def extended(self, pool: Pool) -> Self:
-        """The names of a later snapshot of the same pool; only those of its new items are asked for."""
+        """Return the names of a later snapshot of the same pool; only the names of new items are read."""
         later = type(self).__new__(type(self))
         later._blocks = self._blocks
         later._take_in(pool, len(self))
         return later
 
     def search(self, text: str) -> Ids:
-        """The items whose names contain every word of `text`, ascending; none where it has no word.
+        """Return the items whose names contain every word of `text`; none if it has no words.
 
         Parameters
         ----------
         text : str
-            Words, parted by blanks, in any order.
+            Words separated by whitespace, in any order.
 
         Returns
         -------
         array of shape (n_found,), int64
-            Item ids.
+            Item ids, ascending.
         """
         words = sorted(set(map(_searchable, text.split())), key=len, reverse=True)
         if not words:
@@ -122,7 +121,7 @@ def _searchable(text: str) -> bytes:
 
 
 def _places(text: bytes, word: bytes) -> Iterator[int]:
-    """Where `word` begins in `text`."""
+    """Yield the positions of `word` in `text`, without overlaps."""
     place = text.find(word)
     while place >= 0:
         yield place

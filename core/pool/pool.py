@@ -1,14 +1,14 @@
-"""A pool on disk: the unlabeled items' features, their ids and truth, and how to show them.
+"""A pool on disk: features, ids and truth of the unlabeled items, and the source that shows them.
 
-A pool is a folder. Its features are immutable segments of raw (not centred) unit-norm rows, dense or sparse,
-mapped into memory, so that any number of processes share one copy in the page cache and a pool costs next to
-no memory of its own. What belongs to it says the manifest (`core.pool.manifest`), which the builder
-(`core.pool.build`) replaces whenever another segment is on the disk. A `Pool` is a snapshot of that: it never
-changes, however the folder grows, and the rows of an earlier snapshot are always the first rows of a later
-one.
+A pool is a folder. Its features are immutable segments of raw (not centered) unit-norm rows, dense or sparse.
+They are mapped into memory, so any number of processes share one copy in the page cache and a pool needs
+almost no memory of its own. The manifest (`core.pool.manifest`) names the files that belong to the pool; the
+builder (`core.pool.build`) replaces it whenever another segment is on disk. A `Pool` is a snapshot of this
+state. It never changes as the folder grows, and the rows of an earlier snapshot are always the first rows of
+a later one.
 
-A *row* is a position 0 … N − 1 in the features; an *item id* is a place in the source's order. Held-out and
-unreadable items have ids and no rows. `Pool.ids` maps rows to ids and ascends.
+A *row* is a position 0 … N − 1 in the features; an *item id* is a position in the order of the source.
+Held-out and unreadable items have ids but no rows. `Pool.ids` maps rows to ids and ascends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from closecall.core.sources import Problem, Source, open_source
 from closecall.core.sources.registry import holds_texts
 
 COPIED_ROWS = 8192
-"""Rows that `Pool.blocks` hands out at a time where it must copy them."""
+"""Maximum number of rows per block in `Pool.blocks`, where rows must be copied."""
 
 Ids = NDArray[np.int64]
 Identity = tuple[int, int, int]
@@ -42,7 +42,7 @@ Identity = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Items kept for measuring accuracy; never selected, and no rows of the pool.
+    """Items kept for measuring accuracy. They are never selected and are not rows of the pool.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class HeldOut:
 
 
 class Pool:
-    """A snapshot of a pool's rows; made by `Pool.open`. Any number of threads may use one.
+    """A snapshot of a pool's rows, made by `Pool.open`; safe to share between threads.
 
     Attributes
     ----------
@@ -72,21 +72,21 @@ class Pool:
     ids : array of shape (n_rows,), int64
         Item ids, ascending; read-only.
     classes : tuple of str
-        What `truth` counts; empty where the truth is unknown.
+        Class names that `truth` indexes; empty if the truth is unknown.
     title : str
-        What a person calls the source.
+        Display name of the source.
     dtype : numpy dtype
-        Of the features on disk, float32 or float16. All methods give float32.
+        Type of the features on disk, float32 or float16. All methods return float32.
     is_sparse : bool
-        Whether features are `csr_array`s instead of arrays, as those of texts are, and of sets.
+        Whether features are `csr_array`s instead of arrays, as for texts and edge sets.
     holds_texts : bool
-        Whether items are texts, and not images.
+        Whether items are texts instead of images.
     complete : bool
-        Whether these are all rows that the pool will have, unless its source grows.
+        Whether the snapshot has all rows that the pool will have unless its source grows.
     n_unreadable : int
-        Items so far, beside the held-out ones, that could not be read.
+        Number of items so far that could not be read, not counting held-out items.
     expected : int
-        How many rows it will have, as far as is known.
+        Number of rows of the complete pool, as far as known.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class Pool:
 
     @classmethod
     def open(cls, path: Path | str, version: int | None = None) -> Pool:
-        """The pool in the folder `path` as it is now, or as it was with its first `version` segments.
+        """Open the current snapshot of the pool in the folder `path`, or the one with `version` segments.
 
-        A pool whose builder has only begun has no rows yet.
+        A pool whose builder has just started has no rows yet.
 
         Raises
         ------
@@ -127,19 +127,19 @@ class Pool:
         return _open(Path(path), version, None)
 
     def refreshed(self) -> Pool:
-        """The newest snapshot, or this one where nothing is new, which costs microseconds.
+        """Return the newest snapshot, or this one within microseconds if nothing has changed.
 
         Raises
         ------
         InputError
-            If the pool is damaged, or another one has taken its place.
+            If the pool is damaged or was replaced by another.
         """
         if self._identity is not None and _identity(self.path) == self._identity:
             return self
         return _open(self.path, None, self)
 
     def prefix(self, n_rows: int) -> Pool:
-        """The pool as it was when it had only its first `n_rows` rows; `refreshed` leads back to all of it.
+        """Return a snapshot with the first `n_rows` rows only; its `refreshed` returns the whole pool.
 
         Raises
         ------
@@ -168,22 +168,28 @@ class Pool:
         return f"Pool({str(self.path)!r}, version={self.version}, shape=({len(self)}, {self.n_features}))"
 
     def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """The signed margins wᵀx + b of all rows, of shape (n_rows,); see `score_blocks`."""
+        """Return the signed margins wᵀx + b of all rows, of shape (n_rows,), float32; see `score_blocks`."""
         out = np.empty(len(self), dtype=np.float32)
         for first, scores in self.score_blocks([hyperplane]):
             out[first : first + scores.shape[1]] = scores[0]
         return out
 
     def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The signed margins of all rows under each of k hyperplanes, by one pass, in bounded memory.
+        """Yield the signed margins of all rows under k hyperplanes, in one pass and bounded memory.
 
-        Gives (number of the first row, wᵀx + b of m rows, of shape (k, m), computed in float32), block by
-        block, straight from the mapped files (see `core.linear.scoring`).
+        Blocks are computed directly from the mapped files (see `core.linear.scoring`).
+
+        Yields
+        ------
+        first : int
+            First row of the block.
+        scores : array of shape (k, m), float32
+            wᵀx + b of the m rows of the block under each hyperplane.
 
         Raises
         ------
         InputError
-            If a hyperplane has another number of features.
+            If a hyperplane has a different number of features.
         """
         for hyperplane in hyperplanes:
             if len(hyperplane.normal) != self.n_features:
@@ -194,12 +200,12 @@ class Pool:
         return score_blocks(((segment.first_row, segment.X) for segment in self._filled), hyperplanes)
 
     def rows(self, rows: ArrayLike) -> Rows:
-        """The features of these rows, of shape (n, n_features), in the order asked for.
+        """Return the features of these rows, of shape (n, n_features), in the given order.
 
         Raises
         ------
         InputError
-            If there is no such row.
+            If a row does not exist.
         """
         wanted = _whole_numbers(rows, "rows")
         if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
@@ -215,27 +221,27 @@ class Pool:
         return gathered(found)
 
     def rows_of(self, ids: ArrayLike) -> Rows:
-        """The features of the items `ids`, of shape (n, n_features), in their order; errors as `row_of`."""
+        """Return the features of the items `ids`, of shape (n, n_features), in their order; see `row_of`."""
         return self.rows(self.row_of(ids))
 
     def have_rows(self, ids: ArrayLike) -> NDArray[np.bool_]:
-        """Which of the items `ids` have a row in this snapshot, of shape (n,); see `has_row`."""
+        """Return which of the items `ids` have a row in this snapshot, of shape (n,); see `has_row`."""
         return self._look_up(_whole_numbers(ids, "ids"))[1]
 
     def has_row(self, item: int) -> bool:
-        """Whether the item has a row in this snapshot: held-out and unreadable items have none."""
+        """Return whether the item has a row in this snapshot; held-out and unreadable items have none."""
         if self._gapless:
             return 0 <= item < len(self)
         place = int(np.searchsorted(self.ids, item)) if 0 <= item <= self.ids[-1] else 0
         return bool(self.ids[place] == item)
 
     def row_of(self, ids: ArrayLike) -> Ids:
-        """The rows of the items `ids`, of shape (n,).
+        """Return the rows of the items `ids`, of shape (n,).
 
         Raises
         ------
         InputError
-            If one of them has no row in this snapshot.
+            If an item has no row in this snapshot.
         """
         wanted = _whole_numbers(ids, "ids")
         rows, found = self._look_up(wanted)
@@ -244,12 +250,14 @@ class Pool:
         return rows
 
     def truth(self, ids: ArrayLike) -> NDArray[np.int16]:
-        """Index into `classes` of each of the items `ids`, held-out ones too; −1 where unknown.
+        """Return the index into `classes` of each of the items `ids`, of shape (n,), int16; −1 where unknown.
+
+        Held-out items are allowed.
 
         Raises
         ------
         InputError
-            If one of them is neither in this snapshot nor held out.
+            If an item is neither in this snapshot nor held out.
         """
         wanted = _whole_numbers(ids, "ids")
         rows, found = self._look_up(wanted)
@@ -264,10 +272,10 @@ class Pool:
         return out
 
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
-        """The rows from `start_row` on as (number of the first, features of shape (m, n_features)).
+        """Yield blocks of rows from `start_row` on, as (first row, features of shape (m, n_features)).
 
-        float32 pools, sparse ones too, give their mapped segments as they are, read-only; float16 ones
-        give copies of 8,192 rows or fewer.
+        float32 pools, dense or sparse, yield their mapped segments without copying, read-only. float16 pools
+        yield copies of at most 8,192 rows.
         """
         for segment in self._filled:
             skip = max(0, start_row - segment.first_row)
@@ -278,7 +286,7 @@ class Pool:
 
     @cached_property
     def held_out(self) -> HeldOut:
-        """The held-out items; none while the builder has not come to them."""
+        """The held-out items; empty until the builder has published them."""
         part = self._manifest.held_out
         if part is None:
             nothing = no_rows(self.n_features, sparse=self.is_sparse)
@@ -288,23 +296,23 @@ class Pool:
 
     @cached_property
     def source(self) -> Source:
-        """Where the items come from: shows any of them.
+        """Source of the items, which can show any of them.
 
         Raises
         ------
         InputError
-            If it is gone, or no longer the same.
+            If it is missing or has changed.
         """
         saved = self._manifest.source_folder
         return open_source(self._manifest.source, self.path / saved if saved else None)
 
     def problems(self) -> list[Problem]:
-        """The items that could not be read, and why, by id.
+        """Return the items that could not be read, with the reasons, in order of their ids.
 
         Raises
         ------
         InputError
-            If the report is damaged.
+            If a report is damaged.
         """
         found = []
         for part in self._manifest.parts:
@@ -317,7 +325,7 @@ class Pool:
         return sorted(found, key=lambda problem: problem.item)
 
     def check(self, deep: bool = False) -> None:
-        """Compare the snapshot's files with the manifest: their sizes, and if `deep` all of their content.
+        """Compare the snapshot's files with the manifest: their sizes, and if `deep` their checksums.
 
         Raises
         ------
@@ -329,13 +337,13 @@ class Pool:
 
     @property
     def feature_bytes(self) -> int:
-        """What the features of the pool's whole segments take on the disk."""
+        """Size on disk in bytes of the features of all segments; one shortened by `prefix` counts in full."""
         names = self._layout.files
         return sum(part.files[name].bytes for part in self._manifest.segments for name in names)
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that name exactly these rows; the same for equal prefixes of a pool."""
+        """Sixteen hexadecimal digits that identify exactly these rows; equal for equal prefixes of a pool."""
         digest = hashlib.blake2b(digest_size=8)
         for part, segment in zip(self._manifest.segments, self._segments, strict=True):
             stamps = [part.files[name].checksum for name in (*self._layout.files, IDS)]
@@ -343,10 +351,10 @@ class Pool:
         return digest.hexdigest()
 
     def _continued_by(self, manifest: Manifest) -> list[Segment]:
-        """The whole segments of this snapshot, with which one of `manifest` begins."""
+        """Return this snapshot's whole segments, after checking that `manifest` starts with them."""
         parts = self._manifest.segments
         if parts != manifest.segments[: len(parts)]:
-            raise InputError(f"the pool {self.path} was replaced by another one: open it again")
+            raise InputError(f"the pool {self.path} was replaced by another pool: open it again")
         both = zip(parts, self._segments, strict=True)
         return [segment for part, segment in both if len(segment) == part.rows]
 
@@ -367,7 +375,7 @@ class Pool:
 
 
 def _with_ids_of(ids: Ids, segment: Segment) -> Segment:
-    """The segment with its part of the pool's `ids` instead of a copy."""
+    """Return the segment with a view of the pool's `ids` instead of a copy."""
     return replace(segment, ids=ids[segment.first_row : segment.first_row + len(segment)])
 
 
@@ -392,7 +400,7 @@ def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
 
 
 def _identity(path: Path) -> Identity | None:
-    """What changes whenever the manifest is replaced; None where there is none."""
+    """Return a value that changes whenever the manifest is replaced; None without a manifest."""
     try:
         stat = (path / MANIFEST).stat()
     except OSError:
@@ -412,7 +420,7 @@ def _whole_numbers(values: ArrayLike, what: str) -> Ids:
 
 
 def _find(ascending: Ids, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-    """Where `ids` are in `ascending`, and whether they are."""
+    """Return the positions of `ids` in `ascending`, and whether each is present."""
     places = np.searchsorted(ascending, ids)
     if not len(ascending):
         return places, np.zeros(len(ids), dtype=np.bool_)

@@ -1,7 +1,7 @@
-"""Publishing: how a builder makes, resumes and grows a pool's folder without ever leaving it half done.
+"""Publishing: create, resume and extend a pool's folder without ever leaving it in a partial state.
 
-Files go to a temporary folder, that is renamed, and only then does a new manifest name them. A builder that
-dies in between leaves a folder that no manifest names; the next builder removes it.
+Files are written to a temporary folder, which is renamed; only then does a new manifest name them. A builder
+that dies in between leaves a folder that no manifest names, and the next builder removes it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, S
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What a part of a pool is to hold: features as stored, their ids and truth, and what is missing."""
+    """Content of a part of a pool: features as stored, their ids and truth, and the unreadable items."""
 
     X: NDArray[np.floating[Any]] | csr_array
     ids: NDArray[np.int64]
@@ -47,12 +47,12 @@ class Content:
 
 
 class Publisher:
-    """The one writer of a pool's folder; to be used under the builder's lock.
+    """The only writer of a pool's folder, to be used while holding the build lock.
 
     Attributes
     ----------
     manifest : Manifest
-        What is published.
+        The published state.
     """
 
     def __init__(self, pool: Path, manifest: Manifest) -> None:
@@ -60,12 +60,12 @@ class Publisher:
         self.manifest = manifest
 
     def begin(self, source: Source) -> None:
-        """Make `manifest` the pool's, with what the source wants saved; remove what a dead builder left.
+        """Write the manifest and the files that the source saves; remove what an interrupted builder left.
 
         Raises
         ------
         InputError
-            If the folder holds something else, or the disk is full or read-only.
+            If the folder contains something else, or the disk is full or read-only.
         """
         with disk_trouble(self._pool):
             require_own_folder(self._pool)
@@ -88,17 +88,17 @@ class Publisher:
         Raises
         ------
         InputError
-            If the disk is full or can't be written; nothing has changed then.
+            If the disk is full or cannot be written; the pool is then unchanged.
         """
         self._write(replace(self.manifest, held_out=self._publish(HELD_OUT, content, stop=0)))
 
     def publish_segment(self, content: Content, stop: int, *, last: bool) -> None:
-        """Add rows; all ids below `stop` have been through then, and if `last`, all there are.
+        """Add a segment, after which all ids below `stop` are processed, and all items if `last`.
 
         Raises
         ------
         InputError
-            If the disk is full or can't be written; nothing has changed then.
+            If the disk is full or cannot be written; the pool is then unchanged.
         """
         segments = self.manifest.segments
         part = self._publish(f"{SEGMENTS}/{len(segments):05d}", content, stop=stop)
@@ -114,7 +114,7 @@ class Publisher:
                 files = _write_content(temporary, content, LAYOUTS[self.manifest.layout])
                 publish_folder(temporary, path)
             except OSError:
-                shutil.rmtree(temporary, ignore_errors=True)  # give a full disk its room back
+                shutil.rmtree(temporary, ignore_errors=True)  # free the space on a full disk
                 raise
         return Part(folder, len(content.ids), len(content.problems), stop, files)
 
@@ -124,7 +124,10 @@ class Publisher:
         self.manifest = manifest
 
     def _save_source(self, source: Source) -> str | None:
-        """Where the source's own files are: a folder for each growth, since readers may want the old ones."""
+        """Save the source's own files and return their folder, or None if there are none.
+
+        Each growth of the pool gets its own folder, because readers may still use the old one.
+        """
         temporary = self._pool / (SOURCE + TEMPORARY)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
@@ -143,18 +146,18 @@ class Publisher:
 
 
 def require_own_folder(pool: Path) -> None:
-    """Nothing but a pool's own files may be in its folder.
+    """Check that the folder of a new pool contains nothing but a pool's own files.
 
     Raises
     ------
     InputError
-        If there is something else.
+        If it contains something else.
     """
     if (pool / MANIFEST).exists():
         return
     strangers = sorted(path.name for path in pool.iterdir() if path.name.removesuffix(TEMPORARY) not in _OURS)
     if strangers:
-        raise InputError(f"{pool} is not a pool and not empty (it holds {strangers[0]}): name a new folder")
+        raise InputError(f"{pool} is not a pool and not empty (it has {strangers[0]}): choose a new folder")
 
 
 def _growth(manifest: Manifest) -> int:

@@ -1,4 +1,4 @@
-"""Published parts of a pool as arrays: features mapped into memory, ids and truth read."""
+"""Published parts of a pool as arrays: features memory-mapped, ids and truth in memory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Segment:
     Parameters
     ----------
     first_row : int
-        Where they begin in the pool.
+        Row of the pool at which they start.
     X : array of shape (n, n_features), or csr_array
-        Mapped from the files, in the pool's dtype; read-only.
+        Memory-mapped, in the pool's dtype; read-only.
     ids : array of shape (n,), int64, ascending
     truth : array of shape (n,), int16
     """
@@ -40,12 +40,12 @@ class Segment:
 
 
 def load_part(pool: Path, part: Part, first_row: int, manifest: Manifest) -> Segment:
-    """The part of the pool in the folder `pool`; `first_row` is passed on.
+    """Load a part of the pool in the folder `pool` as the segment that starts at `first_row`.
 
     Raises
     ------
     InputError
-        If a file is missing or is not as long as the manifest says.
+        If a file is missing or damaged.
     """
     check_part(pool, part)
     return Segment(
@@ -62,7 +62,7 @@ def check_part(pool: Path, part: Part, *, deep: bool = False) -> None:
     Raises
     ------
     InputError
-        If one is missing or damaged; the message names it.
+        If a file is missing or damaged; the message names it.
     """
     for name, stamp in part.files.items():
         path = pool / part.folder / name

@@ -1,4 +1,4 @@
-"""Whether a source has a pool's items, and more after them."""
+"""Check whether a source has a pool's items, possibly followed by more."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ from closecall.core.sources import Source
 
 SAMPLED = 64
 TOLERANCE = {"float32": 1e-3, "float16": 2e-3}
-"""Largest difference of a feature between machines, for each way to store it."""
+"""Largest difference of a feature between machines, by storage type."""
 
 
 def plain_spec(source: Source) -> dict[str, Any]:
-    """The source's spec as JSON gives it back."""
+    """Return the source's spec after a round trip through JSON."""
     spec: dict[str, Any] = json.loads(json.dumps(source.spec()))
     return spec
 
 
 def require_continuation(pool: Pool, manifest: Manifest, source: Source) -> None:
-    """`source` must begin with the items of `pool`; for some of them features are computed and compared.
+    """Check that `source` starts with the items of `pool`, by comparing the features of a sample.
 
     Raises
     ------
     InputError
-        If it does not; the message says what differs.
+        If it does not; the message names the difference.
     """
     if difference := _difference(pool, manifest, source):
         raise InputError(
-            f"the pool {pool.path} was built from {pool.title}, and {source.title} is not the same with more "
-            f"items at its end ({difference}): build it in a new folder"
+            f"the pool {pool.path} was built from {pool.title}, and {source.title} does not continue it "
+            f"({difference}): build it in a new folder"
         )
 
 
 def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
-    """What keeps `source` from continuing the pool, or None."""
+    """Return what prevents `source` from continuing the pool, or None."""
     if source.kind != manifest.source.get("kind"):
         return f"{source.kind} instead of {manifest.source.get('kind')}"
     if len(source) < manifest.items:
         return f"{len(source):,} items instead of {manifest.items:,}"
     if source.classes != manifest.classes:
-        return "other classes"
+        return "different classes"
     if n_features(source) != pool.n_features:
-        return f"{n_features(source)} features an item instead of {pool.n_features}"
+        return f"{n_features(source)} features per item instead of {pool.n_features}"
     held_out = source.held_out()
     if len(held_out) != manifest.n_held_out or not np.isin(pool.held_out.ids, held_out).all():
-        return "other items are held out"
+        return "different held-out items"
     for ids in (pool.ids, pool.held_out.ids):
         some = ids[np.unique(np.linspace(0, len(ids) - 1, min(SAMPLED, len(ids))).astype(np.int64))]
         if not len(some):
@@ -67,5 +67,5 @@ def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
         apart = np.flatnonzero(largest > TOLERANCE[manifest.dtype])
         if apart.size or not np.array_equal(source.truth(some), pool.truth(some)):
             other = int(some[apart[0]]) if apart.size else int(some[0])
-            return f"item {other} is now another, {source.name(other)}"
+            return f"item {other} has changed, {source.name(other)}"
     return None

@@ -1,4 +1,4 @@
-"""A pool in memory: for trying a query strategy on arrays, without a source and a folder."""
+"""A pool in memory, to try a query strategy on arrays without a source or a folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from closecall.core.selection.reader import Ids
 
 
 class ArrayPool:
-    """Rows in memory, with all that a query strategy needs of a pool.
+    """Rows in memory with the interface that query strategies need of a pool (`PoolRows`).
 
     Parameters
     ----------
     X : array or sparse matrix of shape (N, n_features)
-        Made unit rows.
+        Rows, which are normalized to unit norm.
     ids : array of shape (N,), int64, ascending
-        By default 0 … N − 1.
+        Item ids, by default 0 … N − 1.
     """
 
     def __init__(self, X: Rows, ids: ArrayLike | None = None) -> None:
@@ -36,24 +36,24 @@ class ArrayPool:
         return len(self.ids)
 
     def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """wᵀx + b of every row in float32."""
+        """Return wᵀx + b of every row, of shape (N,), in float32."""
         return np.concatenate([scores[0] for _, scores in self.score_blocks([hyperplane])])
 
     def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """wᵀx + b of every row under each hyperplane, block by block; see `core.linear.scoring`."""
+        """Yield wᵀx + b of every row under each hyperplane, block by block; see `core.linear.scoring`."""
         return score_blocks([(0, self._X)], hyperplanes)
 
     def rows(self, rows: NDArray[np.int64]) -> Rows:
-        """The features of these rows."""
+        """Return the features of these rows."""
         return self._X[rows]
 
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
-        """All rows from `start_row` on, as one block."""
+        """Yield all rows from `start_row` on, as one block."""
         if start_row < len(self):
             yield start_row, cut(self._X, start_row, len(self))
 
     def prefix(self, n_rows: int) -> ArrayPool:
-        """The pool of the first `n_rows` rows."""
+        """Return the pool of the first `n_rows` rows."""
         shorter = copy(self)
         shorter._X = cut(self._X, 0, n_rows)
         shorter.ids = self.ids[:n_rows]

@@ -1,8 +1,8 @@
-"""What a query strategy is asked and what it answers.
+"""Base class of query strategies, with their requests and answers.
 
-A query strategy is fitted to a pool once and then shared by every session: it is immutable, and several
-threads may call `select` at the same moment. What it is, is a function of its parameters (the seed is one)
-and of the number of pool rows it covers, however it grew to them.
+A query strategy is fitted to a pool once and then shared by all sessions: it is immutable, and several
+threads may call `select` at once. It depends only on its parameters, including the seed, and on the rows of
+the pool that it covers, not on how the pool grew to them.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from closecall.core.selection.reader import Ids, PoolRows, RowReader
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]
-"""Called now and then with (rows done, rows in all); what it raises stops the work and passes through."""
+"""Called occasionally with (rows done, total rows). An exception it raises stops the work and propagates."""
 
 
 class PoolExhausted(InputError):  # noqa: N818 - the field's own words
-    """Every item of the pool is excluded: there is nothing left to select."""
+    """Every item of the pool is excluded, so nothing is left to select."""
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A query strategy's answer.
+    """Answer of a query strategy.
 
     Parameters
     ----------
     ids : array of shape (n,), int64
-        The selected items; the nearest first where the strategy looks at distances, ties by the lower id.
+        The selected items. Strategies that compute distances return the nearest first, ties by the lower id.
     margins : array of shape (n,), float64
-        |wᵀx + b| of each; NaN where there is no hyperplane yet.
+        |wᵀx + b| of each; NaN without a hyperplane.
     seconds : float
-        Wall-clock time of the whole query; of all together, where several were answered by one pass.
+        Wall-clock time of the query, or of all queries that were answered together in one pass.
     scored : int
-        How many items' wᵀx + b were computed for it.
+        Number of items whose wᵀx + b was computed.
     items : int
-        How many items the index covers; those added to the pool later are not among them.
+        Number of items that the index covers; items added to the pool later are not among them.
     probability : float or None
-        The chance that a given item had of being selected, where the strategy knows it.
+        Probability with which each selected item was selected, if the strategy knows it.
     parts : tuple of str
-        Which part of a mixture chose each item; empty for other strategies.
+        Part of a mixture that selected each item; empty for other strategies.
     """
 
     ids: Ids
@@ -66,7 +66,7 @@ class Selection:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """The arguments of `QueryStrategy.select`, for `QueryStrategy.select_many`."""
+    """Arguments of `QueryStrategy.select`, for use with `QueryStrategy.select_many`."""
 
     hyperplane: Hyperplane | None
     n: int = 1
@@ -78,20 +78,20 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """One request, checked: what `QueryStrategy.choose` works on.
+    """A validated request, as passed to `QueryStrategy.choose`.
 
     Parameters
     ----------
     hyperplane : Hyperplane or None
         None only for strategies with `needs_hyperplane = False`.
     n : int
-        Items wanted, at least 1; more than were requested, where the most diverse of them are taken.
+        Number of items to choose, at least 1. It exceeds the number requested if a diverse subset is taken.
     exclude : array of int64, ascending, without repeats
-        Ids never to be selected; ids the pool does not have are harmless.
+        Ids that must not be selected; ids that are not in the pool are ignored.
     seed : int
-        For whatever is random about this one call.
+        Seed of any randomness in this call.
     memory : object
-        What `QueryStrategy.remember` gave for an earlier hyperplane of the session, or None.
+        Result of `QueryStrategy.remember` for an earlier hyperplane of the session, or None.
     """
 
     hyperplane: Hyperplane | None
@@ -101,13 +101,13 @@ class Query:
     memory: object = None
 
     def plane(self) -> Hyperplane:
-        """The hyperplane, for strategies that cannot do without."""
+        """Return the hyperplane, or raise an InputError if there is none."""
         if self.hyperplane is None:
             raise InputError("this query strategy needs a hyperplane, got None")
         return self.hyperplane
 
     def allowed(self, ids: Ids) -> NDArray[np.bool_]:
-        """Which of `ids` are not excluded, of shape (len(ids),)."""
+        """Return which of `ids` are not excluded, of shape (len(ids),)."""
         if not len(self.exclude):
             return np.ones(len(ids), dtype=np.bool_)
         place = np.minimum(np.searchsorted(self.exclude, ids), len(self.exclude) - 1)
@@ -116,7 +116,7 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What `QueryStrategy.choose` found: `Selection` without the bookkeeping."""
+    """Result of `QueryStrategy.choose`: the fields of a `Selection` that depend on the strategy."""
 
     ids: Ids
     margins: NDArray[np.float64]
@@ -126,23 +126,23 @@ class Choice:
 
     @classmethod
     def nothing(cls) -> Choice:
-        """No item is left."""
+        """Return an empty choice, for when no item is left."""
         return cls(np.empty(0, dtype=np.int64), np.empty(0), scored=0)
 
 
 class QueryStrategy(ABC):
-    """Picks the next items to label.
+    """Base class of query strategies, which select the next items to label.
 
-    A new strategy is a class with a `name`, an `__init__` that only assigns its keyword parameters, and a
-    `choose`, which finds the pool in `pool_` and reads margins by `reader_`. If parameters can be bad ones,
-    `check` says so. One that prepares something also has `prepare` (and `grow`, where that is cheaper than
-    preparing again), and `arrays` and `restore` if that something is worth saving.
+    A strategy is a subclass with a `name`, an `__init__` that only assigns its keyword parameters, and a
+    `choose` that accesses the pool as `pool_` and computes margins with `reader_`. `check` validates the
+    parameters. A strategy with an index builds it in `prepare` (and `grow`, if extending is cheaper than
+    rebuilding). If the index is worth saving, `arrays` and `restore` do that.
     """
 
     name: ClassVar[str]
     needs_hyperplane: ClassVar[bool] = True
     query_params: ClassVar[frozenset[str]] = frozenset()
-    """Parameters that only queries look at: strategies that differ in no others can share an index."""
+    """Parameters used only by queries. Strategies that differ in no other parameters can share an index."""
 
     pool_: PoolRows
     reader_: RowReader
@@ -152,61 +152,67 @@ class QueryStrategy(ABC):
 
     @abstractmethod
     def choose(self, query: Query) -> Choice:
-        """The items for one query.
+        """Choose the items for one query.
 
-        At most `query.n`, and fewer only where the pool has fewer that are not excluded; empty if it has
-        none. Called from several threads at once.
+        Return at most `query.n` items, fewer only if fewer are not excluded, and none if all are. Called from
+        several threads at once.
         """
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
-        """What `choose` gives for each query; for strategies that answer many together at less cost."""
+        """Return the result of `choose` for each query; override if answering many together is cheaper."""
         return [self.choose(query) for query in queries]
 
     def check(self) -> None:  # noqa: B027
-        """Raise an InputError where the parameters make no sense; called before anything is built."""
+        """Raise an InputError if the parameters are invalid; called before anything is built."""
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: B027
         """Build what queries need. `fit` calls it once, before the strategy is shared."""
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """As `prepare`, from `old`, which covers the first rows of `pool`. The result must be the same."""
+        """Build the same as `prepare`, starting from `old`, which covers the first rows of `pool`."""
         self.prepare(pool, progress)
 
     def arrays(self) -> Arrays:
-        """What `prepare` built, by name, for `save`."""
+        """Return the arrays built by `prepare`, by name, for `save`."""
         return {}
 
     def restore(self, arrays: Arrays) -> None:  # noqa: B027
-        """Take over what `arrays` gave, memory-mapped and checked, instead of `prepare`."""
+        """Restore the result of `arrays`, memory-mapped and verified, instead of calling `prepare`."""
 
     @property
     def index_name(self) -> str:
-        """The name of the strategy whose index it asks: its own, if it doesn't ask another's.
+        """Name of the strategy whose index this one uses; its own, unless it uses another strategy's.
 
-        That strategy, made with `index_params`, builds the index, and both can share it.
+        The index can be built by that strategy with `index_params`, and both can share it.
         """
         return self.name
 
     @property
     def n_items(self) -> int:
-        """How many rows of the pool this index covers."""
+        """Number of rows of the pool that the index covers."""
         return len(self.pool_)
 
     @classmethod
     def param_names(cls) -> list[str]:
-        """The names of `__init__`'s parameters; each is an attribute, too."""
+        """Return the names of the parameters of `__init__`, each of which is also an attribute."""
         return list(inspect.signature(cls).parameters)
 
     def params(self) -> dict[str, Any]:
-        """The parameters given to `__init__`, by name."""
+        """Return the parameters given to `__init__`, by name."""
         return {name: getattr(self, name) for name in self.param_names()}
 
     def index_params(self) -> dict[str, Any]:
-        """`params` without the `query_params`: what the index is a function of, beside the pool."""
+        """Return `params` without the `query_params`: the parameters that the index depends on."""
         return {name: value for name, value in self.params().items() if name not in self.query_params}
 
     def fit(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
-        """Prepare for queries over every row of `pool`."""
+        """Prepare for queries over every row of `pool`.
+
+        Raises
+        ------
+        InputError
+            If the pool is empty or a parameter is invalid.
+        """
         if not len(pool):
             raise InputError(f"{self.name} needs a pool with at least one item, got an empty one")
         if self.random_state < 0:
@@ -217,17 +223,17 @@ class QueryStrategy(ABC):
         return self
 
     def extended(self, pool: PoolRows, *, progress: Progress | None = None) -> Self:
-        """A new strategy over a later snapshot of the same pool; this one stays as it is.
+        """Return a new strategy over a later snapshot of the same pool; this one does not change.
 
         Raises
         ------
         InputError
-            If `pool` is not a continuation of this strategy's pool.
+            If `pool` does not start with the rows that this strategy covers.
         """
         n = self.n_items
         if len(pool) < n or not np.array_equal(pool.ids[:n], self.pool_.ids[:n]):
             raise InputError(
-                f"{self.name} covers {n} rows, which the pool of {len(pool)} rows does not begin with"
+                f"{self.name} covers {n} rows, but the pool of {len(pool)} rows does not start with them"
             )
         later = type(self)(**self.params())
         later._cover(pool)
@@ -235,7 +241,7 @@ class QueryStrategy(ABC):
         return later
 
     def sharing(self, other: QueryStrategy) -> Self:
-        """Instead of `fit`: cover what `other` covers, with the index that it has.
+        """Use the index of `other`, over the same pool, instead of `fit`.
 
         Raises
         ------
@@ -250,7 +256,7 @@ class QueryStrategy(ABC):
         return self.restored(other.pool_, other.arrays())
 
     def restored(self, pool: PoolRows, arrays: Arrays) -> Self:
-        """Instead of `fit`: cover `pool` with the index of which these are the `arrays`."""
+        """Use the index given by `arrays` over `pool`, instead of `fit`."""
         self.check()
         self._cover(pool)
         self.restore(arrays)
@@ -266,33 +272,38 @@ class QueryStrategy(ABC):
         memory: object = None,
         diversity: float = 0.0,
     ) -> Selection:
-        """The `n` items to label next, or as many as are left.
+        """Select the `n` items to label next, or fewer if fewer are left.
 
         Parameters
         ----------
         hyperplane : Hyperplane or None
-            The current classifier; None, before there is one, only for strategies that do without.
+            The current classifier. None, before there is one, only for strategies that need none.
         n : int
-            How many items.
+            Number of items.
         exclude : int64 array or iterable of ids
-            Items that must not be selected; a sorted array without repeats is taken as it is.
+            Items that must not be selected; an ascending array without repeats is not copied.
         seed : int
             The same seed and arguments give the same answer.
         memory : object
-            What `remember` gave for an earlier hyperplane; strategies without use for it ignore it.
-        diversity : float, 0 … 1
-            How far apart the items must be, where n > 1: the angle between any two is at least this share of
-            the median angle between two items of the pool. 0 takes items however alike; 0.7 lets few variants
-            of one photograph through. They are chosen among the 10 n that come first without diversity, and
-            stay in that order; where too few of these are far enough apart, the least alike join them (see
+            Result of `remember` for an earlier hyperplane; ignored by strategies that have no use for it.
+        diversity : float, 0 to 1
+            Minimum angle between any two selected items if n > 1, as a share of the median angle between two
+            items of the pool. 0 allows identical items; 0.7 lets few variants of one photograph through. The
+            items are chosen among the 10 n that come first without diversity, and keep that order. If too few
+            of them are far enough apart, the least similar of the others are added (see
             `core.selection.diversity`).
+
+        Returns
+        -------
+        Selection
 
         Raises
         ------
         PoolExhausted
             If no item is left.
         InputError
-            If the hyperplane is missing or has another number of features than the pool.
+            If the hyperplane is missing or has a different number of features than the pool, or `n` or
+            `diversity` is out of range.
         """
         (selection,) = self.select_many([Request(hyperplane, n, exclude, seed, memory, diversity)])
         if selection is None:
@@ -300,14 +311,14 @@ class QueryStrategy(ABC):
         return selection
 
     def select_many(self, requests: Sequence[Request]) -> list[Selection | None]:
-        """What `select` gives for each request; None where no item is left.
+        """Return the result of `select` for each request, or None if no item is left for it.
 
-        Strategies that can answer several concepts or annotators by one pass over the pool do.
+        Strategies that can answer several concepts or annotators in one pass over the pool do so.
 
         Raises
         ------
         InputError
-            If one of the requests is a bad one; then none is answered.
+            If a request is invalid; then no request is answered.
         """
         start = perf_counter()
         queries = [self._query(request) for request in requests]
@@ -330,15 +341,15 @@ class QueryStrategy(ABC):
         ]
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """For each hyperplane what a session may give as `memory` when it asks with a later, similar one.
+        """Return an object per hyperplane to pass as `memory` in a later query with a similar hyperplane.
 
-        It makes that query cheaper, never different in kind. It may take as long as a full scan, one pass for
-        all of them, and belongs into the background. None where the strategy has no use for it.
+        It makes that query cheaper without changing what it guarantees. It may take as long as a full scan,
+        in one pass for all hyperplanes, so call it in the background. None if the strategy has no use for it.
         """
         return [None for _ in hyperplanes]
 
     def save(self, folder: Path | str) -> None:
-        """Write parameters and arrays to `folder`, checksummed, replacing what is there."""
+        """Write parameters and arrays to `folder`, with checksums, replacing its content."""
         header = {
             "strategy": self.name,
             "params": self.params(),
@@ -348,12 +359,12 @@ class QueryStrategy(ABC):
 
     @classmethod
     def load(cls, folder: Path | str, pool: PoolRows) -> Self:
-        """The strategy saved in `folder`, over the rows of `pool` that it covered; arrays stay on disk.
+        """Load the strategy saved in `folder`, over the rows of `pool` that it covered; arrays stay on disk.
 
         Raises
         ------
         InputError
-            If the folder is damaged, holds another strategy, or was made for another pool.
+            If the folder is damaged, contains another strategy, or was made for another pool.
         """
         header, arrays = read_index(Path(folder))
         if header["strategy"] != cls.name:
@@ -379,7 +390,7 @@ class QueryStrategy(ABC):
         return Query(hyperplane, wanted, sorted_ids(request.exclude), request.seed % 2**63, request.memory)
 
     def _final(self, choice: Choice, request: Request) -> Choice:
-        """The choice that answers the request, of one that may hold more items."""
+        """Return the choice for the request, reduced to a diverse subset if the request asks for one."""
         if not _thins(request) or not len(choice.ids):
             return choice
         X = self.pool_.rows(np.searchsorted(self.pool_.ids, choice.ids))
@@ -398,12 +409,12 @@ class QueryStrategy(ABC):
 
 
 def _thins(request: Request) -> bool:
-    """Whether more items are looked for than are wanted."""
+    """Return whether more items are chosen than requested, to take a diverse subset."""
     return request.n > 1 and request.diversity > 0
 
 
 def sorted_ids(ids: Iterable[int]) -> Ids:
-    """Ids in ascending order, without repeats; an array that is so already is taken as it is."""
+    """Return ids in ascending order without repeats; an array that is already so is not copied."""
     array = ids if isinstance(ids, np.ndarray) else np.fromiter(ids, dtype=np.int64)
     array = np.asarray(array, dtype=np.int64)
     if len(array) > 1 and not (array[1:] > array[:-1]).all():

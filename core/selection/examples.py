@@ -1,4 +1,4 @@
-"""Before there is a hyperplane: the pool items most similar to a few example images."""
+"""Selection without a hyperplane: the pool items most similar to a few example images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from closecall.core.selection.reader import PoolRows
 
 
 def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterable[int] = ()) -> Selection:
-    """The items of the greatest mean inner products with the examples; ties go to the lower id.
+    """Select the items with the largest mean inner product with the examples; ties go to the lower id.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterabl
     examples : array of shape (n_examples, n_features), or csr_array
         Features of the example images, unit rows.
     n : int
-        How many items; fewer where fewer are left.
+        Number of items, or fewer if fewer are left.
     exclude : iterable of int
         Ids that must not be selected.
 

@@ -1,4 +1,4 @@
-"""Exhaustive selection: every row is scored, so the answer is the nearest there is."""
+"""Exhaustive selection: score every row and return the nearest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from closecall.core.selection.scan import scan
 
 
 class ExhaustiveSearch(QueryStrategy):
-    """The n items nearest to the hyperplane, exactly: one scan of the pool, for one query or for many."""
+    """Query strategy that finds the n items nearest to the hyperplane exactly, by one scan of the pool."""
 
     name = "exhaustive"
 

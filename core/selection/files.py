@@ -1,7 +1,7 @@
-"""An index on disk: a folder of .npy files, one an array, and index.json, which names and stamps them.
+"""An index on disk: a folder with one .npy file per array, and index.json, which lists their checksums.
 
-The folder is written beside its place and renamed into it, so it is there whole or not at all. Reading
-checks every byte, and maps the arrays into memory instead of copying them.
+The folder is written beside its destination and renamed, so it appears as a whole or not at all. Reading
+verifies every byte, and maps the arrays into memory instead of copying them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CURE = "build the index again"
 
 
 def write_index(folder: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write `header` (of plain JSON values) and `arrays` to `folder`, replacing what is there.
+    """Write `header` (plain JSON values) and `arrays` to `folder`, replacing its content.
 
     Raises
     ------
@@ -56,48 +56,50 @@ def write_index(folder: Path, header: dict[str, Any], arrays: dict[str, NDArray[
 
 
 def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the memory-mapped arrays that `write_index` put into `folder`.
+    """Return the header and the memory-mapped arrays that `write_index` wrote to `folder`.
 
     Raises
     ------
     InputError
-        If there is no index, it is from a newer version, or any byte of it is not what was written.
+        If there is no index, it is from a newer version, or its content does not match its checksums.
     """
     manifest = folder / _MANIFEST
     if not manifest.is_file():
-        raise InputError(f"there is no index in {folder}, it has no {_MANIFEST}: {_CURE}")
+        raise InputError(f"there is no index in {folder}: it has no {_MANIFEST}; {_CURE}")
     try:
-        said = json.loads(manifest.read_bytes())
-        newer = said["format"] > FORMAT
-        body = {key: said[key] for key in ("format", "header", "files")}
-        whole = said["checksum"] == _checksum(body)
+        stored = json.loads(manifest.read_bytes())
+        newer = stored["format"] > FORMAT
+        body = {key: stored[key] for key in ("format", "header", "files")}
+        whole = stored["checksum"] == _checksum(body)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{manifest} is damaged: {_CURE}") from error
     if newer:
-        raise InputError(f"{manifest} has format {said['format']}, and {FORMAT} is the newest known: {_CURE}")
+        raise InputError(
+            f"{manifest} has format {stored['format']}, and {FORMAT} is the newest known: {_CURE}"
+        )
     if not whole:
         raise InputError(f"{manifest} is damaged: {_CURE}")
-    return said["header"], {
-        name: _read(folder / f"{name}.npy", Stamp(**s)) for name, s in said["files"].items()
+    return stored["header"], {
+        name: _read(folder / f"{name}.npy", Stamp(**s)) for name, s in stored["files"].items()
     }
 
 
 def header_of(pool: PoolRows) -> dict[str, Any]:
-    """What the header of an index over a pool says of it."""
+    """Return the header fields that identify the pool of an index."""
     return {"rows": len(pool), "pool": fingerprint(pool)}
 
 
 def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRows:
-    """The first rows of `pool`, those that the index with this header in `folder` covers.
+    """Return the first rows of `pool`, which the index with this header in `folder` covers.
 
     Raises
     ------
     InputError
-        If the pool has fewer rows, or other ones.
+        If the pool has fewer rows, or different ones.
     """
     rows = header["rows"]
     if rows > len(pool):
-        raise InputError(f"{folder} covers {rows} rows, and the pool has only {len(pool)}")
+        raise InputError(f"{folder} covers {rows} rows, but the pool has only {len(pool)}")
     covered = pool if rows == len(pool) else pool.prefix(rows)
     if header["pool"] != fingerprint(covered):
         raise InputError(f"{folder} was made for another pool: {_CURE}")
@@ -105,9 +107,9 @@ def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRo
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a process that was killed has left of indexes that it was writing into `folder`.
+    """Remove the partial indexes that a killed process left in `folder`.
 
-    Only for whoever alone writes there.
+    Only call this while no other process writes there.
     """
     for left in folder.glob(f"*-*{TEMPORARY}"):
         shutil.rmtree(left, ignore_errors=True)

@@ -1,11 +1,11 @@
-"""Selection by hyperplane hashing: only the rows whose codes are like the hyperplane's are scored.
+"""Selection by hyperplane hashing: score only the rows whose codes are similar to the hyperplane's.
 
-A round, as in Section 3.5 of the paper: hash the hyperplane, collect candidates by a search structure,
-compute wᵀx + b of those alone, take the nearest. The paper stops at N^ρ = 500 candidates.
+A query follows Section 3.5 of the paper: hash the hyperplane, collect candidates in a search structure,
+compute wᵀx + b of these alone, and take the nearest. The paper stops at N^ρ = 500 candidates.
 
-What a hash family knows of the pool it learns anew when that has doubled (`core.hashing.pool.fit_rows`).
-Until then the codes of the old rows are kept, only the new rows are hashed, and the structure is made again
-from the codes, the smaller part of the work.
+A hash family is refitted when the pool has doubled (`core.hashing.pool.fit_rows`). Until then, the codes of
+the old rows are kept and only new rows are hashed; the search structure is rebuilt from the codes, which is
+the smaller part of the work.
 """
 
 from __future__ import annotations
@@ -29,29 +29,30 @@ Structure = Literal["table", "orders", "scan"]
 
 
 class HashedSearch(QueryStrategy):
-    """The nearest of the items that hashing proposes.
+    """Base class of strategies that score the candidates proposed by hashing and return the nearest.
 
     Parameters
     ----------
     structure : "table", "orders" or "scan"
-        How candidates are found, see `core.search.table`, `core.search.orders` and `core.search.scan`.
+        Search structure for candidates; see `core.search.table`, `core.search.orders` and `core.search.scan`.
     measure : "weights", "disagreements", or for H-Hash "difference"
-        Which codes are most like the hyperplane's, see `core.search.ranking`.
+        Similarity between codes and the hyperplane's code; see `core.search.ranking`.
     n_functions : int
-        k, the number of hash functions; 300 in the paper.
+        Number of hash functions, k; 300 in the paper.
     n_compared : int
-        How many rows' whole codes are compared with the hyperplane's; a scan compares all. With 0 it is as
-        many as are scored, as in the paper.
+        Number of rows whose full codes are compared with the hyperplane's; a scan compares all. With 0, only
+        as many are compared as are scored, as in the paper.
     n_candidates : int
-        How many of them, the likest, are scored, N^ρ in the paper and 500 there; at least ten for each item
-        wanted are. Where so many are excluded that fewer than half of this number remain, more are.
+        Number of compared rows with the most similar codes that are scored, N^ρ in the paper and 500 there.
+        At least ten per requested item are scored. If exclusions leave fewer than half of this number, the
+        search is repeated for more.
     megabytes : int
-        How much memory permuted orders may take, beside the codes (80 bytes a row for H-Hash, 40 for the
-        others). A table takes 4 bytes a row, and a scan nothing.
+        Memory limit in MB for permuted orders, in addition to the codes, which take 80 bytes per row for
+        H-Hash and 40 for the others with 300 functions. A table takes 4 bytes per row, a scan nothing.
     centred : bool
     scale : float
     n_directions : int or None
-        How points are augmented, see `core.hashing.augment`.
+        Augmentation of the points; see `core.hashing.augment`.
     random_state : int
     """
 
@@ -87,7 +88,7 @@ class HashedSearch(QueryStrategy):
 
     @abstractmethod
     def new_hasher(self) -> HyperplaneHasher:
-        """The hash family of these parameters, not fitted yet."""
+        """Return an unfitted hasher with these parameters."""
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""
@@ -102,11 +103,11 @@ class HashedSearch(QueryStrategy):
             )
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
-        """See `QueryStrategy.prepare`: hash every row."""
+        """See `QueryStrategy.prepare`; hashes every row."""
         self._hash(self.new_hasher().fit(pool.rows(fit_rows(len(pool)))), None, pool, progress)
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
-        """See `QueryStrategy.grow`: hash the new rows, or all where the pool has doubled."""
+        """See `QueryStrategy.grow`; hashes the new rows, or all rows if the pool has doubled."""
         if np.array_equal(fit_rows(old.n_items), fit_rows(len(pool))):
             self._hash(old.hasher_, old.structure_.codes_by_row(), pool, progress)
         else:
@@ -170,9 +171,9 @@ class HashedSearch(QueryStrategy):
 
 
 class HHashSearch(HashedSearch):
-    """Candidates by H-Hash: two bits a function, agreement of whole pairs (`core.hashing.HHash`).
+    """Query strategy that finds candidates by H-Hash: two bits per function, compared as pairs.
 
-    Parameters are those of `HashedSearch`.
+    See `core.hashing.HHash`. Parameters are those of `HashedSearch`.
     """
 
     name = "h-hash"
@@ -183,9 +184,9 @@ class HHashSearch(HashedSearch):
 
 
 class BHHashSearch(HashedSearch):
-    """Candidates by BH-Hash: the sign of a product of two projections (`core.hashing.BHHash`).
+    """Query strategy that finds candidates by BH-Hash: the sign of a product of two projections.
 
-    Parameters are those of `HashedSearch`.
+    See `core.hashing.BHHash`. Parameters are those of `HashedSearch`.
     """
 
     name = "bh-hash"
@@ -196,14 +197,16 @@ class BHHashSearch(HashedSearch):
 
 
 class LBHHashSearch(HashedSearch):
-    """Candidates by LBH-Hash: BH-Hash with learned functions (`core.hashing.LBHHash`).
+    """Query strategy that finds candidates by LBH-Hash: BH-Hash with learned functions.
+
+    See `core.hashing.LBHHash`.
 
     Parameters
     ----------
     n_samples : int
-        How many items the functions are learned from.
+        Number of items from which the functions are learned.
 
-    Others are those of `HashedSearch`.
+    Other parameters are those of `HashedSearch`.
     """
 
     name = "lbh-hash"
@@ -243,7 +246,9 @@ class LBHHashSearch(HashedSearch):
 
 
 class EHHashSearch(HashedSearch):
-    """Candidates by EH-Hash: the sign of a quadratic form (`core.hashing.EHHash`).
+    """Query strategy that finds candidates by EH-Hash: the sign of a quadratic form.
+
+    See `core.hashing.EHHash`.
 
     Parameters
     ----------
@@ -251,7 +256,7 @@ class EHHashSearch(HashedSearch):
     query_samples : int or None
         See `core.hashing.EHHash`.
 
-    Others are those of `HashedSearch`.
+    Other parameters are those of `HashedSearch`.
     """
 
     name = "eh-hash"

@@ -1,10 +1,10 @@
-"""The most likely positive items: the furthest on the positive side of the hyperplane.
+"""The most likely positive items: those farthest on the positive side of the hyperplane.
 
-Asking about the greatest wᵀx + b is the greedy "one-step" search for positives of [1], and the "most
-positive" selection of relevance feedback [2]. Where many items lie on the positive side, it finds positives
-that the nearest items are not, and teaches less about the boundary: it asks about those of which the
-classifier is most certain. Where hardly any does, as with a class of 0.5 % and few labels, the items on top
-are the nearest ones too, and it asks what a search for the margin would (`closecall bench positives`).
+Selecting the largest wᵀx + b is the greedy "one-step" search for positives of [1] and the "most positive"
+selection of relevance feedback [2]. If many items lie on the positive side, it finds positives that the
+nearest items miss, but teaches less about the boundary, because the classifier is most certain of these
+items. If hardly any items lie there, as for a class of 0.5 % with few labels, the top items are also the
+nearest ones, and the strategy selects what a search for the margin would (`closecall bench positives`).
 
 References
 ----------
@@ -24,9 +24,10 @@ from closecall.core.selection.scan import scan
 
 
 class LikelyPositive(QueryStrategy):
-    """The n items of the greatest wᵀx + b, the greatest first, exactly: one scan of the pool.
+    """Query strategy that finds the n items with the largest wᵀx + b exactly, by one scan of the pool.
 
-    `Selection.margins` is |wᵀx + b| as of any strategy; where all scores are negative, it ascends.
+    The largest comes first. `Selection.margins` is |wᵀx + b|, as for any strategy, so it ascends where all
+    scores are negative.
     """
 
     name = "likely-positive"

@@ -1,9 +1,9 @@
-"""A mixture: every item is chosen by one of several strategies, drawn with adjustable shares.
+"""A mixture: each item is selected by one of several strategies, drawn at random with adjustable shares.
 
-Items near the hyperplane teach most about where it should be, likely positives are the yes that somebody
-looks for, and random items reach what the classifier would never ask about, at the price of what they cost.
-Osugi et al. [1] toss a coin in each round for the same reason, to balance what is known against what
-is not; here the coin's odds are the user's.
+Items near the hyperplane teach most about its position. Likely positives are the items that users look for.
+Random items reach what the classifier would never ask about, at the cost of their labels. Osugi et al. [1]
+toss a coin in each round for the same reason, to balance exploitation and exploration; here the user sets the
+odds.
 
 References
 ----------
@@ -29,22 +29,23 @@ from closecall.core.selection.random import RandomSampling
 from closecall.core.selection.reader import PoolRows, Rows
 
 PARTS = ("margin", "likely", "random")
-"""In the order in which they choose, where several items are wanted: none takes what another one took."""
+"""Names of the parts, in the order in which they select several items; none selects an item already taken."""
 
 _DRAWING = 1
-"""Keeps what draws the parts apart from what draws the random items."""
+"""Separates the random stream that draws the parts from the one that draws random items."""
 
 
 class Mixture(QueryStrategy):
-    """Items near the hyperplane, likely positives and random ones, in adjustable shares.
+    """Query strategy that mixes items near the hyperplane, likely positives and random items.
 
-    Each item's part is drawn from the query's seed, and `Selection.parts` names it. Where several items are
-    wanted, each part gives as many as were drawn for it, and they come in the order of the draws.
+    The part that selects each item is drawn from the query's seed, and `Selection.parts` names it. If several
+    items are requested, each part selects as many as were drawn for it, and they are returned in the order of
+    the draws.
 
     Parameters
     ----------
-    margin, likely, random : float, 0 … 1
-        The shares of the margin index, of `likely-positive` and of `random`; they add up to 1.
+    margin, likely, random : float, 0 to 1
+        Shares of the margin index, of `likely-positive` and of `random`; they must sum to 1.
     random_state : int
     """
 
@@ -74,8 +75,8 @@ class Mixture(QueryStrategy):
         """See `QueryStrategy.check`."""
         shares = [getattr(self, part) for part in PARTS]
         if min(shares) < 0 or not isclose(sum(shares), 1, abs_tol=1e-6):
-            said = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
-            raise InputError(f"the shares of a mixture must be at least 0 and add up to 1, got {said}")
+            given = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
+            raise InputError(f"the shares of a mixture must be at least 0 and sum to 1, got {given}")
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""
@@ -90,7 +91,7 @@ class Mixture(QueryStrategy):
         return self.choose_many([query])[0]
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
-        """See `QueryStrategy.choose_many`; a part answers all that were drawn for it together."""
+        """See `QueryStrategy.choose_many`; each part answers all queries drawn for it together."""
         drafts = [_Draft(query, self._drawn(query)) for query in queries]
         for number, part in enumerate(self.parts_.values()):
             asked = [draft for draft in drafts if number in draft.drawn]
@@ -100,11 +101,11 @@ class Mixture(QueryStrategy):
         return [draft.choice(self.n_items) for draft in drafts]
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """See `QueryStrategy.remember`: what the margin index remembers."""
+        """See `QueryStrategy.remember`; returns what the margin index remembers."""
         return self.parts_["margin"].remember(hyperplanes)
 
     def arrays(self) -> Arrays:
-        """See `QueryStrategy.arrays`: those of the margin index."""
+        """See `QueryStrategy.arrays`; returns those of the margin index."""
         return self.parts_["margin"].arrays()
 
     def restore(self, arrays: Arrays) -> None:
@@ -121,7 +122,7 @@ class Mixture(QueryStrategy):
         )
 
     def _drawn(self, query: Query) -> Rows:
-        """The number of the part that chooses each item."""
+        """Return, for each item, the number of the part that selects it."""
         rng = np.random.default_rng([self.random_state, query.seed, _DRAWING])
         ends = np.cumsum([getattr(self, part) for part in PARTS])
         u = rng.random(min(query.n, self.n_items))
@@ -129,7 +130,7 @@ class Mixture(QueryStrategy):
 
 
 class _Draft:
-    """The answer to one query, as far as its parts have chosen."""
+    """The partial answer to one query, to which each part adds its choice."""
 
     def __init__(self, query: Query, drawn: Rows) -> None:
         self.drawn = drawn
@@ -137,18 +138,18 @@ class _Draft:
         self._taken: list[tuple[Rows, Choice]] = []
 
     def query(self, number: int) -> Query:
-        """What the part of this number is asked."""
+        """Return the query for the part with this number."""
         exclude = self._query.exclude
         for _, choice in self._taken:
             exclude = np.union1d(exclude, choice.ids)
         return replace(self._query, n=int(np.count_nonzero(self.drawn == number)), exclude=exclude)
 
     def take(self, number: int, choice: Choice) -> None:
-        """The part's answer, which holds fewer items than were drawn for it only where no more are left."""
+        """Add a part's choice, which has fewer items than were drawn for it only if no more are left."""
         self._taken.append((np.flatnonzero(self.drawn == number)[: len(choice.ids)], choice))
 
     def choice(self, n_items: int) -> Choice:
-        """The whole, in the order of the draws."""
+        """Return the complete choice, in the order of the draws."""
         places = np.concatenate([places for places, _ in self._taken])
         order = np.argsort(places)
         return Choice(

@@ -1,13 +1,14 @@
-"""The nearest of some rows to a hyperplane: float32 finds them, float64 decides between them.
+"""The rows nearest to a hyperplane: float32 finds candidates, and float64 ranks them.
 
 **Why this equals brute force in float64.** Let u = 2⁻²⁴. A sum of d float32 products, in any order, with w
-and b rounded to float32 first, is wrong by at most E = γ(‖x‖‖w‖ + |b|), γ = (d + 3)u / (1 − (d + 3)u), by
-Cauchy and Schwarz (Higham, *Accuracy and Stability*, 3.1). Let a be the n-th smallest |wᵀx + b| in float32.
-Then the n-th smallest true one is at most a + E, so every true one of the n nearest has a float32 value of
-at most a + 2E. Exactly these rows are computed again in float64 (`core.selection.reader`), each by the same
-sequence of operations wherever it stands, so that equal rows get equal values, and ties go to the lower id.
+and b rounded to float32 first, has an error of at most E = γ(‖x‖‖w‖ + |b|), γ = (d + 3)u / (1 − (d + 3)u), by
+the Cauchy–Schwarz inequality (Higham, *Accuracy and Stability*, 3.1). Let a be the n-th smallest |wᵀx + b| in
+float32. Then the n-th smallest exact value is at most a + E, so each of the n nearest rows has a float32
+value of at most a + 2E. Exactly these rows are recomputed in float64 (`core.selection.reader`). Each is
+computed by the same sequence of operations wherever it is stored, so equal rows get equal values, and ties go
+to the lower id.
 
-The bound holds where nothing overflows or vanishes in float32, so hyperplanes are `balanced` first.
+The bound holds if nothing overflows or underflows in float32, so hyperplanes are `balanced` first.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ Ids = NDArray[np.int64]
 
 _SMALL = 2.0**-20
 _ROW_NORM = 1 + 2.0**-10
-"""Rows of a pool are of unit norm, up to rounding, of float16 at worst."""
+"""Upper bound on the norm of a pool's rows, which are unit rows rounded to float16 at worst."""
 
 
 def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
-    """The hyperplane with weights that float32 can do with, and the power of two by which they were divided.
+    """Return the hyperplane scaled to the range of float32, and the power of two by which it was divided.
 
-    It is the same hyperplane, and its margins have the same digits.
+    The scaled hyperplane is geometrically the same, and its margins have the same significant digits.
     """
     greatest = max(float(np.abs(hyperplane.normal).max()), abs(hyperplane.bias))
     if not greatest or _SMALL <= greatest <= 1 / _SMALL:
@@ -38,28 +39,32 @@ def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
 
 
 def float32_error(hyperplane: Hyperplane) -> float:
-    """E above: how wrong a float32 wᵀx + b of a unit row can be."""
+    """Return E of the module: the largest error of a float32 wᵀx + b of a unit row."""
     units = (len(hyperplane.normal) + 3) * 2.0**-24
     return units / (1 - units) * (_ROW_NORM * hyperplane.norm + abs(hyperplane.bias))
 
 
 def nearest_first(ids: Ids, margins: Floats64, n: int) -> tuple[Ids, Floats64]:
-    """The n smallest margins and their ids; ties by the lower id."""
+    """Return the n smallest margins and their ids, ascending; ties by the lower id."""
     order = np.lexsort((ids, margins))[:n]
     return ids[order], margins[order]
 
 
 def within_reach(margins: NDArray[np.floating], n: int, error: float) -> NDArray[np.int64]:
-    """Places of all margins that may belong to the n smallest true ones; infinite ones never do.
+    """Return the positions of all finite margins that may belong to the n smallest exact ones.
 
     Parameters
     ----------
     margins : array of shape (m,)
-        |wᵀx + b|; infinite where a row is not to be had.
+        |wᵀx + b|; infinite for rows that cannot be selected.
     n : int
-        How many of the smallest are wanted.
+        Number of smallest margins to find.
     error : float
-        How wrong a margin is at most.
+        Upper bound on the error of a margin.
+
+    Returns
+    -------
+    array of int64
     """
     reach = _not_below_nth(margins, n) + 2 * error
     some = at_most(margins, reach) if np.isfinite(reach) else np.flatnonzero(np.isfinite(margins))
@@ -70,14 +75,14 @@ def within_reach(margins: NDArray[np.floating], n: int, error: float) -> NDArray
 
 
 def at_most(margins: NDArray[np.floating], reach: float) -> NDArray[np.int64]:
-    """Places of the margins that are not greater than `reach`, which float32 must not round down."""
+    """Return the positions of margins that are at most `reach`, guarding against float32 rounding it down."""
     return np.flatnonzero(margins <= np.nextafter(np.float32(reach), np.float32(np.inf)))
 
 
 def _not_below_nth(margins: NDArray[np.floating], n: int) -> float:
-    """A cheap number that at least n margins do not exceed, if so many are finite.
+    """Return a bound, cheap to compute, that at least n margins do not exceed, if n of them are finite.
 
-    The n-th smallest itself would take a partition of all; the greatest of the minima of n parts does.
+    The n-th smallest margin would need a partition of all; this is the maximum of the minima of n parts.
     """
     if n >= len(margins):
         return np.inf

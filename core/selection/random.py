@@ -1,4 +1,4 @@
-"""Random selection: what every strategy has to beat, and the only one that needs no classifier."""
+"""Random selection: the baseline for every strategy, and the only one that needs no classifier."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from closecall.core.selection.exclusion import drawn_rows, excluded_rows
 
 
 class RandomSampling(QueryStrategy):
-    """Any items that are not excluded, each as likely as any other.
+    """Query strategy that selects items uniformly at random among those that are not excluded.
 
-    `Selection.probability` is n / (number of items that could have been selected). Without a hyperplane the
-    margins are NaN.
+    `Selection.probability` is n / (number of items that are not excluded). Without a hyperplane, the margins
+    are NaN.
     """
 
     name = "random"
     needs_hyperplane = False
 
     def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`; in the order drawn."""
+        """See `QueryStrategy.choose`; items are in the order drawn."""
         excluded = excluded_rows(self.pool_, query)
         available = len(self.pool_) - len(excluded)
         n = min(query.n, available)

@@ -1,4 +1,4 @@
-"""What query strategies need of a pool, and wᵀx + b of chosen rows, read where they lie."""
+"""The pool interface of query strategies, and wᵀx + b of selected rows, computed without copying them."""
 
 from __future__ import annotations
 
@@ -25,49 +25,49 @@ _COPIED_ROWS = 2048
 
 _AHEAD = 4
 _LINE = 16
-"""float32 numbers in a line of the cache."""
+"""Number of float32 values in a cache line."""
 
 
 class PoolRows(Protocol):
-    """What a query strategy needs of a pool: a snapshot of N unit rows, in the order of their ids."""
+    """Pool interface that a query strategy needs: a snapshot of N unit rows, in order of their ids."""
 
     @property
     def ids(self) -> Ids:
-        """The item ids of shape (N,), ascending."""
+        """Item ids of shape (N,), ascending."""
 
     @property
     def n_features(self) -> int:
-        """The length of a row."""
+        """Length of a row."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The number format of the stored rows; if it is float32, `blocks` gives them without a copy."""
+        """Type of the stored rows; if it is float32, `blocks` yields them without copying."""
 
     def __len__(self) -> int:
-        """N, the number of rows."""
+        """Return N, the number of rows."""
 
     def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """wᵀx + b of every row, of shape (N,), computed in float32."""
+        """Return wᵀx + b of every row, of shape (N,), computed in float32."""
 
     def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, Floats32]]:
-        """wᵀx + b under each of k hyperplanes, as (number of the first row, float32 of shape (k, m))."""
+        """Yield wᵀx + b under each of k hyperplanes, as (first row, float32 of shape (k, m))."""
 
     @property
     def is_sparse(self) -> bool:
-        """Whether `rows` and `blocks` give `csr_array`s instead of arrays."""
+        """Whether `rows` and `blocks` return `csr_array`s instead of arrays."""
 
     def rows(self, rows: Rows) -> Features:
-        """The features of these rows, of shape (len(rows), n_features)."""
+        """Return the features of these rows, of shape (len(rows), n_features)."""
 
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Features]]:
-        """The rows from `start_row` on, as (number of the first, features of shape (m, n_features))."""
+        """Yield the rows from `start_row` on, as (first row, features of shape (m, n_features))."""
 
     def prefix(self, n_rows: int) -> PoolRows:
-        """The pool as it was when it had only its first `n_rows` rows."""
+        """Return the snapshot of the first `n_rows` rows."""
 
 
 def fingerprint(pool: PoolRows) -> str:
-    """Sixteen hexadecimal digits that tell pools apart: all ids, and the features of 16 rows."""
+    """Return sixteen hexadecimal digits that identify a pool, from all ids and the features of 16 rows."""
     some = np.unique(np.linspace(0, len(pool) - 1, 16).astype(np.int64))
     digest = hashlib.blake2b(pool.ids.astype("<i8").tobytes(), digest_size=8)
     digest.update(as_bytes(pool.rows(some)))
@@ -75,10 +75,10 @@ def fingerprint(pool: PoolRows) -> str:
 
 
 class RowReader:
-    """Reads the rows of a pool; any number of threads may use one.
+    """Reader that computes wᵀx + b of rows of a pool; safe to share between threads.
 
-    A float32 pool's segments are used as they are mapped, be they dense or sparse. The rows of others are
-    converted in small portions.
+    The segments of a float32 pool, dense or sparse, are used as they are memory-mapped. The rows of a float16
+    pool are converted in small batches.
     """
 
     def __init__(self, pool: PoolRows) -> None:
@@ -89,19 +89,19 @@ class RowReader:
             self._segments = kind.of(list(pool.blocks()))
 
     def scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
-        """wᵀx + b of these rows in float64, each a function of that row's features alone."""
+        """Return wᵀx + b of these rows in float64; each value depends only on that row's features."""
         return self._products(rows, hyperplane.normal) + hyperplane.bias
 
     def margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
-        """|wᵀx + b| of these rows in float64, see `scores`."""
+        """Return |wᵀx + b| of these rows in float64; see `scores`."""
         return np.abs(self.scores(rows, hyperplane))
 
     def rough_margins(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
-        """As `margins`, summed in float32: wrong by at most `core.selection.nearest.float32_error`."""
+        """Return `margins` summed in float32, with an error of at most `nearest.float32_error`."""
         return np.abs(self.rough_scores(rows, hyperplane))
 
     def rough_scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
-        """As `scores`, summed in float32: wrong by at most `core.selection.nearest.float32_error`."""
+        """Return `scores` summed in float32, with an error of at most `nearest.float32_error`."""
         return self._products(rows, hyperplane.normal.astype(np.float32)) + hyperplane.bias
 
     def _products(self, rows: Rows, normal: NDArray[np.floating]) -> Floats64:
@@ -116,7 +116,10 @@ class RowReader:
 
 
 class _Segments(NamedTuple):
-    """Where rows lie: segment s has those from starts[s] on, at addresses[s]; and what keeps them there."""
+    """Dense rows in memory: segment s starts at row starts[s] and address addresses[s].
+
+    `arrays` keeps the memory alive.
+    """
 
     starts: Ids
     addresses: NDArray[np.uintp]
@@ -132,12 +135,12 @@ class _Segments(NamedTuple):
         )
 
     def products(self, rows: Rows, normal: NDArray[np.floating], out: Floats64) -> None:
-        """out[i] = wᵀx, x the row rows[i], summed in the number format of `normal`."""
+        """Write wᵀx of x = row rows[i] to out[i], summed in the dtype of `normal`."""
         _products(self.addresses, self.starts, rows, normal, out)
 
 
 class _SparseSegments(NamedTuple):
-    """As `_Segments`, of sparse rows."""
+    """Sparse counterpart of `_Segments`."""
 
     starts: Ids
     blocks: list[csr_array]
@@ -156,7 +159,7 @@ class _SparseSegments(NamedTuple):
 
 
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """Sums may be taken in any order here, but it is one order for all rows."""
+    """Compile a function in which sums may be reordered, in the same way for all rows."""
     return cast(Callable[..., None], njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})(function))
 
 
@@ -164,7 +167,7 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
 def _products(
     addresses: NDArray[np.uintp], starts: Ids, rows: Rows, normal: NDArray[np.floating], out: Floats64
 ) -> None:
-    """out[i] = wᵀx, x the row rows[i], summed in the number format of `normal`."""
+    """Write wᵀx of x = row rows[i] to out[i], summed in the dtype of `normal`."""
     n, d = rows.shape[0], normal.shape[0]
     zero = normal[0] - normal[0]
     places = np.empty(n, dtype=np.uintp)

@@ -1,4 +1,4 @@
-"""Query strategies by name: the ones of this package, and those that other packages add."""
+"""Query strategies by name: those of this package, and those that other packages register."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from closecall.core.selection.random import RandomSampling
 from closecall.core.selection.subsample import Subsample
 
 ENTRY_POINTS = "closecall.strategies"
-"""The group in which a package names its own strategies: ``my-strategy = "my_package:MyStrategy"``."""
+"""Entry point group in which a package registers strategies: ``my-strategy = "my_package:MyStrategy"``."""
 
 FORMER_ENTRY_POINTS = "marginalia.strategies"
-"""The same group before this program was called Closecall."""
+"""Name of the entry point group before the program was renamed to Closecall."""
 
 FORMER_PACKAGES = ("app", "core", "storage")
-"""What is imported from `closecall` now had names of its own before."""
+"""Former import names of what is now imported from `closecall`."""
 
 STRATEGIES: dict[str, type[QueryStrategy]] = {
     cls.name: cls
@@ -42,7 +42,7 @@ STRATEGIES: dict[str, type[QueryStrategy]] = {
 
 
 def strategy_names() -> list[str]:
-    """The names of all strategies there are, this package's own first."""
+    """Return the names of all available strategies, this package's own first."""
     return [
         *STRATEGIES,
         *sorted({entry.name for entry in entry_points(group=ENTRY_POINTS)} - set(STRATEGIES)),
@@ -50,12 +50,12 @@ def strategy_names() -> list[str]:
 
 
 def strategy_class(name: str) -> type[QueryStrategy]:
-    """The class of the strategy `name`.
+    """Return the class of the strategy `name`.
 
     Raises
     ------
     InputError
-        If there is none of that name, or another package's cannot be loaded.
+        If there is no strategy of that name, or another package's strategy cannot be loaded.
     """
     if name in STRATEGIES:
         return STRATEGIES[name]
@@ -75,23 +75,23 @@ def strategy_class(name: str) -> type[QueryStrategy]:
         return found
     for entry in entry_points(group=FORMER_ENTRY_POINTS, name=name):
         raise InputError(
-            f"strategy {name} of {entry.value} is named in the group {FORMER_ENTRY_POINTS}: name it in "
-            f"{ENTRY_POINTS}, and install its package again"
+            f"strategy {name} of {entry.value} is registered in the group {FORMER_ENTRY_POINTS}: "
+            f"register it in {ENTRY_POINTS}, and reinstall its package"
         )
     raise InputError(f"strategy must be one of {', '.join(strategy_names())}, got {name!r}")
 
 
 def make_strategy(name: str, *, random_state: int = 0, **params: Any) -> QueryStrategy:
-    """A new strategy, not fitted yet.
+    """Make a new, unfitted strategy.
 
     Parameters
     ----------
     name : str
         One of `strategy_names`.
     random_state : int
-        Seed of whatever is random about its index.
+        Seed of any randomness in its index.
     **params
-        Of the strategy's class.
+        Further parameters of the strategy's class.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""A scan of the whole pool that keeps the n items of the smallest key, a key being a function of wᵀx + b.
+"""A scan of the whole pool that keeps the n items with the smallest key, a function of wᵀx + b.
 
-The pool is scored in float32, block by block, for all queries at once. Of a block only the rows that may have
-a smaller key than the n kept so far are computed in float64 (see `core.selection.nearest`), while they are
-still in the cache. So a scan remembers n rows a query, however large the pool is.
+The pool is scored in float32, block by block, for all queries at once. Within a block, only rows whose key
+may be smaller than the n kept so far are recomputed in float64 (see `core.selection.nearest`), while they are
+still in the cache. A scan therefore keeps n rows per query, however large the pool is.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from closecall.core.selection.reader import PoolRows, RowReader
 
 
 def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.ufunc) -> list[Choice]:
-    """The n items of the smallest key for each query, the smallest first, ties by the lower id.
+    """Return the n items with the smallest key for each query, the smallest first, ties by the lower id.
 
     Parameters
     ----------
     pool : PoolRows
-        What is scanned.
+        Pool to scan.
     reader : RowReader
-        Of this pool.
+        Reader of this pool.
     queries : sequence of Query
-        All are answered by one pass.
+        All are answered in one pass.
     key : ufunc
-        Of wᵀx + b, with no steeper a slope than 1: `np.abs` for the nearest items, `np.negative` for those
-        that are the furthest on the positive side.
+        Function of wᵀx + b with a slope of at most 1: `np.abs` for the nearest items, `np.negative` for those
+        farthest on the positive side.
     """
     scans = [_Scan(pool, reader, query, key) for query in queries]
     for first_row, scores in pool.score_blocks([one.hyperplane for one in scans]):
         for one, own in zip(scans, scores, strict=True):
-            one.go_on(first_row, own)
+            one.add(first_row, own)
     return [one.choice() for one in scans]
 
 
 class _Scan:
-    """The n rows of the smallest key so far, for one query."""
+    """The n rows with the smallest key so far, for one query."""
 
     def __init__(self, pool: PoolRows, reader: RowReader, query: Query, key: np.ufunc) -> None:
         self.hyperplane, self._unit = balanced(query.plane())
@@ -54,8 +54,8 @@ class _Scan:
         self._rows = np.empty(0, dtype=np.int64)
         self._keys = np.empty(0)
 
-    def go_on(self, first_row: int, scores: NDArray[np.float32]) -> None:
-        """Take in the rows from `first_row` on, whose float32 scores are overwritten."""
+    def add(self, first_row: int, scores: NDArray[np.float32]) -> None:
+        """Process the rows from `first_row` on; overwrites their float32 scores."""
         keys = self._key(scores, out=scores)
         start, end = np.searchsorted(self._excluded, [first_row, first_row + len(keys)])
         keys[self._excluded[start:end] - first_row] = np.inf
@@ -71,6 +71,6 @@ class _Scan:
             )
 
     def choice(self) -> Choice:
-        """The answer, when all rows were taken in."""
+        """Return the answer, once all rows are processed."""
         margins = np.abs(self._keys) * self._unit
         return Choice(self._pool.ids[self._rows], margins, scored=len(self._pool))

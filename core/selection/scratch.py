@@ -1,4 +1,4 @@
-"""Arrays that live in a temporary file instead of in memory."""
+"""Arrays stored in a temporary file instead of in memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 
 def scratch_array(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An array of zeros, mapped to a nameless file in the system's folder for temporary files.
+    """Return an array of zeros, memory-mapped to an unnamed file in the system's temporary folder.
 
-    The system may write it out when memory is short, and frees it when the array is gone.
+    The system may write it to disk when memory is short, and frees it with the array.
     """
     if not prod(shape):
         return np.zeros(shape, dtype=dtype)

@@ -1,9 +1,9 @@
-"""The nearest of a random subsample: simple, unbiased by any index, and hard to beat at equal time.
+"""The nearest of a random subsample: simple, independent of any index, and hard to beat at equal time.
 
-Rows that follow each other on disk are read faster than scattered ones, so the sample is drawn in runs of
-`run_length` consecutive rows, from evenly random places. Every row is equally likely to be in the sample
-whatever the length. But a pool whose neighbours resemble each other (a folder a class) makes long runs
-worth less than as many single rows; a run of 1 is the textbook's simple random sample.
+Consecutive rows on disk are read faster than scattered ones, so the sample is drawn in runs of `run_length`
+consecutive rows at uniformly random positions. Every row is equally likely to be in the sample for any run
+length. But in a pool whose neighboring rows are similar (one folder per class), a long run is worth less than
+the same number of single rows. A run length of 1 gives a simple random sample.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from closecall.core.selection.reader import Rows
 
 
 class Subsample(QueryStrategy):
-    """The nearest of `n_scored` random items.
+    """Query strategy that selects the nearest of `n_scored` random items.
 
     Parameters
     ----------
     n_scored : int
-        How many items to score; at least as many as are wanted are.
+        Number of items to score; at least as many as requested are scored.
     run_length : int
-        How many consecutive rows are drawn at a time.
+        Number of consecutive rows per random draw.
     random_state : int
     """
 
@@ -56,7 +56,7 @@ class Subsample(QueryStrategy):
         return Choice(ids, margins * unit, scored=len(rows))
 
     def _sample(self, query: Query, available: int) -> Rows:
-        """Places among the rows that may be selected, ascending: random runs, on a ring turned at random."""
+        """Return ascending ranks among the free rows: random runs on a ring with a random offset."""
         wanted = max(self.n_scored, query.n)
         if wanted >= available:
             return np.arange(available)

@@ -1,10 +1,11 @@
-"""Query strategies in one word, as the command line takes them.
+"""Query strategies as one word, as the command line takes them.
 
-exhaustive                              with its usual parameters
-subsample:n_scored=500                  with another value of one
-h-hash:structure=orders,megabytes=400   or of several
+exhaustive                              with default parameters
+subsample:n_scored=500                  with one parameter
+h-hash:structure=orders,megabytes=400   with several
 
-A value is a whole number, a number, true, false, none, or text: the first of these that the parameter allows.
+A value is read as an integer, a float, true, false, none, or text: the first of these that the parameter
+allows.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ _KINDS = {int: "a whole number", float: "a number", bool: "true or false", NoneT
 
 
 def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
-    """A new strategy, not fitted yet, of the name and with the parameters that `word` gives.
+    """Make a new, unfitted strategy with the name and parameters given by `word`.
 
     Parameters
     ----------
     word : str
         See this module.
     random_state : int
-        Where the word gives none.
+        Used if the word gives none.
 
     Raises
     ------
     InputError
-        If there is no such strategy, it has no such parameter, or the parameter allows no such value.
+        If there is no such strategy, it has no such parameter, or a value is not allowed.
     """
     name, texts = parts_of(word)
     params = {"random_state": random_state, **values_of(name, texts, strategy_class(name))}
@@ -44,37 +45,37 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
 
 
 def parts_of(word: str) -> tuple[str, dict[str, str]]:
-    """The name in a word, and the text of each parameter.
+    """Return the name in a word, and the text of each parameter.
 
     Raises
     ------
     InputError
-        If it has not that form, or gives a parameter twice.
+        If the word is malformed, or gives a parameter twice.
     """
     name, colon, rest = word.partition(":")
     texts: dict[str, str] = {}
     for part in rest.split(",") if colon else []:
         param, _, text = (side.strip() for side in part.partition("="))
         if not param or not text or param in texts:
-            raise InputError(f"a strategy is {FORM}, each parameter once; got {word!r}")
+            raise InputError(f"a strategy must be {FORM}, each parameter once; got {word!r}")
         texts[param] = text
     return name, texts
 
 
 def values_of(name: str, texts: dict[str, str], cls: type[Any]) -> dict[str, Any]:
-    """What the texts of `parts_of` mean as parameters of a class; those that it doesn't know mean anything.
+    """Convert the texts of `parts_of` to parameters of a class; unknown parameters accept any value.
 
     Raises
     ------
     InputError
-        If a parameter allows no such value.
+        If a value is not allowed for a parameter.
     """
     kinds = _kinds(cls)
     return {param: _value(name, param, text, kinds.get(param, Any)) for param, text in texts.items()}
 
 
 def _kinds(cls: type[Any]) -> dict[str, Any]:
-    """What the parameters may be, as far as the class says so."""
+    """Return the types of the parameters, as far as the class declares them."""
     try:
         return get_type_hints(cls.__init__)
     except NameError:

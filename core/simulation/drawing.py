@@ -1,4 +1,4 @@
-"""Which items of a pool of known truth are labeled, drawn at random."""
+"""Random choice of the labeled items of a pool whose classes are known."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from closecall.core.pool.pool import Pool
 Ids = NDArray[np.int64]
 
 MOST_CLASSES = 20
-"""How many classes the paper's widest set has; of a pool with more, a hyperplane sees `SEEN_CLASSES`."""
+"""Number of classes in the paper's widest data set; from a larger pool, `SEEN_CLASSES` classes are drawn."""
 
 SEEN_CLASSES = 10
-"""How many classes the paper's image sets have."""
+"""Number of classes in the paper's image data sets."""
 
 
 class ItemsByClass:
-    """The items of a pool whose class is known, to draw from.
+    """The items of a pool whose class is known, grouped by class to draw from.
 
     Parameters
     ----------
     pool : Pool
         Items of unknown class are left out.
     least : int
-        Classes with fewer items are never the positive one.
+        Minimum size of a class to be used as the positive class.
 
     Attributes
     ----------
     classes : array of int
-        Those with at least `least` items.
+        Indices of the classes with at least `least` items.
 
     Raises
     ------
     InputError
-        If fewer than two classes have so many.
+        If fewer than two classes have `least` items.
     """
 
     def __init__(self, pool: Pool, least: int = 1) -> None:
@@ -51,15 +51,16 @@ class ItemsByClass:
             )
 
     def positives(self, rng: np.random.Generator, n: int) -> list[int]:
-        """As many classes to ask for: in random order, and all of them before any comes again."""
+        """Return n positive classes: random permutations of all classes, one after the other."""
         orders = [rng.permutation(self.classes) for _ in range(-(-n // len(self.classes)))]
         return [int(positive) for order in orders for positive in order][:n]
 
     def per_class(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
-        """The paper's draw (Section 5.1): n items of each class.
+        """Draw n items of each class, as in the paper (Section 5.1).
 
-        Its sets have 10 and 20 classes. Where there are more than `MOST_CLASSES`, n items of `positive` and
-        of 9 others, drawn anew each time, so that yes and no have about the paper's proportion.
+        The paper's data sets have 10 and 20 classes. If there are more than `MOST_CLASSES`, draw n items of
+        `positive` and of 9 other random classes, so that the ratio of positives to negatives stays close to
+        the paper's.
         """
         others = self.classes[self.classes != positive]
         if len(self.classes) > MOST_CLASSES:
@@ -67,10 +68,10 @@ class ItemsByClass:
         return np.concatenate([self.of(rng, c, n) for c in (positive, *others.tolist())])
 
     def at_random(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
-        """A plain draw of n items, corrected where it holds too few of class `positive`, or too few others.
+        """Draw n items at random, but at least 5 % positives and at least 5 % negatives (`least_of`).
 
-        Each kind is at least 5 % of the items (`least_of`). A frequent class is hardly touched by that; a
-        rare one has the few examples without which nobody would ask for it.
+        The minimum hardly affects frequent classes. It gives rare classes the few positives that an annotator
+        would start from.
         """
         least = least_of(n)
         size = self._size(positive)
@@ -79,22 +80,22 @@ class ItemsByClass:
         return np.concatenate([self.of(rng, positive, yes), self.others(rng, positive, n - yes)])
 
     def of(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
-        """Any n items of a class."""
+        """Draw n items of a class at random."""
         places = self._bounds[positive] + rng.choice(self._size(positive), n, replace=False)
         return np.asarray(self._ids[places])
 
     def others(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
-        """Any n items of all other classes together."""
+        """Draw n items at random from all other classes together."""
         places = self._bounds[0] + rng.choice(len(self) - self._size(positive), n, replace=False)
         places[places >= self._bounds[positive]] += self._size(positive)
         return np.asarray(self._ids[places])
 
     def any(self, rng: np.random.Generator, n: int) -> Ids:
-        """Any n items of known class."""
+        """Draw n items of known class at random."""
         return np.asarray(rng.choice(self._ids[self._bounds[0] :], n, replace=False))
 
     def largest(self) -> int:
-        """How many items the most frequent class has."""
+        """Return the number of items in the largest class."""
         return int(np.diff(self._bounds).max())
 
     def __len__(self) -> int:
@@ -105,5 +106,5 @@ class ItemsByClass:
 
 
 def least_of(n_labels: int) -> int:
-    """How many of `n_labels` drawn at random are a yes at the least: 5 %, rounded up."""
+    """Return the minimum number of positives among `n_labels` random labels: 5 %, rounded up."""
     return -(-n_labels // 20)

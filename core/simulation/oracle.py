@@ -1,4 +1,4 @@
-"""A simulated annotator, who knows the truth and is sometimes wrong."""
+"""Simulated annotator who knows the true classes and answers wrongly with a given probability."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ from closecall.core.numerics.randomness import uniform
 
 
 class Oracle:
-    """Answers "is it a `positive`?" for any item whose class is known.
+    """Simulated annotator who answers "is it a `positive`?" for items of known class.
 
     Parameters
     ----------
     truth : callable
-        Takes item ids of shape (n,), gives the index of each one's class, −1 where unknown: `Pool.truth`, or
+        Takes item ids of shape (n,) and returns their class indices, −1 where unknown: `Pool.truth` or
         `Source.truth`.
     positive : int
-        The class that is a yes.
+        Index of the positive class.
     noise : float
-        The probability, 0 … 1, of a wrong answer. Whether it is wrong depends on the seed and the item alone:
-        asked again, the oracle repeats itself, whatever it was asked in between.
+        Probability, 0 to 1, of a wrong answer. Which answers are wrong depends only on the seed and the item:
+        the oracle repeats its answer to the same item, whatever it was asked in between.
     seed : int
+        Seed of the wrong answers.
+
+    Raises
+    ------
+    InputError
+        If `noise` is not between 0 and 1.
     """
 
     def __init__(
@@ -44,12 +50,12 @@ class Oracle:
         self.seed = seed
 
     def __call__(self, items: ArrayLike) -> NDArray[np.bool_]:
-        """The answers for these item ids, True for yes, of shape (n,).
+        """Return the answers for these item ids, True for yes, of shape (n,).
 
         Raises
         ------
         InputError
-            If the truth about one of them is unknown.
+            If the class of an item is unknown.
         """
         items = np.atleast_1d(np.asarray(items, dtype=np.int64))
         truth = self.truth(items)

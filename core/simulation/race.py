@@ -1,12 +1,12 @@
-"""A race: query strategies that learn one class from the same first labels, each by its own choices.
+"""A race: query strategies learn the same class from the same initial labels, each by its own selections.
 
-The paper's experiment (Section 5.1) as an engine that goes round by round. Every strategy has a *lane*: the
-labels that it chose itself and the SVM that they gave. In each round every lane selects one item for its
-hyperplane, the simulated annotator answers, and the lane's SVM is trained anew.
+This is the paper's experiment (Section 5.1), run round by round. Each strategy has a *lane*: the labels it
+selected and the SVM trained on them. In each round, every lane selects one item for its hyperplane, the
+simulated annotator answers, and the lane's SVM is retrained.
 
-Lanes take turns within a round, on one thread, so that their times are taken under the same conditions; who
-comes first changes from round to round. Everything but the times is a function of the pool, the strategies
-and the `Course`, and a lane's part of it does not depend on which others take part.
+Lanes take turns within a round on one thread, so that their times are measured under the same conditions; the
+starting lane rotates from round to round. Apart from the times, a race depends only on the pool, the
+strategies and the `Course`, and the results of a lane do not depend on the other lanes.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ from closecall.core.simulation.oracle import Oracle
 
 @dataclass(frozen=True)
 class Course:
-    """What is raced for, and how.
+    """Settings of a race.
 
     Parameters
     ----------
     positive : int
-        The class that is a yes.
+        Index of the positive class.
     run : int
-        Which repetition; each draws first labels of its own.
+        Number of the repetition; each repetition draws its own initial labels.
     n_first : int
-        First labels a class, all right; the paper has 5. See `ItemsByClass.per_class`.
+        Initial labels per class, all correct; 5 in the paper. See `ItemsByClass.per_class`.
     C, class_weight
         See `core.linear.svm.train`.
     noise : float
-        The probability, 0 … 1, of a wrong answer; the same item has the same answer in every lane.
+        Probability, 0 to 1, of a wrong answer. An item gets the same answer in every lane.
     seed : int
-        Draws first labels, noise, and whatever is random about selections; not negative.
+        Seed of initial labels, noise and random selections; not negative.
     most_seconds : float or None
-        A lane whose selection takes longer than this, on the clock and of the processor, is out; None for no
-        limit. What it selected counts. The clock alone would tell of the machine's other work, too.
+        Time limit per selection in seconds; None for no limit. A lane is out once both the wall-clock time
+        and the processor time of a selection exceed it; that selection still counts. Wall-clock time alone
+        would depend on other load on the machine.
     """
 
     positive: int
@@ -64,32 +65,32 @@ class Course:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """One lane's part in a round.
+    """Results of one lane in one round.
 
     Parameters
     ----------
     strategy : str
-        The lane's name.
+        Name of the lane.
     round : int
         Counts from 1.
     n_labels : int
-        With this round's.
+        Number of labels, including this round's.
     item : int
-        What was selected.
+        Id of the selected item.
     answer : bool
-        What the annotator said about it.
+        The annotator's answer, True for yes.
     margin : float
         |wᵀx + b| of the item when it was selected.
     scored : int
-        How many items were scored for it.
+        Number of items scored to select it.
     select_seconds, select_cpu_seconds : float
-        What selecting took: wall-clock, and processor time of all threads.
+        Wall-clock time of the selection, and processor time of all threads.
     train_seconds, train_cpu_seconds : float
-        What training on all labels afterwards took.
+        The same for the training on all labels afterwards.
     auroc : float or None
-        Of the new hyperplane on the held-out items; None where these are not of both kinds.
+        AUROC of the new hyperplane on the held-out items; None if these are not of both classes.
     hyperplane : Hyperplane
-        What the labels teach now.
+        Classifier trained on all labels so far.
     """
 
     strategy: str
@@ -115,11 +116,11 @@ class Lane:
     name : str
     strategy : QueryStrategy
     labels : Labels
-        The first ones and those that it chose, in order.
+        The initial labels, then those that it selected in order.
     hyperplane : Hyperplane
-        What they teach.
+        Classifier trained on these labels.
     failure : str or None
-        Why it is out of the race, in one sentence; None while it goes on.
+        Why the lane is out of the race, in one sentence; None while it is running.
     """
 
     def __init__(self, name: str, strategy: QueryStrategy, labels: Labels, hyperplane: Hyperplane) -> None:
@@ -138,27 +139,28 @@ class Race:
     pool : Pool
         The class of every item must be known.
     strategies : mapping of str to QueryStrategy
-        The lanes by name, in their order; each fitted to the pool. They are shared, never changed.
+        Strategies by lane name, in the order of the lanes, each fitted to the pool. They are never modified.
     course : Course
+        Settings of the race.
     items : ItemsByClass or None
-        ``ItemsByClass(pool, course.n_first)``, where there is one already.
+        ``ItemsByClass(pool, course.n_first)``, if it exists already.
 
     Attributes
     ----------
     lanes : list of Lane
     round : int
-        How many rounds were run.
+        Number of rounds run.
     first : Labels
-        What all lanes began with.
+        Initial labels of all lanes.
     first_hyperplane : Hyperplane
     first_auroc : float or None
-        What the first labels teach, which is round 0 of every lane.
+        Classifier trained on the initial labels, and its AUROC: round 0 of every lane.
 
     Raises
     ------
     InputError
-        If an item's class is unknown, a class has fewer items than its first labels, or the course makes no
-        sense.
+        If an item's class is unknown, the positive class has fewer than `n_first` items, or the course has
+        invalid values.
     """
 
     def __init__(
@@ -203,14 +205,14 @@ class Race:
 
     @property
     def is_over(self) -> bool:
-        """Whether no lane can go on."""
+        """Whether all lanes have failed."""
         return all(lane.failure for lane in self.lanes)
 
     def step(self) -> list[Turn]:
-        """Run one round: a turn of each lane that can go on, in the order of the lanes.
+        """Run one round: one turn of each running lane, returned in the order of the lanes.
 
-        Takes about as long as the selections and trainings that it reports, on one thread of BLAS. Nothing is
-        raised for a lane that fails; its `failure` says why.
+        Takes about as long as the selections and trainings that it reports, with BLAS limited to one thread.
+        A lane that fails raises nothing; see its `failure`.
         """
         self.round += 1
         seed = int(self._rng.integers(2**63))
@@ -223,7 +225,7 @@ class Race:
         return [replace(turn, auroc=value) for turn, value in zip(done, values, strict=True)]
 
     def _turn(self, lane: Lane, seed: int) -> Turn | None:
-        """One selection, the answer and the training; None where the lane fails."""
+        """Select, answer and train once; return None if the lane fails."""
         try:
             cpu, start = process_time(), perf_counter()
             selection = lane.strategy.select(lane.hyperplane, exclude=np.sort(lane.labels.ids), seed=seed)
@@ -233,12 +235,12 @@ class Race:
             cpu, start = process_time(), perf_counter()
             hyperplane = self._learn(labels)
             train_seconds, train_cpu = perf_counter() - start, process_time() - cpu
-        except Exception as error:  # noqa: BLE001 - somebody else's strategy may fail in any way
+        except Exception as error:  # noqa: BLE001 - a third-party strategy may raise anything
             lane.failure = _in_words(error)
             return None
         took, most = min(select_seconds, select_cpu), self.course.most_seconds
         if most is not None and took > most:
-            lane.failure = f"one selection took {took:.1f} s, and {most:g} s is the limit"
+            lane.failure = f"one selection took {took:.1f} s, which is over the limit of {most:g} s"
         lane.labels, lane.hyperplane = labels, hyperplane
         return Turn(
             strategy=lane.name,
@@ -267,7 +269,7 @@ class Race:
 
 
 def _in_words(error: Exception) -> str:
-    """Why a lane is out, in one sentence."""
+    """Return why a lane is out, in one sentence."""
     if isinstance(error, InputError):
         return str(error)
     if isinstance(error, MemoryError):

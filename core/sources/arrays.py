@@ -1,4 +1,4 @@
-"""The user's own embeddings beside the images that they describe: row i belongs to image i."""
+"""The user's own embeddings with the images that they describe: row i belongs to image i."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class Arrays(Source):
     Parameters
     ----------
     features : Path
-        A .npy or .parquet file: see `core.sources.embeddings.Embeddings`.
+        A .npy or .parquet file; see `core.sources.embeddings.Embeddings`.
     images : Path
-        Either a folder, whose images are taken in the order of their paths, as
-        `sorted(Path(folder).rglob("*"))` gives them; or a text file with one path a line, relative to the
-        folder of the text file and inside of it.
+        Either a folder, whose images are taken in the order of their paths, that is, the order of
+        `sorted(Path(folder).rglob("*"))`; or a text file with one path per line, relative to the folder of
+        the text file and inside it.
     use_classes : bool
-        Whether folder names are taken for classes, and a part of the images kept for testing.
+        Whether to use folder names as classes, and to hold out a part of the images for testing.
 
     Raises
     ------
     InputError
-        If a file is missing or unsuitable, if there are not as many rows as images, or if a row has no
-        direction.
+        If a file is missing or unsuitable, the numbers of rows and images differ, or a row is all zeros or
+        not finite.
     """
 
     kind: ClassVar[str] = "arrays"
@@ -49,7 +49,7 @@ class Arrays(Source):
         if len(embeddings) != len(shown):
             raise InputError(
                 f"{embeddings.path} has {len(embeddings):,} rows and {images} has {len(shown):,} images: "
-                f"one row an image is needed"
+                f"one row per image is needed"
             )
         embeddings.check()
 
@@ -64,7 +64,7 @@ class Arrays(Source):
         return len(self.images)
 
     def spec(self) -> dict[str, Any]:
-        """Where both are, and what they were like."""
+        """Return the paths of both, with digests."""
         return {
             "kind": self.kind,
             "features": str(self.embeddings.path),
@@ -74,7 +74,7 @@ class Arrays(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; rows were checked when the source was made, and are not read again."""
+        """See `Source.from_spec`; rows were checked when the source was made and are not read again."""
         embeddings = Embeddings(Path(spec["features"]))
         if embeddings.digest != spec["digest"]:
             raise InputError(f"{embeddings.path} has changed since the pool was made")
@@ -83,15 +83,15 @@ class Arrays(Source):
         return source
 
     def save(self, folder: Path) -> None:
-        """Keep the list of images."""
+        """Save the list of images."""
         self.images.save(folder)
 
     def name(self, item: int) -> str:
-        """The image's path."""
+        """Return the image's path."""
         return self.images.name(item)
 
     def names(self, items: Items) -> list[str]:
-        """The images' paths."""
+        """Return the images' paths."""
         return self.images.names(items)
 
     def image(self, item: int, size: int) -> Image.Image:
@@ -107,7 +107,7 @@ class Arrays(Source):
         return self.images.grey(items)
 
     def features(self, items: Items) -> Rows:
-        """The user's rows, as float32 and otherwise as they are."""
+        """Return the user's rows as float32, not normalized."""
         return self.embeddings.rows(self.check_items(items))
 
     def truth(self, items: Items) -> NDArray[np.int16]:

@@ -1,12 +1,12 @@
-"""What every source of items promises.
+"""Base class of sources of items.
 
-A source is an ordered set of images, or of texts, numbered 0, 1, 2, … for ever. It knows how to show any one
-of them, how to give many of them to the feature extractor, and, where it can, the truth about them. Sources
-keep no state after they are made, so any number of threads may use one at once.
+A source is an ordered set of images or texts, permanently numbered 0, 1, 2, … It can show each item, supply
+many items to the feature extractor and, if known, their true classes. Sources keep no state after
+construction, so any number of threads may use one at once.
 
-A pool is built from a source and remembers it by two things: `Source.spec()`, small and JSON, kept in the
-pool's manifest; and whatever `Source.save(folder)` writes beside it, such as a list of 110,000 files. Both
-go back into `core.sources.open_source(spec, folder)`.
+A pool is built from a source and stores two things to restore it: `Source.spec()`, which is small JSON in the
+pool's manifest, and the files that `Source.save(folder)` writes, such as a list of 110,000 files.
+`core.sources.open_source(spec, folder)` restores the source from both.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows
 
 GREY_SIZE = 32
-"""Side, in pixels, of the square grey images that features are computed from."""
+"""Side, in pixels, of the square grayscale images from which features are computed."""
 
 Extractor = Literal["gist", "edges", "sets"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
-"""What images can be described by; `core.features` knows how."""
+"""Names of the feature extractors for images, implemented in `core.features`."""
 
 Items = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An item that could not be read, and why, in words for the person who owns the file."""
+    """An item that could not be read, with a reason for the owner of the file."""
 
     item: int
     name: str
@@ -43,25 +43,25 @@ class Problem:
 
 
 class Source(ABC):
-    """An ordered, numbered, unchanging set of images or texts.
+    """An ordered, numbered, immutable set of images or texts.
 
     Attributes
     ----------
     kind : str
-        The word that names this kind of source in a spec.
+        Name of this kind of source in a spec.
     title : str
-        What a person would call the whole set.
+        Display name of the whole set.
     classes : tuple of str
-        Names of the classes; empty where the truth is unknown.
+        Names of the classes; empty if the truth is unknown.
     n_features : int or None
-        Length of what `features` gives, or None where features are computed from `grey`.
+        Length of the rows that `features` returns, or None if features are computed from `grey`.
     extractor : {"gist", "edges", "sets"}
-        What computes them.
+        Extractor that computes them from `grey`.
     is_sparse : bool
-        Whether `features` gives a `csr_array`, as of texts (`core.sources.texts`). Of what an extractor
-        gives, see `core.features.has_sparse_rows`.
+        Whether `features` returns a `csr_array`, as for texts (`core.sources.texts`). For the rows of an
+        extractor, see `core.features.has_sparse_rows`.
     mean_entries : float
-        How many numbers such a row has, on average.
+        Mean number of entries of a sparse row.
     """
 
     kind: ClassVar[str]
@@ -74,99 +74,101 @@ class Source(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Number of items, those held out included: ids are 0 … len − 1."""
+        """Return the number of items, including those held out; ids are 0 … len − 1."""
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """What `open_source` needs to make the same source again, as JSON; contains `kind`."""
+        """Return the JSON object from which `open_source` restores the same source; contains `kind`."""
 
     @classmethod
     @abstractmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """The source that gave `spec`; `folder` is where it was saved, or None to do without.
+        """Restore the source that returned `spec`; `folder` is where it was saved, or None.
 
         Raises
         ------
         InputError
-            If what the spec describes is gone, or is no longer the same.
+            If the data that the spec describes is missing or has changed.
         """
 
     def save(self, folder: Path) -> None:  # noqa: B027 (most sources are wholly in their spec)
-        """Write what is too long for the spec into `folder`; files there are replaced atomically."""
+        """Write data that is too large for the spec to `folder`, replacing existing files atomically."""
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:  # noqa: ARG002
-        """The same items with those of an earlier source first, in their order, where this is that one grown.
+        """Return this source with the items of an earlier, smaller version of it first, in their order.
 
-        The earlier source is told by its spec, and by the folder that it was saved in. A pool that is built
-        again when there is more asks for this. Sources whose order does not depend on what else there is are
-        their own continuation.
+        The earlier version is given by its spec and the folder in which it was saved. This is called when a
+        pool is built again from a larger source. Return the source itself if it is not a larger version of
+        the earlier one, or if its order does not depend on which items there are.
         """
         return self
 
     @abstractmethod
     def name(self, item: int) -> str:
-        """What a person would call the item: a relative path, "digit 123"."""
+        """Return the display name of the item, such as a relative path or "digit 123"."""
 
     def names(self, items: Items) -> list[str]:
-        """What a person would call each of these items; for sources that can tell many at less cost."""
+        """Return the display names of these items; override if computing many at once is cheaper."""
         return [self.name(item) for item in items.tolist()]
 
     @abstractmethod
     def image(self, item: int, size: int) -> Image.Image:
-        """The item as it should be shown, mode RGB or L, longest side at most `size` pixels.
+        """Return the item for display, in mode RGB or L, with its longest side at most `size` pixels.
 
         Raises
         ------
         InputError
-            If the item can't be read, or if there is no such item.
+            If the item cannot be read or does not exist.
         """
 
     def original(self, item: int) -> Path | None:  # noqa: ARG002
-        """The file that the item is, to be copied; None where it is none.
+        """Return the item's file, to be copied, or None if the item is not a file.
 
         Raises
         ------
         InputError
-            If the file is a link that leads out of the source's folder.
+            If the file is a link that leads outside the source's folder.
         """
         return None
 
     @abstractmethod
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """The items as grey images of shape (n_items, 32, 32) in 0 … 1, and those that can't be read.
+        """Return grayscale images of shape (n_items, 32, 32) in [0, 1], and the items that cannot be read.
 
         Rows of unreadable items are zero.
         """
 
     def features(self, items: Items) -> Rows | None:  # noqa: ARG002
-        """The user's own embeddings, or words, of shape (n_items, n_features); None where there are none.
+        """Return the user's own embeddings, or text features, of shape (n_items, n_features).
 
-        A sparse row without entries is that of an item which has a `problem`.
+        None if features are computed from `grey`. A sparse row without entries belongs to an item that has a
+        `problem`.
         """
         return None
 
     def problem(self, item: int) -> Problem:
-        """Why a sparse row is empty."""
-        return Problem(item, self.name(item), "it holds nothing")
+        """Return why the sparse row of an item is empty."""
+        return Problem(item, self.name(item), "it is empty")
 
     def truth(self, items: Items) -> NDArray[np.int16]:
-        """Index into `classes` for each item, −1 where unknown."""
+        """Return the index into `classes` of each item, of shape (n_items,); −1 where unknown."""
         return np.full(len(self.check_items(items)), -1, dtype=np.int16)
 
     def held_out(self) -> Items:
-        """Ids kept for measuring accuracy and never selected, ascending; empty where truth is unknown.
+        """Return the ids that are kept for measuring accuracy and never selected, ascending.
 
-        They share no original with the others, and stay the same when the source grows at its end.
+        They share no original with the other items, and stay the same when the source grows at its end. Empty
+        if the truth is unknown.
         """
         return np.empty(0, dtype=np.int64)
 
     def check_items(self, items: Items) -> Items:
-        """The ids as int64.
+        """Return the ids as int64.
 
         Raises
         ------
         InputError
-            If one of them is no id of this source.
+            If an id is not in this source.
         """
         items = np.asarray(items, dtype=np.int64)
         if items.size and (items.min() < 0 or items.max() >= len(self)):

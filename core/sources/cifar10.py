@@ -1,7 +1,7 @@
-"""CIFAR-10 in its official binary version [1]_: 60,000 colour images of 32×32 pixels, 10 classes.
+"""CIFAR-10 in its official binary version [1]_: 60,000 color images of 32×32 pixels in 10 classes.
 
-A folder is memory-mapped as it is. The archive is unpacked once into the user's cache (180 MB) and
-memory-mapped from there, so that neither way costs anonymous memory.
+A folder is memory-mapped directly. An archive is unpacked once into the user's cache (180 MB) and
+memory-mapped from there, so neither uses anonymous memory.
 
 References
 ----------
@@ -37,18 +37,18 @@ _RECORD = 1 + 3 * _SIDE * _SIDE  # the class, and the red, green and blue planes
 
 
 class Cifar10(Source):
-    """The training batches in their order, then the test batch, which is held out.
+    """The training batches in order, followed by the test batch, which is held out.
 
     Parameters
     ----------
     path : Path
-        A folder with data_batch_1.bin … data_batch_5.bin, test_batch.bin and batches.meta.txt, the folder
-        that contains such a one as `cifar-10-batches-bin`, or the archive cifar-10-binary.tar.gz.
+        A folder with data_batch_1.bin … data_batch_5.bin, test_batch.bin and batches.meta.txt; a folder that
+        contains it as `cifar-10-batches-bin`; or the archive cifar-10-binary.tar.gz.
 
     Raises
     ------
     InputError
-        If a file is missing, or has another length than whole images make.
+        If a file is missing, is not a whole number of images long, or has an unknown class.
     """
 
     kind: ClassVar[str] = "cifar10"
@@ -63,7 +63,7 @@ class Cifar10(Source):
         for name, batch in zip((*TRAIN_FILES, TEST_FILE), self._batches, strict=True):
             if batch[:, 0].max() >= len(self.classes):
                 raise InputError(
-                    f"{folder / name} has an image of class {batch[:, 0].max()}, and {NAMES_FILE} names "
+                    f"{folder / name} has an image of class {batch[:, 0].max()}, but {NAMES_FILE} names "
                     f"{len(self.classes)} classes"
                 )
 
@@ -71,7 +71,7 @@ class Cifar10(Source):
         return int(self._ends[-1])
 
     def spec(self) -> dict[str, Any]:
-        """Where the files are, and a digest of some of their images."""
+        """Return the path of the files, and a digest of some of the images."""
         return {"kind": self.kind, "path": str(self.path), "items": len(self), "digest": self._digest}
 
     @cached_property
@@ -87,11 +87,11 @@ class Cifar10(Source):
         """See `Source.from_spec`."""
         source = cls(Path(spec["path"]))
         if source._digest != spec["digest"]:
-            raise InputError(f"{source.path} no longer holds the images that the pool was built from")
+            raise InputError(f"{source.path} no longer has the images that the pool was built from")
         return source
 
     def name(self, item: int) -> str:
-        """Such as "data_batch_1 #17"."""
+        """Return a name such as "data_batch_1 #17"."""
         return self.names(np.array([item]))[0]
 
     def names(self, items: Items) -> list[str]:
@@ -104,7 +104,7 @@ class Cifar10(Source):
         return [f"{stems[batch]} #{row}" for batch, row in zip(batches.tolist(), rows, strict=True)]
 
     def image(self, item: int, size: int) -> Image.Image:
-        """The picture, 32×32, or smaller where `size` is."""
+        """Return the image, 32×32 pixels or smaller if `size` is smaller."""
         batch, row = self._place(item)
         planes = self._batches[batch][row, 1:].reshape(3, _SIDE, _SIDE)
         image = Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0)))
@@ -120,7 +120,7 @@ class Cifar10(Source):
         return self._records_of(items)[:, 0].astype(np.int16)
 
     def held_out(self) -> Items:
-        """The test batch."""
+        """Return the ids of the test batch."""
         return np.arange(self._ends[-2], self._ends[-1], dtype=np.int64)
 
     def _place(self, item: int) -> tuple[int, int]:
@@ -147,11 +147,11 @@ def _data_folder(path: Path) -> Path:
             return folder
     if not path.exists():
         raise InputError(f"there is no folder or archive {path}")
-    raise InputError(f"{path} holds no {TEST_FILE}: the official binary version of CIFAR-10 is needed")
+    raise InputError(f"{path} has no {TEST_FILE}: the official binary version of CIFAR-10 is needed")
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Take the data files, wherever in the archive they lie, and nothing else."""
+    """Extract the data files, wherever they are in the archive, and nothing else."""
     wanted = {*TRAIN_FILES, TEST_FILE, NAMES_FILE}
     try:
         with tarfile.open(archive) as tar:

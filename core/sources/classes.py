@@ -1,14 +1,14 @@
-"""The truth that lies in a folder's structure: the class of each image, and which images are kept for
-testing.
+"""True classes from folder names, and the choice of held-out images.
 
-**Class.** The innermost folder that is not there for order alone, as `images` or the splits `train` and
-`test` are; see `folders_of_order`. Where the folder of a split has a list NAME_annotations.txt of file names
-and classes, as Tiny ImageNet's validation images have, that list decides. WordNet ids get their names from
-`words.txt`, if there is one. Fewer than two classes are none.
+**Class.** The class of an image is its innermost folder, ignoring structural folders such as `images` or the
+splits `train` and `test` (see `folders_of_order`). If the folder of a split contains a list
+NAME_annotations.txt of file names and classes, as Tiny ImageNet's validation images do, that list is used
+instead. WordNet ids are replaced by their names from `words.txt`, if there is one. A single class counts as
+none.
 
-**Held out.** If there are images in the splits `train` and `test` (or else in `train` and `val`), those of
-the latter whose class is known. Otherwise a tenth of the images whose class is known, at most 10,000, chosen
-by a hash of their path.
+**Held out.** If there is a split `train`, the images of `test`, or else of `val`, with a known class are held
+out. Without such images, a tenth of the images with a known class, at most 10,000, are chosen by a hash of
+their paths.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Truth = tuple[tuple[str, ...], NDArray[np.int16]]
 
 
 def path_hash(path: str) -> tuple[bytes, str]:
-    """A key that puts paths into an order that is arbitrary and everywhere the same."""
+    """Return a key that sorts paths in an arbitrary order that is the same on every machine."""
     return hashlib.blake2b(os.fsencode(path.replace(os.sep, "/")), digest_size=16).digest(), path
 
 
 def unknown(n: int) -> Truth:
-    """No classes, for n images."""
+    """Return the truth of n images without classes."""
     return (), np.full(n, -1, dtype=np.int16)
 
 
 def of(root: Path, paths: Sequence[str]) -> Truth:
-    """Names of the classes, sorted, and the index of each image's class, −1 where it is unknown."""
+    """Return the class names, sorted, and the class index of each image, −1 where unknown."""
     annotated, order = _annotations(root, paths), folders_of_order(paths)
     by_folder: dict[str, str | None] = {}
     keys: list[str | None] = []
@@ -69,7 +69,7 @@ def of(root: Path, paths: Sequence[str]) -> Truth:
 
 
 def held_out(paths: Sequence[str], truth: NDArray[np.int16]) -> Items:
-    """Places, ascending, of the images that are kept for testing."""
+    """Return the positions, ascending, of the images to hold out."""
     order = folders_of_order(paths)
     tops = np.array([top.lower() if (top := path.partition(os.sep)[0]) in order else "" for path in paths])
     if np.isin(tops, _TRAIN).any():
@@ -84,20 +84,20 @@ def held_out(paths: Sequence[str], truth: NDArray[np.int16]) -> Items:
 
 
 def folders_of_order(paths: Iterable[str]) -> frozenset[str]:
-    """Return the folders whose names say nothing about the images below them.
+    """Return the structural folders, whose names say nothing about the images in them.
 
-    A name alone does not decide: a train is a vehicle, too. Folders named as splits or containers of images
-    are for order where
+    A name alone does not decide: "train" may be a split or a vehicle. Folders with the names of splits or
+    image containers are structural if
 
-    - all folders beside them are named so: ``train`` and ``test``, or ``images`` alone;
-    - splits of two kinds lie side by side, whatever else is there, and hold folders only:
-      ``train/cat``, ``test/cat`` and ``unlabeled``; containers beside these are for order, too;
-    - a container is found again in folders of other classes: ``cat/images`` and ``dog/images``.
+    - all sibling folders have such names: ``train`` and ``test``, or ``images`` alone;
+    - splits of two kinds are siblings, whatever else is there, and contain only folders: ``train/cat``,
+      ``test/cat`` and ``unlabeled``; containers beside these are structural, too;
+    - a container occurs in the folders of several classes: ``cat/images`` and ``dog/images``.
 
     Parameters
     ----------
     paths : iterable of str
-        Of the images, relative, with the system's separators.
+        Relative paths of the images, with the system's separators.
     """
     direct = {_parent(path) for path in paths}
     sisters: dict[str, set[str]] = {}
@@ -118,7 +118,7 @@ def folders_of_order(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _found_again(sisters: dict[str, set[str]], order: Collection[str]) -> set[str]:
-    """Return the containers whose names are found in folders of several classes."""
+    """Return the containers whose names occur in the folders of several classes."""
     places: dict[str, dict[str, str | None]] = {}
     for parent, beside in sisters.items():
         for folder in beside:
@@ -128,7 +128,7 @@ def _found_again(sisters: dict[str, set[str]], order: Collection[str]) -> set[st
 
 
 def _folder_class(folder: str, order: Collection[str]) -> str | None:
-    """Return the name of the innermost folder that is not for order; `folder` itself or one around it."""
+    """Return the name of the innermost folder, from `folder` upwards, that is not structural."""
     while folder in order:
         folder = _parent(folder)
     return folder.rpartition(os.sep)[2] or None
@@ -143,7 +143,7 @@ def _name(folder: str) -> str:
 
 
 def _annotations(root: Path, paths: Iterable[str]) -> dict[str, dict[str, str]]:
-    """For each top folder that has a list of its own, the classes by file name."""
+    """Return the classes by file name, for each top folder that has an annotation list."""
     lists = {}
     for top in {path.split(os.sep, 1)[0] for path in paths if os.sep in path}:
         file = root / top / f"{top}_annotations.txt"
@@ -154,7 +154,10 @@ def _annotations(root: Path, paths: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def _names(root: Path, keys: set[str]) -> dict[str, str]:
-    """What to call each class: WordNet's first word for it, or all its words where two share the first."""
+    """Return the display name of each class.
+
+    It is WordNet's first word for it, or all its words if two classes share the first.
+    """
     glossary = {}
     if (root / "words.txt").is_file():
         rows = (line.partition("\t") for line in _lines(root / "words.txt"))
@@ -171,5 +174,5 @@ def _lines(file: Path) -> list[str]:
 
 
 def _shown(name: str) -> str:
-    """A file's or folder's name as text, whatever bytes it is made of."""
+    """Return the name of a file or folder as text, whatever its bytes are."""
     return os.fsencode(name).decode("utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""Any source of images, described by other features than GIST."""
+"""A source of images with other features than GIST."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from closecall.core.sources.texts import Texts
 
 
 class Described(Source):
-    """The items of `source` as they are, and other features.
+    """The items of `source`, with the features of another extractor.
 
     Parameters
     ----------
     source : Source
-        Images: texts and a source of embeddings have features of their own.
+        Source of images; texts and embeddings have features of their own.
     extractor : {"gist", "edges", "sets"}
-        What describes them, see `core.features`.
+        Name of the extractor; see `core.features`.
+
+    Raises
+    ------
+    InputError
+        If there is no such extractor, or the source has features of its own.
     """
 
     kind: ClassVar[str] = "described"
@@ -32,9 +37,9 @@ class Described(Source):
         if extractor not in EXTRACTORS:
             raise InputError(f"features must be one of {', '.join(EXTRACTORS)}, got {extractor!r}")
         if isinstance(source, Texts):
-            raise InputError(f"{source.title} holds texts, and {extractor} describe images")
+            raise InputError(f"{source.title} contains texts, but {extractor} features describe images")
         if source.n_features is not None:
-            raise InputError(f"{source.title} has embeddings made elsewhere, and needs no other features")
+            raise InputError(f"{source.title} has its own embeddings: it cannot have other features")
         self.source = source
         self.extractor = extractor
         self.classes = source.classes
@@ -44,7 +49,7 @@ class Described(Source):
         return len(self.source)
 
     def spec(self) -> dict[str, Any]:
-        """The spec of the source, and what describes it."""
+        """Return the spec of the source and the name of the extractor."""
         return {"kind": self.kind, "extractor": self.extractor, "source": self.source.spec()}
 
     @classmethod
@@ -53,7 +58,7 @@ class Described(Source):
         return cls(open_source(spec["source"], folder), spec["extractor"])
 
     def save(self, folder: Path) -> None:
-        """What the source itself saves."""
+        """Save what `source` saves."""
         self.source.save(folder)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:

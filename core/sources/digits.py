@@ -1,7 +1,7 @@
-"""Handwritten digits, drawn on demand: as many as are asked for, and none of them stored.
+"""Handwritten digits, drawn on demand: any number of them, without storing any.
 
-Item i is one of scikit-learn's 1,797 digits, deformed by what (seed, i) draws: rotated, sheared, scaled,
-shifted, bent by two gentle waves, with a thicker or thinner pen, and a little grain in the ink.
+Item i is one of scikit-learn's 1,797 digits, deformed by random numbers from (seed, i): rotated, sheared,
+scaled, shifted, bent by two gentle waves, with a thicker or thinner pen, and some grain in the ink.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from closecall.core.sources import glyphs
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source
 
 DRAWING = 1
-"""Raised whenever a seed and item begin to give another picture: pools know which pictures they hold."""
+"""Version of the drawing, increased when the image of a seed and item changes; pools store it."""
 
 MAX_HELD_OUT = 10_000
 MIN_HELD_OUT = 100
@@ -28,18 +28,23 @@ MIN_HELD_OUT = 100
 class Digits(Source):
     """Deformed handwritten digits.
 
-    The first ids are held out: a fifth as many as `n_pool`, but at least 100 and at most 10,000. They are
-    drawn from every sixth of the 1,797 digits, all others from the rest, so that no digit is on both sides;
-    and the source can grow at its end without changing what is held out.
+    The first ids are held out: a fifth of `n_pool`, but at least 100 and at most 10,000. They are drawn from
+    every sixth of the 1,797 digits and all other items from the rest, so no digit is on both sides. The
+    source can grow at its end without changing the held-out items.
 
     Parameters
     ----------
     n_pool : int
-        Number of items to select from, not counting those held out.
+        Number of items to select from, not counting held-out items.
     seed : int
-        Another seed draws other digits.
+        Seed of the deformations.
     n_held_out : int, optional
-        Overrides the rule above: a grown source must keep the number it began with.
+        Overrides the rule above; a grown source must keep its initial number.
+
+    Raises
+    ------
+    InputError
+        If `n_pool` is less than 1.
     """
 
     kind: ClassVar[str] = "digits"
@@ -59,7 +64,7 @@ class Digits(Source):
         return self.n_held_out + self.n_pool
 
     def spec(self) -> dict[str, Any]:
-        """Everything there is to know."""
+        """Return all parameters and the version of the drawing."""
         return {
             "kind": self.kind,
             "n_pool": self.n_pool,
@@ -70,43 +75,43 @@ class Digits(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:  # noqa: ARG003
-        """See `Source.from_spec`; refuses pictures drawn by another version of this module."""
+        """See `Source.from_spec`; rejects images drawn by another version of this module."""
         if spec.get("drawing") != DRAWING:
             raise InputError(
-                f"this pool shows digits as drawn by version {spec.get('drawing')} of the drawing, and this "
+                f"this pool's digits were drawn by version {spec.get('drawing')} of the drawing, but this "
                 f"program has version {DRAWING}: build the pool again"
             )
         return cls(spec["n_pool"], seed=spec["seed"], n_held_out=spec["n_held_out"])
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:  # noqa: ARG002
-        """See `Source.continuing`: whatever grows keeps the held-out items that it began with."""
+        """See `Source.continuing`; the held-out items stay the same."""
         if spec.get("kind") != self.kind or spec.get("seed") != self.seed:
             return self
         return type(self)(self.n_pool, seed=self.seed, n_held_out=spec["n_held_out"])
 
     def name(self, item: int) -> str:
-        """Such as "digit 123"."""
+        """Return a name such as "digit 123"."""
         return f"digit {item}"
 
     def image(self, item: int, size: int) -> Image.Image:
-        """The digit, drawn at exactly size × size, white on black, mode L."""
+        """Return the digit, drawn at exactly size × size pixels, white on black, mode L."""
         drawn = self._drawn(self.check_items(np.array([item])), size)[0]
         return Image.fromarray(np.rint(drawn * 255).astype(np.uint8))
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """The same drawings at 32 × 32; there is never a problem."""
+        """Return the same drawings at 32 × 32 pixels; there are never problems."""
         return self._drawn(self.check_items(items), GREY_SIZE), []
 
     def truth(self, items: Items) -> NDArray[np.int16]:
-        """Which digit each item is."""
+        """Return the digit of each item."""
         return glyphs.bundled().digits[self._origin(self.check_items(items))]
 
     def held_out(self) -> Items:
-        """The first ids."""
+        """Return the first ids."""
         return np.arange(self.n_held_out, dtype=np.int64)
 
     def _origin(self, items: Items) -> Items:
-        """Which of the bundled digits each item deforms."""
+        """Return the index of the bundled digit that each item deforms."""
         n = len(glyphs.bundled().digits)
         ours = np.arange(n) % 6 != 0
         pool, held_out = np.flatnonzero(ours), np.flatnonzero(~ours)
@@ -126,10 +131,10 @@ class Digits(Source):
         return out
 
     def _deformations(self, items: Items, half_widths: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What `glyphs.draw` takes, from the draws of each item.
+        """Return the deformation parameters for `glyphs.draw`, drawn from each item's random numbers.
 
-        The scans were stretched to fill their square, so some ones are as broad as high: strokes broader
-        than usual are made narrower again.
+        The scans were stretched to fill their square, so that some ones are as wide as they are high;
+        unusually wide strokes are narrowed again.
         """
         u = uniform(self.seed + 1, items, 12)
         z = np.clip(normal(self.seed + 2, items, 4), -2.5, 2.5)
@@ -137,8 +142,8 @@ class Digits(Source):
         slant = 0.16 * z[:, 1]
         height = np.exp(0.10 * z[:, 2])
         width = height * np.exp(0.10 * z[:, 3]) * np.clip(4.6 / half_widths, 0.55, 1)
-        # Field samples a unit: the drawing's side is 2 units, and 8 blocks of an undeformed digit fill 0.7
-        # of it.
+        # Field samples per unit: the drawing's side is 2 units, and the 8 blocks of an undeformed digit fill
+        # 0.7 of it.
         samples = 4 * glyphs.BLOCK / 0.7
         cos, sin = np.cos(turn), np.sin(turn)
         yy, yx = cos / height, -sin / height

@@ -1,4 +1,4 @@
-"""The user's own vectors: a .npy file, or a Parquet file, one row an image.
+"""The user's own vectors: a .npy or Parquet file with one row per image.
 
 A .npy file is memory-mapped. A Parquet file is unpacked once into the user's cache, block by block, and
 memory-mapped from there. Python objects (pickles) are never loaded.
@@ -21,28 +21,28 @@ from closecall.core.sources.unpacking import unpacked
 SUFFIXES = (".npy", ".parquet")
 
 _BLOCK = 4096  # rows
-_SMALLEST_NORM = 1e-30  # squares of smaller numbers vanish in float32
+_SMALLEST_NORM = 1e-30  # the squares of smaller numbers underflow in float32
 
 
 class Embeddings:
-    """A matrix of numbers on the disk.
+    """A matrix on disk.
 
     Parameters
     ----------
     path : Path
-        A .npy file of shape (n_rows, n_features), real numbers of any type; or a .parquet file with either
-        one column of lists (of equal lengths), or numeric columns, which are taken in their order. Other
-        columns are left out.
+        A .npy file of shape (n_rows, n_features) with real numbers of any type; or a .parquet file with
+        either one column of lists of equal lengths, or numeric columns, which are used in order. Other
+        columns are ignored.
 
     Attributes
     ----------
     digest : str
-        Sixteen hexadecimal digits of the shape and of 64 rows: enough to notice another file.
+        Sixteen hexadecimal digits computed from the shape, the dtype and 64 rows, to detect changed files.
 
     Raises
     ------
     InputError
-        If there is no such file, or no such matrix in it.
+        If the file does not exist or contains no such matrix.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +62,7 @@ class Embeddings:
 
     @property
     def n_features(self) -> int:
-        """Numbers in a row."""
+        """Length of a row."""
         return int(self._matrix.shape[1])
 
     def _digest(self) -> str:
@@ -72,18 +72,18 @@ class Embeddings:
         return digest.hexdigest()
 
     def rows(self, items: Items) -> NDArray[np.float32]:
-        """Rows as float32, of shape (n_items, n_features).
+        """Return rows as float32, of shape (n_items, n_features).
 
         Raises
         ------
         InputError
-            If a row has no direction: a number in it is NaN or infinite, or all are zero.
+            If a row is all zeros, or contains NaN or infinity, and therefore has no direction.
         """
         rows = _narrowed(self._matrix[items])
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
         bad = np.flatnonzero(~(np.isfinite(norms) & (norms > _SMALLEST_NORM)))
         if bad.size:
-            what = "holds nothing but zeros" if norms[bad[0]] <= _SMALLEST_NORM else "holds NaN or infinity"
+            what = "has only zeros" if norms[bad[0]] <= _SMALLEST_NORM else "contains NaN or infinity"
             raise InputError(f"row {items[bad[0]]} of {self.path} {what}: every row needs a direction")
         return rows
 
@@ -93,7 +93,7 @@ class Embeddings:
         Raises
         ------
         InputError
-            See `rows`; names the first such row.
+            See `rows`; the message names the first such row.
         """
         for start in range(0, len(self), _BLOCK):
             self.rows(np.arange(start, min(start + _BLOCK, len(self)), dtype=np.int64))
@@ -125,23 +125,23 @@ class Embeddings:
 
 
 def _mapped(file: Path, shown: Path) -> NDArray[Any]:
-    """The matrix in `file`, an error naming `shown`."""
+    """Memory-map the matrix in `file`; error messages name `shown` instead."""
     try:
         matrix = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         objects = any(word in str(error) for word in ("Object arrays", "Python objects", "allow_pickle"))
-        why = "it holds Python objects (a pickle), which are never loaded" if objects else str(error)
+        why = "it contains Python objects (a pickle), which are never loaded" if objects else str(error)
         raise InputError(f"{shown} can't be read as an array of numbers: {why}") from error
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or 0 in matrix.shape:
         shape = getattr(matrix, "shape", "several arrays")
-        raise InputError(f"{shown} must be of shape (n_images, n_features), got {shape}")
+        raise InputError(f"{shown} must have shape (n_images, n_features), got {shape}")
     if matrix.dtype.kind not in "fiu":
-        raise InputError(f"{shown} must hold real numbers, got {matrix.dtype}")
+        raise InputError(f"{shown} must contain real numbers, got {matrix.dtype}")
     return matrix
 
 
 def _columns(schema: Any, path: Path) -> tuple[list[str], bool]:
-    """Which columns make the matrix, and whether it is one column of lists."""
+    """Return the columns of the matrix, and whether it is one column of lists."""
     from pyarrow import types
 
     def is_list(kind: Any) -> bool:
@@ -169,7 +169,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _of_lists(column: Any, first_row: int, path: Path) -> NDArray[np.float32]:
-    """The lists of one block as rows; a missing list, or a missing number, becomes NaN."""
+    """Return the lists of one block as rows; missing lists and missing numbers become NaN."""
     import pyarrow.compute
 
     lengths = pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False)
@@ -190,10 +190,10 @@ def _of_columns(batch: Any) -> NDArray[np.float32]:
 
 
 def _narrowed(values: NDArray[Any]) -> NDArray[np.float32]:
-    """As float32; what is too large for it becomes infinite, and is refused when it is read."""
+    """Return float32 values; those that overflow become infinite and are rejected when read."""
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
 
 
 def _ragged(path: Path, row: int, length: int, other: int) -> str:
-    return f"row {row} of {path} has {length} numbers where the rows before it have {other}"
+    return f"row {row} of {path} has {length} numbers, but earlier rows have {other}"

@@ -1,4 +1,4 @@
-"""Any source of images made larger, by variants of its images: moved, mirrored, paler, noisier."""
+"""A source of images enlarged by variants of its images: shifted, mirrored, with other contrast and noise."""
 
 from __future__ import annotations
 
@@ -17,37 +17,42 @@ from closecall.core.sources.registry import open_source
 from closecall.core.sources.texts import Texts
 
 VARIANTS = 1
-"""Raised whenever a seed and item begin to give another variant: pools know which variants they hold."""
+"""Version of the variants, increased when the variant of a seed and item changes; pools store it."""
 
-_TILE = 256  # side of the square of noise that every variant's noise is cut from
+_TILE = 256  # side of the square from which the noise of every variant is cut
 
 
 class Enlarged(Source):
-    """The items of `source`, and after them variants of those that are not held out.
+    """The items of `source`, followed by variants of those that are not held out.
 
-    With n items in `source`, of which p are not held out, item n + j is the variant number 1 + j // p of
-    the (j mod p)-th of these. So what is held out stays the same, nothing that is held out has variants,
-    and a greater `times` only appends.
+    If `source` has n items, of which p are not held out, item n + j is variant number 1 + j // p of the (j
+    mod p)-th of these. The held-out items therefore stay the same and have no variants, and increasing
+    `times` only appends items.
 
     Parameters
     ----------
     source : Source
-        Images: a source of embeddings can't be enlarged.
+        Source of images; texts and embeddings cannot be enlarged.
     times : int
-        How many items there are for each one that is not held out, itself included.
+        Number of items per image that is not held out, including the image itself.
     seed : int
-        Another seed gives other variants.
+        Seed of the variants.
+
+    Raises
+    ------
+    InputError
+        If `times` is less than 1, or the source has texts or embeddings.
     """
 
     kind: ClassVar[str] = "enlarged"
 
     def __init__(self, source: Source, times: int, *, seed: int = 0) -> None:
         if times < 1:
-            raise InputError(f"enlarged must be at least 1 time as large, got {times}")
+            raise InputError(f"times must be at least 1, got {times}")
         if isinstance(source, Texts):
-            raise InputError(f"{source.title} holds texts, and only images can be enlarged")
+            raise InputError(f"{source.title} contains texts, but only images can be enlarged")
         if source.n_features is not None:
-            raise InputError(f"{source.title} has embeddings made elsewhere, and only images can be enlarged")
+            raise InputError(f"{source.title} has its own embeddings, but only images can be enlarged")
         self.source = source
         self.times = times
         self.seed = seed
@@ -60,7 +65,7 @@ class Enlarged(Source):
         return len(self.source) + (self.times - 1) * len(self._ours)
 
     def spec(self) -> dict[str, Any]:
-        """The spec of the source, and how it is enlarged."""
+        """Return the spec of the source, and how it is enlarged."""
         return {
             "kind": self.kind,
             "times": self.times,
@@ -71,24 +76,24 @@ class Enlarged(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; refuses variants made by another version of this module."""
+        """See `Source.from_spec`; rejects variants made by another version of this module."""
         if spec["variants"] != VARIANTS:
             raise InputError(
-                f"this pool shows variants of version {spec['variants']}, and this program makes those of "
+                f"this pool's variants were made by version {spec['variants']}, but this program has "
                 f"version {VARIANTS}: build the pool again"
             )
         return cls(open_source(spec["source"], folder), spec["times"], seed=spec["seed"])
 
     def save(self, folder: Path) -> None:
-        """What the source itself saves."""
+        """Save what `source` saves."""
         self.source.save(folder)
 
     def name(self, item: int) -> str:
-        """The original's name, and the number of the variant."""
+        """Return the original's name, with the number of the variant."""
         return self.names(np.array([item]))[0]
 
     def names(self, items: Items) -> list[str]:
-        """See `name`; each original is asked for once."""
+        """See `name`; the name of each original is read once."""
         origins, variants = self._origins(items)
         unique, places = np.unique(origins, return_inverse=True)
         originals = self.source.names(unique)
@@ -98,7 +103,7 @@ class Enlarged(Source):
         ]
 
     def image(self, item: int, size: int) -> Image.Image:
-        """The original as its source shows it, changed as the features' grey square is."""
+        """Return the original as its source shows it, changed in the same way as its grayscale image."""
         origins, variants = self._origins(np.array([item]))
         shown = self.source.image(int(origins[0]), size)
         if variants[0] == 0:
@@ -113,7 +118,7 @@ class Enlarged(Source):
         return Image.fromarray(varied[..., 0] if shown.mode == "L" else varied)
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; where an original can't be read, neither can its variants."""
+        """See `Source.grey`; if an original cannot be read, its variants cannot be read either."""
         items = self.check_items(items)
         origins, variants = self._origins(items)
         unique, places = np.unique(origins, return_inverse=True)
@@ -131,15 +136,15 @@ class Enlarged(Source):
         return grey, problems
 
     def truth(self, items: Items) -> NDArray[np.int16]:
-        """The originals'."""
+        """Return the classes of the originals."""
         return self.source.truth(self._origins(items)[0])
 
     def held_out(self) -> Items:
-        """What the source holds out."""
+        """Return the ids that `source` holds out."""
         return self.source.held_out()
 
     def _origins(self, items: Items) -> tuple[Items, Items]:
-        """The original of each item, and which variant of it the item is (0: the original itself)."""
+        """Return the original of each item, and the number of the variant (0 for the original itself)."""
         items = self.check_items(items)
         later = items - len(self.source)
         variants = np.where(later < 0, 0, 1 + later // max(1, len(self._ours)))
@@ -161,7 +166,7 @@ class Enlarged(Source):
 
 
 class _Changes(NamedTuple):
-    """What makes each of n variants; shifts in thirty-seconds of a side, noise and brightness of 1."""
+    """Parameters of n variants; shifts in 1/32 of a side, noise and brightness relative to full intensity."""
 
     mirrored: NDArray[np.bool_]
     down: NDArray[np.int64]
@@ -175,7 +180,7 @@ class _Changes(NamedTuple):
 def _varied(
     planes: NDArray[np.float32], changes: _Changes, noise: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Images of shape (n, n_planes, height, width) in 0 … 1, changed; edges fill what a shift bares."""
+    """Return varied images of shape (n, n_planes, height, width) in [0, 1]; shifts repeat the edge pixels."""
     height, width = planes.shape[2:]
     rows = np.arange(height) - np.rint(changes.down[:, None] * (height / GREY_SIZE)).astype(np.int64)
     columns = np.arange(width) - np.rint(changes.right[:, None] * (width / GREY_SIZE)).astype(np.int64)
@@ -194,7 +199,7 @@ def _varied(
 
 
 def _noise(changes: _Changes) -> NDArray[np.float32]:
-    """Gaussian noise of shape (n, 32, 32)."""
+    """Return Gaussian noise of shape (n, 32, 32)."""
     rows = (changes.grain[:, 0, None] + np.arange(GREY_SIZE)) % _TILE
     columns = (changes.grain[:, 1, None] + np.arange(GREY_SIZE)) % _TILE
     noise: NDArray[np.float32] = _tile()[rows[:, :, None], columns[:, None, :]] * changes.noise[:, None, None]

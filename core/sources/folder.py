@@ -1,4 +1,4 @@
-"""A folder of image files, and of folders of them."""
+"""A folder of image files, including its subfolders."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ LIST_FILE = "files.npz"
 
 
 class Folder(Source):
-    """All images below a folder; see `core.sources.listing` for their order and `core.sources.classes` for
-    the truth.
+    """All images in a folder and its subfolders.
+
+    See `core.sources.listing` for their order and `core.sources.classes` for the truth.
 
     Parameters
     ----------
     path : Path
         The folder.
     use_classes : bool
-        Whether folder names are taken for classes, and a part of the images kept for testing.
+        Whether to use folder names as classes, and to hold out a part of the images for testing.
     by_path : bool
-        Order by path instead of by hash.
+        Whether to order by path instead of by hash.
     files : Listing, optional
-        What the folder held when the source was first made, instead of what it holds now.
+        Files of the folder when the source was first made; by default, those it has now.
 
     Raises
     ------
     InputError
-        If there is no such folder, or no image in it.
+        If the folder does not exist or has no images.
     """
 
     kind: ClassVar[str] = "folder"
@@ -51,17 +52,18 @@ class Folder(Source):
         self.files = self._listed() if files is None else files
         self.classes = self.files.classes
         self._name_after(None)
-        self._root = os.path.join(self.path, "")  # noqa: PTH118 (ends in a separator)
+        self._root = os.path.join(self.path, "")  # noqa: PTH118 (ends with a separator)
 
     @classmethod
     def from_list(cls, file: Path, *, use_classes: bool = True) -> Self:
-        """The images that a text file names, one path a line, relative to the file's folder and inside of
-        it.
+        """Make a source of the images listed in a text file, one path per line.
+
+        Paths are relative to the file's folder and must be inside it.
 
         Raises
         ------
         InputError
-            If the file names none, or one that is not there.
+            If the file lists no images, or one that does not exist.
         """
         root = Path(os.path.realpath(file)).parent
         source = cls(
@@ -78,7 +80,7 @@ class Folder(Source):
         if not self.path.exists():
             raise InputError(f"there is no folder {self.path}")
         if not self.path.is_dir():
-            raise InputError(f"{self.path} is a file, and a folder of images is needed")
+            raise InputError(f"{self.path} is a file, but a folder of images is needed")
         try:
             return listing.list_files(self.path, by_path=self.by_path, use_classes=self.use_classes)
         except OSError as error:
@@ -88,7 +90,7 @@ class Folder(Source):
         return len(self.files.paths)
 
     def spec(self) -> dict[str, Any]:
-        """Where the folder is, and a digest of the list that `save` writes."""
+        """Return the path of the folder, and a digest of the list that `save` writes."""
         return {
             "kind": self.kind,
             "path": str(self.path),
@@ -101,7 +103,7 @@ class Folder(Source):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """By the list that was saved in `folder`, else by what is there now, if that is the same."""
+        """Restore from the list saved in `folder`, or from the current files if they are still the same."""
         path, named = Path(spec["path"]), spec["list"]
         if folder is None:
             if named is not None:
@@ -111,7 +113,7 @@ class Folder(Source):
             if source.files.digest != spec["digest"]:
                 raise InputError(
                     f"{named or path} has changed: it had {spec['items']:,} images, and now has "
-                    f"{len(source):,}, or others"
+                    f"{len(source):,}, or different ones"
                 )
             return source
         files = listing.load(folder / LIST_FILE)
@@ -122,11 +124,11 @@ class Folder(Source):
         return source
 
     def save(self, folder: Path) -> None:
-        """Keep the list of files, so that files which come or go later change no item's number."""
+        """Save the list of files, so that files added or removed later do not change item ids."""
         listing.save(self.files, folder / LIST_FILE)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
-        """See `Source.continuing`: files that were not there earlier come after those that were."""
+        """See `Source.continuing`; new files come after those of the earlier source."""
         known = {"kind": self.kind, "path": str(self.path), "use_classes": self.use_classes, "by_path": False}
         if self.by_path or folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self
@@ -134,7 +136,7 @@ class Folder(Source):
         return type(self)(self.path, use_classes=self.use_classes, files=files)
 
     def name(self, item: int) -> str:
-        """The path relative to the folder, with slashes."""
+        """Return the path relative to the folder, with slashes."""
         return self.names(np.array([item]))[0]
 
     def names(self, items: Items) -> list[str]:
@@ -142,7 +144,7 @@ class Folder(Source):
         return [listing.as_text(self.files.paths[item]) for item in self.check_items(items).tolist()]
 
     def image(self, item: int, size: int) -> Image.Image:
-        """The picture, made smaller where its longest side exceeds `size`."""
+        """Return the image, scaled down if its longest side exceeds `size` pixels."""
         (item,) = self.check_items(np.array([item]))
         try:
             return self._read(item, size)
@@ -150,7 +152,7 @@ class Folder(Source):
             raise InputError(f"{self.name(item)} in {self.path} can't be shown: {error}") from error
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; pictures are squeezed into a square."""
+        """See `Source.grey`; images are squeezed into a square."""
         items = self.check_items(items)
         grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
         problems = []
@@ -182,7 +184,7 @@ class Folder(Source):
 
     def _file(self, item: int) -> Path:
         path = os.path.realpath(self._root + self.files.paths[item])
-        # A file may have been replaced by a link since it was listed.
+        # The file may have been replaced by a link since it was listed.
         if not path.startswith(self._root):
-            raise UnreadableImageError("it is a link that leads out of the folder")
+            raise UnreadableImageError("it is a link that leads outside the folder")
         return Path(path)

@@ -1,10 +1,10 @@
-"""Handwritten digits as shapes: from 8×8 counts of ink to smooth outlines that can be drawn at any size.
+"""Handwritten digits as shapes: from 8×8 ink counts to smooth outlines that can be drawn at any size.
 
-scikit-learn's digits are real handwriting, scanned at 32×32 in black and white and stored as how many
-pixels of each 4×4 block were ink. `fields` undoes that by iterated back-projection: it looks for a smooth
-field whose ink, counted in blocks, gives the stored numbers again, and turns it into the distance from the
-outline. `draw` looks at such a field through an affine map and gentle waves, and turns distance into
-coverage, so that edges are one pixel soft at every size.
+scikit-learn's digits are real handwriting, scanned at 32×32 pixels in black and white and stored as the
+number of ink pixels in each 4×4 block. `fields` inverts this by iterated back-projection: it finds a smooth
+field whose ink per block equals the stored counts, and converts it to the distance from the outline. `draw`
+samples such a field through an affine map and gentle waves, and converts distance to coverage, so that edges
+are one pixel soft at every size.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from closecall.core.numerics.jit import kernel
 BLOCK = 4
 """Field samples along one side of a block of the 8×8 original."""
 SIDE = BLOCK * (8 + 2)
-"""Field samples along a side: the 8×8 blocks and one empty block around them."""
+"""Field samples along one side: the 8×8 blocks and a border of one empty block."""
 PARAMETERS = 15
-"""Numbers that `draw` takes a glyph: see its docstring."""
+"""Number of parameters of `draw` per glyph; see its docstring."""
 
 _SHARPNESS = np.float32(5.0)
 _STEPS = 24
@@ -36,7 +36,7 @@ _REACH = np.float32(8.0)
 
 
 class Glyphs(NamedTuple):
-    """Fields of shape (n, 40, 40), which digit each one is, and half the greatest width of its strokes."""
+    """Fields of shape (n, 40, 40), the digit that each shows, and half the maximum width of its strokes."""
 
     fields: NDArray[np.float32]
     digits: NDArray[np.int16]
@@ -44,8 +44,8 @@ class Glyphs(NamedTuple):
 
 
 def bundled() -> Glyphs:
-    """The 1,797 handwritten digits that come with scikit-learn."""
-    with _one_at_a_time:  # a cache alone lets every thread that finds it empty do the work
+    """Return the 1,797 handwritten digits that come with scikit-learn."""
+    with _one_at_a_time:  # with a cache alone, every thread that finds it empty would do the work
         return _bundled()
 
 
@@ -76,12 +76,12 @@ def _scanned() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def fields(ink: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Fields of shape (n, 40, 40): the distance from the outline in samples, positive where there is ink.
+    """Return fields of shape (n, 40, 40): the distance from the outline in samples, positive inside the ink.
 
     Parameters
     ----------
     ink : array of shape (n, 8, 8)
-        The inked share, 0 … 1, of each block.
+        Share of ink in each block, 0 to 1.
     """
     ink = np.pad(np.asarray(ink, dtype=np.float32), ((0, 0), (1, 1), (1, 1)))
     widen = _spline_upscaling(ink.shape[1], BLOCK)
@@ -96,13 +96,13 @@ def fields(ink: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def _along_both(matrix: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float32]:
-    """M I Mᵀ for each image I."""
+    """Return M I Mᵀ for each image I."""
     half = np.ascontiguousarray(np.swapaxes(images @ matrix.T, 1, 2))
     return np.swapaxes(half @ matrix.T, 1, 2)
 
 
 def _signed_distance(field: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Distance to the field's zero line in samples, negative outside, at most ±8 [1]_.
+    """Return the distance to the field's zero line in samples, negative outside, at most ±8 [1]_.
 
     References
     ----------
@@ -130,7 +130,7 @@ def _signed_distance(field: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _spline_upscaling(n: int, factor: int) -> NDArray[np.float32]:
-    """The matrix, of shape (n·factor, n), of cubic spline interpolation between the centres of n cells."""
+    """Return the matrix, of shape (n·factor, n), of cubic spline interpolation between n cell centers."""
     from scipy.interpolate import make_interp_spline
 
     centres = np.arange(n) + 0.5
@@ -140,16 +140,16 @@ def _spline_upscaling(n: int, factor: int) -> NDArray[np.float32]:
 
 
 def _gaussian(n: int, sigma: float) -> NDArray[np.float32]:
-    """The matrix, of shape (n, n), of a Gaussian blur that keeps what is constant."""
+    """Return the matrix, of shape (n, n), of a Gaussian blur that preserves constants."""
     apart = np.arange(n)[:, None] - np.arange(n)
     weights = np.exp(-0.5 * (apart / sigma) ** 2)
-    weights[np.abs(apart) > 6 * sigma] = 0  # what is smaller only makes denormal numbers, which are slow
+    weights[np.abs(apart) > 6 * sigma] = 0  # smaller weights only produce denormal numbers, which are slow
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
 @cache
 def grain() -> NDArray[np.float32]:
-    """A square of smoothed noise, of shape (64, 64) and periodic, with mean 0 and standard deviation 1."""
+    """Return periodic smoothed noise of shape (64, 64), with mean 0 and standard deviation 1."""
     noise = np.random.default_rng(0).standard_normal((64, 64))
     noise += 0.5 * (np.roll(noise, 1, axis=0) + np.roll(noise, 1, axis=1))
     return np.asarray((noise - noise.mean()) / noise.std(), dtype=np.float32)
@@ -164,7 +164,10 @@ def _cover(
     start: int,
     out: NDArray[np.float32],
 ) -> None:
-    """Coverage of each pixel by {level > outline}, to first order; `level` has a rim of one pixel more."""
+    """Write the coverage of each pixel by {level > outline}, to first order.
+
+    `level` has a border of one additional pixel.
+    """
     size = out.shape[0]
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
     flat = np.float32(1e-6)
@@ -201,22 +204,22 @@ def draw(
     grain: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
-    """Draw glyphs into `out`, of shape (n, size, size), ink 1 on 0.
+    """Draw glyphs to `out` with ink 1 on background 0.
 
     Parameters
     ----------
     fields : array of shape (n_fields, 40, 40)
         Distances from outlines, in samples.
     chosen : array of shape (n,)
-        Which field each drawing shows.
+        Index of the field that each drawing shows.
     parameters : array of shape (n, 15)
-        A drawing's coordinates run from −1 to 1, down (y) and right (x); a field's are in samples. Columns:
-        0–5, the affine map from the first to the second (y0, yy, yx, x0, xy, xx); 6–8, a wave (amplitude in
-        samples, frequency, phase) that moves rows sideways; 9–11, one that moves columns down; 12, the
-        distance taken for the outline; 13, the ink, 0 … 1; 14, the cell of the grain to begin at
-        (64·row + column), a cell being a thirty-second of a side.
+        The coordinates of a drawing run from −1 to 1, down (y) and right (x); those of a field are in
+        samples. Columns 0–5: the affine map from drawing to field (y0, yy, yx, x0, xy, xx). Columns 6–8: a
+        wave (amplitude in samples, frequency, phase) that shifts rows sideways. Columns 9–11: a wave that
+        shifts columns down. Column 12: the distance at which the outline is drawn. Column 13: the ink, 0 to
+        1. Column 14: the first cell of the grain (64·row + column), where a cell is 1/32 of a side.
     grain : array of shape (64, 64)
-        How much darker or brighter the ink is, times 0.03.
+        Variation of the ink, multiplied by 0.03.
     out : array of shape (n, size, size)
         The drawings.
     """

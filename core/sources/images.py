@@ -1,9 +1,9 @@
-"""Reading image files that other people made: any size, any mode, whole or broken.
+"""Read image files of any origin: any size, any mode, intact or damaged.
 
-Only formats that Pillow decodes by itself are opened, never one that calls another program. Colour and grey
-images keep their kind; transparent ones are laid on white; sixteen-bit and floating-point ones are
-stretched from their darkest to their brightest value; of animations the first frame is shown; the camera's
-orientation is respected.
+Only formats that Pillow decodes by itself are opened, never one that calls another program. Color and
+grayscale images keep their mode. Transparent images are placed on white. Sixteen-bit and floating-point
+images are stretched from their darkest to their brightest value. The first frame of an animation is used, and
+the camera's orientation is applied.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".
 _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
 EXTENSIONS = frozenset((*_PHOTOS, *_PLAIN))
 MAX_PIXELS = 100_000_000
-"""Largest image that is decoded: 10,000 × 10,000 pixels, at most 400 MB for a moment."""
+"""Maximum number of pixels of an image: 10,000 × 10,000, which takes up to 400 MB while it is decoded."""
 
 RENDITION = 4 * GREY_SIZE
-"""Longest side, in pixels, to which an image is brought before it becomes a grey square for features."""
+"""Longest side, in pixels, to which an image is scaled before it becomes a grayscale square for features."""
 
-# What Pillow finds odd in a file it would print while a pool is built; what matters becomes a reason below.
+# Pillow would print its warnings while a pool is built; the relevant ones become a reason below.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
-# What decoders raise for files that they can't make sense of.
+# Exceptions of decoders for damaged files.
 _BROKEN = (
     OSError,
     SyntaxError,
@@ -57,23 +57,25 @@ _BROKEN = (
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Formats that Pillow decodes by itself, the frequent ones first; not every build has them all."""
+    """Return the formats that Pillow decodes by itself, common ones first; not every build has them all."""
     Image.init()
     wanted = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "MPO", "PPM", "DIB", "JPEG2000", "AVIF")
     return tuple(name for name in wanted if name in Image.OPEN)
 
 
 class UnreadableImageError(InputError):
-    """A file that can't be shown; the message is the reason, without the file's name."""
+    """A file that cannot be shown; the message is the reason, without the file's name."""
 
 
 def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
-    """The image in `file`, mode RGB or L, made smaller where its longest side exceeds `size` pixels.
+    """Read the image in `file`, in mode RGB or L, scaled down if its longest side exceeds `size` pixels.
 
     Raises
     ------
     UnreadableImageError
-        If there is no such file, or no image in it, or too large a one, or only a part of one.
+        If the file does not exist, is not an image, has too many pixels, or is damaged.
+    InputError
+        If `size` is less than 1.
     """
     if size < 1:
         raise InputError(f"size must be at least 1 pixel, got {size}")
@@ -82,7 +84,7 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise UnreadableImageError(
-                    f"it has {width:,} × {height:,} pixels, and at most {MAX_PIXELS:,} are decoded"
+                    f"it has {width:,} × {height:,} pixels, but at most {MAX_PIXELS:,} are decoded"
                 )
             return _upright(_plain(_reduced(image, size)), image)
     except InputError:
@@ -92,7 +94,7 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
 
 
 def grey_of(image: Image.Image) -> NDArray[np.float32]:
-    """The image as features see it: grey, of shape (32, 32), in 0 … 1, squeezed if it is no square."""
+    """Return the image in grayscale, of shape (32, 32), in [0, 1], squeezed if it is not square."""
     grey = image.convert("L")
     if grey.size != (GREY_SIZE, GREY_SIZE):
         grey = grey.resize((GREY_SIZE, GREY_SIZE), Image.Resampling.BILINEAR)
@@ -100,7 +102,7 @@ def grey_of(image: Image.Image) -> NDArray[np.float32]:
 
 
 def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Colour images of shape (n, 3, height, width) in grey, 0 … 1, as Pillow has it to the last bit."""
+    """Return color images of shape (n, 3, height, width) in grayscale, in [0, 1], bit for bit like Pillow."""
     red, green, blue = planes.astype(np.uint32).swapaxes(0, 1)
     grey: NDArray[np.float32] = ((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16).astype(
         np.float32
@@ -109,10 +111,10 @@ def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _reduced(image: Image.Image, size: int) -> Image.Image:
-    """`image` in a mode that can be resized, its longest side at most `size`.
+    """Return `image` in a mode that can be resized, with its longest side at most `size`.
 
-    Nothing but the decoder sees the whole image where that can be helped, and not even that for large JPEGs,
-    which are decoded at an eighth, a quarter or half their size.
+    Large JPEGs are decoded at an eighth, a quarter or half of their size, so that they never take their full
+    memory.
     """
     if image.mode == "1":
         image = image.convert("L")
@@ -128,7 +130,7 @@ def _reduced(image: Image.Image, size: int) -> Image.Image:
 
 
 def _plain(image: Image.Image) -> Image.Image:
-    """A copy of `image` in mode RGB or L."""
+    """Return a copy of `image` in mode RGB or L."""
     if image.mode in ("I", "F"):
         return _stretched(image)
     if image.has_transparency_data:
@@ -138,7 +140,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _stretched(image: Image.Image) -> Image.Image:
-    """Values of any range as 0 … 255, from the darkest to the brightest; what is not finite is black."""
+    """Stretch values to 0 … 255, from the darkest to the brightest; non-finite values become black."""
     values = np.asarray(image, dtype=np.float64)
     finite = np.isfinite(values)
     low, high = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 0.0)
@@ -150,7 +152,7 @@ def _stretched(image: Image.Image) -> Image.Image:
 
 
 def _upright(shown: Image.Image, original: Image.Image) -> Image.Image:
-    """`shown`, turned as the camera says that `original` was held."""
+    """Return `shown` rotated according to the camera orientation stored in `original`."""
     turns = {
         2: Image.Transpose.FLIP_LEFT_RIGHT,
         3: Image.Transpose.ROTATE_180,
@@ -165,9 +167,9 @@ def _upright(shown: Image.Image, original: Image.Image) -> Image.Image:
 
 
 def _reason(error: Exception, file: Path | BinaryIO) -> str:
-    """Why a file can't be shown, in words for the person who owns it."""
+    """Return why a file cannot be shown, in words for its owner."""
     if isinstance(error, FileNotFoundError):
-        return "there is no such file any more"
+        return "the file no longer exists"
     if isinstance(error, PermissionError):
         return "its permissions forbid reading it"
     if isinstance(error, IsADirectoryError):
@@ -176,7 +178,7 @@ def _reason(error: Exception, file: Path | BinaryIO) -> str:
         return f"it has more than {MAX_PIXELS:,} pixels"
     if isinstance(error, UnidentifiedImageError):
         empty = isinstance(file, os.PathLike) and Path(file).stat().st_size == 0
-        return "the file is empty" if empty else "it is no image of a kind that can be read"
+        return "the file is empty" if empty else "it is not an image of a supported format"
     if isinstance(error, MemoryError):
         return "there is not enough memory to decode it"
     if "truncated" in str(error):

@@ -1,9 +1,8 @@
-"""Which images, or other files, a folder holds, and in which order.
+"""The images, or other files, in a folder, in a fixed order.
 
-Files are ordered by a hash of their relative path: the same on every machine, and every beginning of the
-list is a fair sample of the whole, so that labeling can start before the rest has been read.
-(`by_path=True` gives the order of sorted paths instead, for embeddings that somebody computed in that
-order.)
+Files are ordered by a hash of their relative path. This order is the same on every machine, and every prefix
+of the list is a fair sample of the whole, so labeling can start before the rest is read. (`by_path=True`
+orders by path instead, for embeddings that were computed in that order.)
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ class Listing:
     Attributes
     ----------
     paths : tuple of str
-        Relative to the folder, with the system's separators.
+        Paths relative to the folder, with the system's separators.
     classes : tuple of str
     truth : array of shape (n_paths,), int16
         Index into `classes`, −1 where unknown.
     held_out : array of int64, ascending
-        Places in `paths`.
+        Positions in `paths`.
     """
 
     paths: tuple[str, ...]
@@ -50,7 +49,7 @@ class Listing:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that name exactly these files, classes and held-out items."""
+        """Sixteen hexadecimal digits that identify these files, classes and held-out items."""
         digest = hashlib.blake2b(digest_size=8)
         names = (_joined(self.paths), _joined(self.classes))
         for part in (*names, self.truth.tobytes(), self.held_out.tobytes()):
@@ -67,46 +66,46 @@ def list_files(
     extensions: Collection[str] = EXTENSIONS,
     what: str = "images",
 ) -> Listing:
-    """The images in `root` and the folders in it; or files of other kinds, by their `extensions`.
+    """List the images in `root` and its subfolders, or other files with the given `extensions`.
 
-    Hidden files, symbolic links and files with other extensions are left out. A folder that may not be
-    listed is taken for an image that can't be read, so that the pool's report names it.
+    Hidden files, symbolic links and files with other extensions are left out. A folder that cannot be listed
+    is included as if it were an unreadable image, so that the pool's report names it.
 
     Parameters
     ----------
     root : Path
         An existing folder.
     by_path : bool
-        Order by path instead of by hash.
+        Whether to order by path instead of by hash.
     use_classes : bool
-        Whether folder names are taken for classes.
+        Whether to use folder names as classes.
     extensions : collection of str
-        In lower case, with their dots.
+        In lower case, including the dots.
     what : str
-        What a person calls such files.
+        Display name of such files.
 
     Raises
     ------
     InputError
-        If there are none.
+        If there are no such files.
     """
     links: list[str] = []
     found = list(_walk(root, "", links, extensions))
     if not found:
         linked = f"; it has {len(links)} symbolic links, which are not followed" if links else ""
-        raise InputError(f"{root} holds no {what} ({_examples(extensions)}){linked}")
+        raise InputError(f"{root} has no {what} ({_examples(extensions)}){linked}")
     paths = tuple(sorted(found, key=_parts if by_path else path_hash))
     names, truth = classes.of(root, paths) if use_classes else classes.unknown(len(paths))
     return Listing(paths, names, truth, classes.held_out(paths, truth))
 
 
 def read_list(file: Path, root: Path, use_classes: bool) -> Listing:
-    """The images that a text file names, one path a line, in the order of the lines.
+    """Read the list of images in a text file with one path per line, in the order of the lines.
 
     Raises
     ------
     InputError
-        If a line names no file inside of `root`, or if there are no lines.
+        If a line does not name a file inside `root`, or the list is empty.
     """
     try:
         lines = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
@@ -118,7 +117,7 @@ def read_list(file: Path, root: Path, use_classes: bool) -> Listing:
             continue
         path = Path(os.path.realpath(root / line.strip()))
         if not path.is_relative_to(root) or not path.is_file():
-            raise InputError(f"line {number} of {file} names {line.strip()!r}, which is no file in {root}")
+            raise InputError(f"line {number} of {file} names {line.strip()!r}, which is not a file in {root}")
         paths.append(str(path.relative_to(root)))
     if not paths:
         raise InputError(f"the list of images {file} is empty")
@@ -127,9 +126,9 @@ def read_list(file: Path, root: Path, use_classes: bool) -> Listing:
 
 
 def continued(earlier: Listing, now: Listing) -> Listing:
-    """The items of `earlier`, in their order, and then the files of `now` that it did not have.
+    """Return the items of `earlier` in their order, followed by the new files of `now`.
 
-    Of the new files none is held out; their classes count as unknown where `earlier` did not know them.
+    None of the new files is held out. Their class is unknown if `earlier` does not have it.
     """
     known = set(earlier.paths)
     new = [i for i, path in enumerate(now.paths) if path not in known]
@@ -144,7 +143,7 @@ def continued(earlier: Listing, now: Listing) -> Listing:
 
 
 def save(listing: Listing, file: Path) -> None:
-    """Write the listing to `file`, replacing it at once."""
+    """Write the listing to `file`, replacing it atomically."""
     held = io.BytesIO()
     np.savez(
         held,
@@ -157,12 +156,12 @@ def save(listing: Listing, file: Path) -> None:
 
 
 def load(file: Path) -> Listing:
-    """The listing that was saved in `file`.
+    """Load the listing saved in `file`.
 
     Raises
     ------
     InputError
-        If the file is gone or damaged.
+        If the file is missing or damaged.
     """
     try:
         with np.load(file, allow_pickle=False) as saved:
@@ -173,19 +172,19 @@ def load(file: Path) -> Listing:
                 saved["held_out"],
             )
     except FileNotFoundError as error:
-        raise InputError(f"the list of images {file} is gone: build the pool again") from error
+        raise InputError(f"the list of images {file} is missing: build the pool again") from error
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise InputError(f"the list of images {file} is damaged: build the pool again") from error
 
 
 def as_text(path: str) -> str:
-    """The path with slashes, whatever bytes it is made of."""
+    """Return the path as text with slashes, whatever its bytes are."""
     text = path if path.isascii() else os.fsencode(path).decode("utf-8", errors="replace")
     return text.replace(os.sep, "/")
 
 
 def _walk(root: Path, folder: str, links: list[str], extensions: Collection[str]) -> Iterator[str]:
-    """Relative paths of the files below `folder`, in no particular order."""
+    """Yield the relative paths of the files in `folder` and its subfolders, in no particular order."""
     try:
         entries = list(os.scandir(root / folder))
     except OSError:

@@ -1,7 +1,8 @@
-"""20 Newsgroups [1]_ in its version by date: 18,846 postings to 20 groups, the later ones for testing.
+"""20 Newsgroups [1]_, split by date: 18,846 postings to 20 groups, with the later ones for testing.
 
-Each posting is read whole: its header lines (From, Subject, Organization …; those that name the group are not
-in this version), its body, quotes and signature, as scikit-learn's `fetch_20newsgroups` gives it by default.
+Each posting is used as a whole: its header lines (From, Subject, Organization …; those that name the group
+are not in this version), body, quotes and signature, as scikit-learn's `fetch_20newsgroups` returns by
+default.
 
 References
 ----------
@@ -31,13 +32,14 @@ TRAIN, TEST = "20news-bydate-train", "20news-bydate-test"
 
 
 class Newsgroups(TextFolder):
-    """The training postings, in an order that is arbitrary and always the same, then the test postings, which
-    are held out. Other parameters are those of `TextFolder`.
+    """The training postings in a fixed pseudorandom order, followed by the test postings, which are held out.
+
+    Other parameters are those of `TextFolder`.
 
     Parameters
     ----------
     path : Path
-        A folder that holds 20news-bydate-train and 20news-bydate-test, or the archive
+        A folder with the subfolders 20news-bydate-train and 20news-bydate-test, or the archive
         20news-bydate.tar.gz.
 
     Raises
@@ -57,7 +59,7 @@ class Newsgroups(TextFolder):
         paths: list[str] = []
         for part in (TRAIN, TEST):
             if not (root / part).is_dir():
-                raise InputError(f"{self.path} holds no folder {part}: 20 Newsgroups by date is needed")
+                raise InputError(f"{self.path} has no folder {part}: 20 Newsgroups by date is needed")
             found = (file.relative_to(root) for file in (root / part).glob("*/*") if file.is_file())
             paths += sorted(map(str, found), key=path_hash)
         groups = [Path(path).parts[1] for path in paths]
@@ -67,7 +69,7 @@ class Newsgroups(TextFolder):
         return Listing(tuple(paths), classes, truth, tests)
 
     def opening(self, text: str) -> str:
-        """The subject and the body: other header lines would fill the page."""
+        """Return the subject and the body; other header lines would fill the page."""
         head, _, body = text.partition("\n\n")
         subjects = [line[len(_SUBJECT) :] for line in head.splitlines() if line.startswith(_SUBJECT)]
         return "\n".join([*subjects[:1], body])
@@ -81,12 +83,12 @@ class Newsgroups(TextFolder):
 
     @cached_property
     def root(self) -> str:
-        """See `TextFolder.root`; of an archive, where it is unpacked."""
-        return os.path.join(self._folder(), "")  # noqa: PTH118 (ends in a separator)
+        """See `TextFolder.root`; for an archive, the folder to which it is unpacked."""
+        return os.path.join(self._folder(), "")  # noqa: PTH118 (ends with a separator)
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Take the postings, and nothing else."""
+    """Extract the postings, and nothing else."""
     try:
         with tarfile.open(archive) as tar:
             for member in tar:

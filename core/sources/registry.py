@@ -1,4 +1,4 @@
-"""The kinds of source there are, by the word in their specs."""
+"""Kinds of sources, by their names in specs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ KINDS: dict[str, type[Source]] = {}
 
 
 def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:
-    """The source that gave `spec`, in the same order; `folder` is where `Source.save` wrote, if it did.
+    """Restore the source that returned `spec`; `folder` is where `Source.save` wrote, if it did.
 
     Raises
     ------
     InputError
-        If the kind is unknown, or what the spec describes is gone or no longer the same.
+        If the kind is unknown, or the data that the spec describes is missing or has changed.
     """
     kind = spec.get("kind")
     if kind not in KINDS:
@@ -30,6 +30,6 @@ def open_source(spec: dict[str, Any], folder: Path | None = None) -> Source:
 
 
 def holds_texts(spec: dict[str, Any]) -> bool:
-    """Whether the items of the source that gave `spec` are texts, and not images; also where it is gone."""
+    """Return whether the source that returned `spec` has texts instead of images, without opening it."""
     kind = KINDS.get(spec.get("kind", ""))
     return kind is not None and issubclass(kind, Texts)

@@ -1,4 +1,4 @@
-"""A folder of text files, and of folders of them."""
+"""A folder of text files, including its subfolders."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ LIST_FILE = "files.npz"
 
 
 class TextFolder(Texts):
-    """All text files below a folder; see `core.sources.listing` for their order and `core.sources.classes`
-    for the truth.
+    """All text files in a folder and its subfolders.
+
+    See `core.sources.listing` for their order and `core.sources.classes` for the truth.
 
     Parameters
     ----------
     path : Path
         The folder.
     use_classes : bool
-        Whether folder names are taken for classes, and a part of the texts kept for testing.
+        Whether to use folder names as classes, and to hold out a part of the texts for testing.
     files : Listing, optional
-        What the folder held when the source was first made, instead of what it holds now.
+        Files of the folder when the source was first made; by default, those it has now.
     vocabulary : Vocabulary, optional
-        The words that counted then.
+        Vocabulary when the source was first made.
 
     Raises
     ------
     InputError
-        If there is no such folder, or no text in it.
+        If the folder does not exist or has no texts.
     """
 
     kind: ClassVar[str] = "texts"
@@ -63,8 +64,8 @@ class TextFolder(Texts):
 
     @cached_property
     def root(self) -> str:
-        """What the files' paths are relative to."""
-        return os.path.join(self.path, "")  # noqa: PTH118 (ends in a separator)
+        """Folder to which the files' paths are relative, with a trailing separator."""
+        return os.path.join(self.path, "")  # noqa: PTH118 (ends with a separator)
 
     def _title(self) -> str:
         return f"Texts in {self.path.name or self.path}"
@@ -83,7 +84,7 @@ class TextFolder(Texts):
         return len(self.files.paths)
 
     def spec(self) -> dict[str, Any]:
-        """Where the folder is, and digests of what `save` writes."""
+        """Return the path of the folder, and digests of what `save` writes."""
         return {
             "kind": self.kind,
             "path": str(self.path),
@@ -95,9 +96,7 @@ class TextFolder(Texts):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """By the list and the words that were saved in `folder`, else by what is there now, if it is the
-        same.
-        """
+        """Restore from the list and vocabulary in `folder`, or from the current files if still the same."""
         path = Path(spec["path"])
         files = None if folder is None else listing.load(folder / LIST_FILE)
         words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)
@@ -105,19 +104,20 @@ class TextFolder(Texts):
         same = source.files.digest == spec["digest"] and source.vocabulary.digest == spec["vocabulary"]
         if not same and folder is None:
             raise InputError(
-                f"{path} has changed: it had {spec['items']:,} texts, and now has {len(source):,}, or others"
+                f"{path} has changed: it had {spec['items']:,} texts, and now has {len(source):,}, "
+                f"or different ones"
             )
         if not same:
             raise InputError(f"the list of texts in {folder} is damaged: build the pool again")
         return source
 
     def save(self, folder: Path) -> None:
-        """Keep the list of files and the words, so that what comes or goes later changes no item."""
+        """Save the list of files and the vocabulary, so that later changes in the folder change no item."""
         listing.save(self.files, folder / LIST_FILE)
         super().save(folder)
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
-        """See `Source.continuing`: files that were not there earlier come after those that were."""
+        """See `Source.continuing`; new files come after those of the earlier source."""
         known = {"kind": self.kind, "path": str(self.path), "use_classes": self.use_classes}
         if folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self
@@ -126,7 +126,7 @@ class TextFolder(Texts):
         return type(self)(self.path, use_classes=self.use_classes, files=files, vocabulary=earlier.vocabulary)
 
     def name(self, item: int) -> str:
-        """The path relative to the folder, with slashes."""
+        """Return the path relative to the folder, with slashes."""
         return self.names(np.array([item]))[0]
 
     def names(self, items: Items) -> list[str]:
@@ -150,9 +150,9 @@ class TextFolder(Texts):
 
     def _file(self, item: int) -> Path:
         path = os.path.realpath(self.root + self.files.paths[item])
-        # A file may have been replaced by a link since it was listed.
+        # The file may have been replaced by a link since it was listed.
         if not path.startswith(self.root):
-            raise UnreadableTextError("it is a link that leads out of the folder")
+            raise UnreadableTextError("it is a link that leads outside the folder")
         return Path(path)
 
     def truth(self, items: Items) -> NDArray[np.int16]:

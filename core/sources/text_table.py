@@ -1,4 +1,4 @@
-"""Texts in a table: a CSV, JSON Lines or Parquet file with a column of texts, and perhaps one of classes.
+"""Texts in a table: a CSV, JSON Lines or Parquet file with a column of texts, and optionally one of classes.
 
 The texts are unpacked once into the user's cache, one after the other, and memory-mapped from there.
 """
@@ -25,34 +25,35 @@ from closecall.core.sources.vocabulary import Vocabulary
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 TEXT_COLUMNS = ("text", "document", "content", "body", "sentence")
-"""Where the texts are looked for, if nobody says it."""
+"""Names of the text column to look for if none is given."""
 CLASS_COLUMNS = ("label", "class", "category", "target")
-"""Where the classes are looked for, if nobody says it."""
+"""Names of the class column to look for if none is given."""
 MOST_CLASSES = 1_000
-"""A column of more different values says something else."""
+"""Maximum number of different values in a column of classes."""
 
 _TEXTS, _ENDS, _TRUTH, _CLASSES = "texts.bin", "ends.npy", "truth.npy", "classes.json"
 
 
 class TextTable(Texts):
-    """The rows of a table, in their order. A tenth of those of known class, at most 10,000, are held out.
+    """The rows of a table in order; a tenth of those with a known class, at most 10,000, are held out.
 
     Parameters
     ----------
     path : Path
-        A .csv file with a heading, a .jsonl file, or a .parquet file.
+        A .csv file with a header, a .jsonl file, or a .parquet file.
     text, label : str, optional
-        The columns of the texts and of the classes; else the first of `TEXT_COLUMNS` and, if there is one, of
-        `CLASS_COLUMNS`. Missing texts are empty ones; missing classes are unknown.
+        Names of the text column and of the class column. By default, the first of `TEXT_COLUMNS` and, if
+        there is one, of `CLASS_COLUMNS`. A missing text is an empty one; a missing class is unknown.
     earlier : dict, optional
-        The spec of the same table when it had fewer rows, whose classes and held-out items are kept.
+        Spec of the same table with fewer rows, whose classes and held-out items are kept.
     vocabulary : Vocabulary, optional
-        The words that counted then.
+        Vocabulary when the source was first made.
 
     Raises
     ------
     InputError
-        If there is no such file or column, or no row.
+        If the file or a column does not exist, the file cannot be read, the given class column has fewer than
+        2 or more than 1,000 classes, or there are no rows.
     """
 
     kind: ClassVar[str] = "table"
@@ -92,7 +93,7 @@ class TextTable(Texts):
         return len(self._ends)
 
     def spec(self) -> dict[str, Any]:
-        """Where the file is, its columns, and a digest of what it holds."""
+        """Return the path of the file, its columns, and a digest of the texts."""
         return {
             "kind": self.kind,
             "path": str(self.path),
@@ -106,13 +107,13 @@ class TextTable(Texts):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
-        """See `Source.from_spec`; rows that were added to the file since are left out."""
+        """See `Source.from_spec`; rows added to the file since then are left out."""
         words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)
         source = cls(
             Path(spec["path"]), text=spec["text"], label=spec["label"], earlier=spec, vocabulary=words
         )
         if not source._begins_like(spec):
-            raise InputError(f"{source.path} no longer holds the texts that the pool was built from")
+            raise InputError(f"{source.path} no longer has the texts that the pool was built from")
         source._ends, source._truth = source._ends[: spec["items"]], source._truth[: spec["items"]]
         return source
 
@@ -133,7 +134,7 @@ class TextTable(Texts):
         )
 
     def name(self, item: int) -> str:
-        """Such as "row 17", counted from 1."""
+        """Return a name such as "row 17", counted from 1."""
         return f"row {int(self.check_items(np.array([item]))[0]) + 1}"
 
     def read(self, item: int) -> str:
@@ -148,7 +149,7 @@ class TextTable(Texts):
         return self._truth[self.check_items(items)]
 
     def held_out(self) -> Items:
-        """See `Source.held_out`; chosen by a hash of the row's number, among the rows there were at first."""
+        """See `Source.held_out`; chosen by a hash of the row number, among the initial rows."""
         return self._held_out
 
     @cached_property
@@ -158,7 +159,7 @@ class TextTable(Texts):
         return np.sort(np.array(by_hash[: min(MAX_HELD_OUT, len(known) // 10)], dtype=np.int64))
 
     def _digest(self, n: int) -> str:
-        """Of the first n texts."""
+        """Return a digest of the first n texts."""
         digest = hashlib.blake2b(np.ascontiguousarray(self._ends[:n]).tobytes(), digest_size=8)
         if self._bytes is not None and n:
             digest.update(self._bytes[: int(self._ends[n - 1])].data)
@@ -187,8 +188,8 @@ class TextTable(Texts):
         names = sorted(counts) if 2 <= len(counts) <= MOST_CLASSES else []
         if self.class_column is not None and not names:
             raise InputError(
-                f"column {self.class_column} of {self.path} must name 2 to {MOST_CLASSES:,} classes, "
-                f"it names {len(counts):,}"
+                f"column {self.class_column} of {self.path} must have 2 to {MOST_CLASSES:,} classes, "
+                f"got {len(counts):,}"
             )
         index = {name: place for place, name in enumerate(names)}
         np.save(folder / _ENDS, np.array(ends, dtype=np.int64))
@@ -196,22 +197,22 @@ class TextTable(Texts):
         (folder / _CLASSES).write_text(json.dumps(names))
 
     def _columns(self) -> Iterator[tuple[list[str | None], list[str | None]]]:
-        """Texts and classes, some thousand rows at a time."""
+        """Yield texts and classes, several thousand rows at a time."""
         for batch in _batches(self.path):
             names = batch.schema.names
             text = _column(names, self.text_column, TEXT_COLUMNS, self.path)
             label = _column(names, self.class_column, CLASS_COLUMNS, self.path)
             if text is None:
                 raise InputError(
-                    f"{self.path} has no column of texts (one of {', '.join(TEXT_COLUMNS)}), "
-                    f"but {', '.join(names)}: name one"
+                    f"{self.path} has no column of texts (one of {', '.join(TEXT_COLUMNS)}): "
+                    f"choose one of {', '.join(names)}"
                 )
             labels: list[str | None] = [None] * len(batch)
             yield _strings(batch, text), labels if label is None else _strings(batch, label)
 
 
 def _batches(path: Path) -> Iterator[Any]:
-    """The record batches of the file."""
+    """Yield the record batches of the file."""
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet
 
@@ -233,7 +234,7 @@ def _batches(path: Path) -> Iterator[Any]:
 def _column(names: list[str], wanted: str | None, usual: tuple[str, ...], path: Path) -> str | None:
     if wanted is not None:
         if wanted not in names:
-            raise InputError(f"{path} has no column {wanted!r}, but {', '.join(names)}")
+            raise InputError(f"{path} has no column {wanted!r}: choose one of {', '.join(names)}")
         return wanted
     by_lower = {name.lower(): name for name in names}
     return next((by_lower[name] for name in usual if name in by_lower), None)

@@ -1,7 +1,7 @@
-"""What all sources of texts share: words for features, and pages for pictures.
+"""Base class of sources of texts, with words as features and pages as pictures.
 
-The vocabulary is that of the items which are not held out, taken when the pool is first built and kept with
-it, so that a pool which grows keeps its features; words that only come later are not counted.
+The vocabulary is computed from the items that are not held out when the pool is first built, and is saved
+with it. A growing pool therefore keeps its features; words that occur only in later texts are ignored.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from closecall.core.sources.vocabulary import Vocabulary
 
 VOCABULARY_FILE = "vocabulary.npz"
 LONGEST = 5_000_000
-"""Characters of a text that is read; longer ones are no documents that somebody labels."""
+"""Maximum length of a text in bytes; longer files are not documents to label."""
 
 _SMALLEST_PAGE = 64
 _COLUMNS, _LINES = 24, 10
 
 
 class UnreadableTextError(InputError):
-    """A text that can't be read; the message is the reason, without the item's name."""
+    """A text that cannot be read; the message is the reason, without the item's name."""
 
 
 class Texts(Source):
-    """Texts in place of images. Whoever derives from it sets `title`, `classes` and `_saved`, and reads."""
+    """Base class of sources of texts. Subclasses implement `read` and set `title`, `classes` and `_saved`."""
 
     is_sparse: ClassVar[bool] = True
 
     _saved: Vocabulary | None = None
-    """The vocabulary that an earlier source fixed, if there was one."""
+    """Vocabulary fixed by an earlier version of the source, if there was one."""
 
     @abstractmethod
     def read(self, item: int) -> str:
-        """The text of the item; raises UnreadableTextError."""
+        """Return the text of the item; raise UnreadableTextError if it cannot be read."""
 
     def text(self, item: int) -> str:
-        """What is to be shown and read.
+        """Return the text of the item, for display.
 
         Raises
         ------
         InputError
-            If the item can't be read, or if there is no such item.
+            If the item cannot be read or does not exist.
         """
         (item,) = self.check_items(np.array([item]))
         try:
@@ -61,28 +61,28 @@ class Texts(Source):
             raise InputError(f"{self.name(item)} in {self.title} can't be shown: {error}") from error
 
     def opening(self, text: str) -> str:
-        """What the page that stands for a text begins with."""
+        """Return the part of a text that its thumbnail page starts with."""
         return text
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The words that count.
+        """Vocabulary of the texts.
 
         Raises
         ------
         InputError
-            If no text has any.
+            If no text has a word.
         """
         if self._saved is not None:
             return self._saved
         found = Vocabulary.of(self._known_texts())
         if not len(found):
-            raise InputError(f"{self.title} holds no text of two letters or more")
+            raise InputError(f"{self.title} has no text with a word of two letters or more")
         return found
 
     @property
     def n_features(self) -> int:  # type: ignore[override]
-        """How many words there are."""
+        """Number of words in the vocabulary."""
         return len(self.vocabulary)
 
     @property
@@ -91,7 +91,7 @@ class Texts(Source):
         return self.vocabulary.mean_entries
 
     def features(self, items: Items) -> Rows:
-        """See `core.sources.vocabulary`; rows of texts that can't be read, or without words, are empty."""
+        """See `core.sources.vocabulary`; rows of unreadable texts and of texts without words are empty."""
         texts = []
         for item in self.check_items(items).tolist():
             try:
@@ -106,16 +106,16 @@ class Texts(Source):
             blank = not self.read(item).strip()
         except UnreadableTextError as error:
             return Problem(item, self.name(item), str(error))
-        reason = "it is empty" if blank else "it has no word that the pool's vocabulary knows"
+        reason = "it is empty" if blank else "it has no word of the pool's vocabulary"
         return Problem(item, self.name(item), reason)
 
     def image(self, item: int, size: int) -> Image.Image:
-        """The first lines on a square page, black on white: a thumbnail."""
+        """Return a thumbnail: the first lines on a square page, black on white."""
         page = _page(self.opening(self.text(item)), max(size, _SMALLEST_PAGE))
         return page.resize((size, size), Image.Resampling.LANCZOS) if page.width != size else page
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
-        """See `Source.grey`; of the pages that `image` shows."""
+        """See `Source.grey`; returns the pages that `image` shows."""
         items = self.check_items(items)
         grey = np.zeros((len(items), GREY_SIZE, GREY_SIZE), dtype=np.float32)
         problems = []
@@ -127,11 +127,11 @@ class Texts(Source):
         return grey, problems
 
     def save(self, folder: Path) -> None:
-        """Keep the vocabulary."""
+        """Save the vocabulary."""
         self.vocabulary.save(folder / VOCABULARY_FILE)
 
     def _known_texts(self) -> list[str]:
-        """What the vocabulary is taken from."""
+        """Return the texts from which the vocabulary is computed."""
         texts = []
         for item in np.setdiff1d(np.arange(len(self)), self.held_out()).tolist():
             try:
@@ -142,17 +142,17 @@ class Texts(Source):
 
 
 def decoded(raw: bytes, encoding: str | None = None) -> str:
-    """Bytes as text: of the encoding given, else UTF-8, else Latin-1, which takes any bytes.
+    """Decode bytes with the given encoding, or else as UTF-8, or else as Latin-1, which accepts any bytes.
 
     Raises
     ------
     UnreadableTextError
-        If they are too many, or no text.
+        If there are too many bytes, or they contain zero bytes.
     """
     if len(raw) > LONGEST:
-        raise UnreadableTextError(f"it has {len(raw):,} bytes, and at most {LONGEST:,} are read")
+        raise UnreadableTextError(f"it has {len(raw):,} bytes, but at most {LONGEST:,} are read")
     if b"\0" in raw:
-        raise UnreadableTextError("it holds zero bytes, as no text does")
+        raise UnreadableTextError("it contains zero bytes, so it is not a text")
     if encoding is None:
         try:
             return raw.decode("utf-8-sig")

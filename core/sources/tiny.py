@@ -1,7 +1,7 @@
-"""The binary file of the 80 Million Tiny Images [1]_, for those who have it: colour images of 32×32 pixels.
+"""The binary file of the 80 Million Tiny Images [1]_, for users who have it: color images of 32×32 pixels.
 
-The data set was withdrawn by its authors, and nothing here fetches it. An image is 3,072 bytes: its red,
-green and blue planes, each column by column. What it shows is not known, so there is no truth.
+The data set was withdrawn by its authors, and this module does not download it. An image takes 3,072 bytes:
+its red, green and blue planes, each stored column by column. Its class is unknown, so there is no truth.
 
 References
 ----------
@@ -36,12 +36,12 @@ class TinyImages(Source):
     path : Path
         tiny_images.bin, or a part of it.
     n_items : int or None
-        All by default.
+        By default, all images.
 
     Raises
     ------
     InputError
-        If there is no such file, it has another length than whole images make, or fewer images.
+        If the file does not exist, is not a whole number of images long, or has fewer images.
     """
 
     kind: ClassVar[str] = "tiny"
@@ -59,7 +59,7 @@ class TinyImages(Source):
             )
         n_there = size // _RECORD
         if n_items is not None and not 1 <= n_items <= n_there:
-            raise InputError(f"{self.path} has {n_there:,} images, {n_items:,} are wanted")
+            raise InputError(f"n_items must be from 1 to {n_there:,} for {self.path}, got {n_items:,}")
         shape = (n_items or n_there, *_PLANES)
         self._images = np.memmap(self.path, dtype=np.uint8, mode="r", shape=shape)
 
@@ -67,7 +67,7 @@ class TinyImages(Source):
         return len(self._images)
 
     def spec(self) -> dict[str, Any]:
-        """Where the file is, and a digest of some of its images."""
+        """Return the path of the file, and a digest of some of its images."""
         return {"kind": self.kind, "path": str(self.path), "items": len(self), "digest": self._digest}
 
     @cached_property
@@ -80,16 +80,16 @@ class TinyImages(Source):
         """See `Source.from_spec`."""
         source = cls(Path(spec["path"]), spec["items"])
         if source._digest != spec["digest"]:
-            raise InputError(f"{source.path} no longer holds the images that the pool was built from")
+            raise InputError(f"{source.path} no longer has the images that the pool was built from")
         return source
 
     def name(self, item: int) -> str:
-        """Such as "tiny 17"."""
+        """Return a name such as "tiny 17"."""
         (item,) = self.check_items(np.array([item]))
         return f"tiny {item}"
 
     def image(self, item: int, size: int) -> Image.Image:
-        """The picture, 32×32, or smaller where `size` is."""
+        """Return the image, 32×32 pixels or smaller if `size` is smaller."""
         (item,) = self.check_items(np.array([item]))
         image = Image.fromarray(np.ascontiguousarray(self._images[item].T))
         image.thumbnail((size, size), Image.Resampling.LANCZOS)

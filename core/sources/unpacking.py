@@ -1,8 +1,8 @@
-"""Files that can't be memory-mapped as they are, unpacked once into the user's cache.
+"""Cache for files that cannot be memory-mapped directly and are unpacked once.
 
-What is unpacked from a file lies in a folder of its own, named after the file's path, and is used for as
-long as the file has the same length and time of change. Deleting the cache costs nothing but the time to
-unpack again.
+The content of each file is unpacked to its own folder in the user's cache, named after the file's path, and
+is used as long as the size and modification time of the file stay the same. Deleting the cache is safe; the
+files are then unpacked again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,21 @@ from closecall.core.errors import InputError
 
 
 def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> Path:
-    """The folder that `unpack` filled from `file`, now or earlier.
+    """Return the folder with the content of `file`, calling `unpack` if it is not in the cache.
 
     Parameters
     ----------
     file : Path
-        What is unpacked.
+        The file to unpack.
     unpack : callable
-        Writes files into the new, empty folder that it is given. If it raises, nothing is kept.
+        Takes a new, empty folder and writes files to it. If it raises, nothing is kept.
     what : str
-        Told apart from what else is unpacked from the same file.
+        Distinguishes this content from other content unpacked from the same file.
+
+    Raises
+    ------
+    InputError
+        If the cache cannot be written.
     """
     cache = user_cache_path("closecall") / "unpacked"
     state = file.stat()

@@ -1,12 +1,12 @@
 """Texts as bags of words: a fixed vocabulary, and for each text the weights of its words.
 
-A word is two or more letters, digits or underscores in a row, without regard to case. Each word of a text
-weighs tf·idf: how often the text has it, times 1 + ln((1 + n) / (1 + df)), where df of the n texts that the
-vocabulary was taken from have it. Rows are made unit-norm afterwards. These are the defaults of
-scikit-learn's `TfidfVectorizer`, and the numbers are the same.
+A word is a sequence of two or more letters, digits or underscores, in lower case. The weight of a word in a
+text is tf·idf: its count in the text times 1 + ln((1 + n) / (1 + df)), where df is the number of texts that
+contain it, of the n texts from which the vocabulary was computed. Rows are normalized to unit norm
+afterwards. These are the defaults of scikit-learn's `TfidfVectorizer`, and the values are the same.
 
-All words are kept. What is learned from few labels is mostly said by rare words, and linear classifiers don't
-mind how many there are.
+All words are kept. Rare words carry most of what a few labels can teach, and linear classifiers cope with any
+number of features.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ _WORD = re.compile(r"\b\w\w+\b")
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Words, and how many texts have each of them.
+    """Words, and the number of texts that contain each of them.
 
     Parameters
     ----------
     words : tuple of str
         Ascending.
     frequencies : array of shape (n_words,), int64
-        In how many texts each occurs.
+        Number of texts in which each word occurs.
     n_texts : int
+        Number of texts.
     """
 
     words: tuple[str, ...]
@@ -51,7 +52,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Vocabulary:
-        """All words of these texts."""
+        """Make the vocabulary of all words in these texts."""
         counts: Counter[str] = Counter()
         n = 0
         for text in texts:
@@ -65,17 +66,17 @@ class Vocabulary:
 
     @property
     def mean_entries(self) -> float:
-        """How many different words a text has, on average."""
+        """Mean number of different words per text."""
         return float(self.frequencies.sum()) / max(self.n_texts, 1)
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that name exactly this vocabulary."""
+        """Sixteen hexadecimal digits that identify this vocabulary."""
         parts = ("\n".join(self.words).encode(), self.frequencies.tobytes(), str(self.n_texts).encode())
         return hashlib.blake2b(b"\0".join(parts), digest_size=8).hexdigest()
 
     def rows(self, texts: Sequence[str]) -> csr_array:
-        """Weights of shape (n_texts, n_words), not of unit norm; words that it lacks are left out."""
+        """Return weights of shape (n_texts, n_words), float32, not normalized; unknown words are ignored."""
         starts, columns, weights = [0], [np.empty(0, np.int32)], [np.empty(0)]
         for text in texts:
             counts = Counter(self._places[word] for word in _words(text) if word in self._places)
@@ -87,7 +88,7 @@ class Vocabulary:
         return sparse_rows(values, np.concatenate(columns), np.array(starts), len(self.words))
 
     def save(self, file: Path) -> None:
-        """Write it to `file`, replacing it at once."""
+        """Write the vocabulary to `file`, replacing it atomically."""
         held = io.BytesIO()
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
         np.savez_compressed(held, words=words, frequencies=self.frequencies, n_texts=np.array(self.n_texts))
@@ -95,19 +96,19 @@ class Vocabulary:
 
     @classmethod
     def load(cls, file: Path) -> Vocabulary:
-        """The vocabulary that was saved in `file`.
+        """Load the vocabulary saved in `file`.
 
         Raises
         ------
         InputError
-            If the file is gone or damaged.
+            If the file is missing or damaged.
         """
         try:
             with np.load(file, allow_pickle=False) as saved:
                 words = tuple(saved["words"].tobytes().decode().split("\n"))
                 return cls(words, saved["frequencies"], int(saved["n_texts"]))
         except FileNotFoundError as error:
-            raise InputError(f"the vocabulary {file} is gone: build the pool again") from error
+            raise InputError(f"the vocabulary {file} is missing: build the pool again") from error
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise InputError(f"the vocabulary {file} is damaged: build the pool again") from error
 

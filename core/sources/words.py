@@ -1,19 +1,19 @@
-"""Sources in one word, as the command line takes them.
+"""Sources as one word, as the command line takes them.
 
 digits            a million handwritten digits, drawn on demand
-digits:50000      as many as that
-FOLDER            a folder of images; folder:FOLDER where its name could be taken for another word
+digits:50000      50,000 of them
+FOLDER            a folder of images; folder:FOLDER if its name could be mistaken for another source
 cifar10:PATH      CIFAR-10, official binary version, archive or folder
-tiny:PATH         the Tiny Images' binary file, or tiny:N:PATH its first N images
+tiny:PATH         the binary file of the Tiny Images, or tiny:N:PATH for its first N images
 newsgroups:PATH   20 Newsgroups by date, folder or archive
 texts:FOLDER      a folder of text files
 texts:FILE        a table with a column of texts: .csv, .jsonl or .parquet; texts:FILE,TEXT[,CLASS] names the
                   columns of texts and classes
 arrays:FEATURES,IMAGES
                   embeddings (.npy or .parquet), and the folder or list of the images that they describe
-enlarged:N:SOURCE any of the others, N times larger
-edges:SOURCE      images as any of the others has them, described by edge histograms instead of GIST
-sets:SOURCE       the same, each image as a set of local features, in sparse rows
+enlarged:N:SOURCE any other source of images, enlarged N times
+edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
+sets:SOURCE       the same with sets of local features, in sparse rows
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ FORMS = (
 
 
 def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source:
-    """The source that `word` names.
+    """Make the source that `word` describes.
 
     Parameters
     ----------
     word : str
         See this module.
     seed : int
-        For what is drawn or varied.
+        Seed of drawn digits and variants.
     use_classes : bool
-        Whether names of folders are taken for classes.
+        Whether to use folder names as classes.
 
     Raises
     ------
     InputError
-        If the word names no source, or one that can't be used.
+        If the word describes no source, or the source cannot be used.
     """
     kind, _, rest = word.partition(":")
     if word == "digits":

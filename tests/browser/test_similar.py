@@ -207,7 +207,7 @@ def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext,
     ("content", "complaint"),
     [
         (b"", "can't be used: the file is empty"),
-        thorough(b"This is a letter, and no image.", "it is no image of a kind that can be read"),
+        thorough(b"This is a letter, and no image.", "it is not an image of a supported format"),
         ("corrupt", "the image is damaged or incomplete"),
         thorough("huge", "can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
     ],

@@ -130,7 +130,7 @@ def test_an_index_of_something_else_is_refused(pool, saved, tmp_path):
     """An index goes with its strategy and its pool."""
     with pytest.raises(InputError, match="holds an index for h-hash, not for bh-hash"):
         strategy_class("bh-hash").load(saved, pool)
-    with pytest.raises(InputError, match="covers 300 rows, and the pool has only 299"):
+    with pytest.raises(InputError, match="covers 300 rows, but the pool has only 299"):
         strategy_class("h-hash").load(saved, pool.prefix(299))
     with pytest.raises(InputError, match="was made for another pool"):
         strategy_class("h-hash").load(saved, gaussian_pool(300, seed=1))

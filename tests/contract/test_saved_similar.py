@@ -94,7 +94,7 @@ def test_a_pool_that_has_grown_has_the_codes_of_its_first_rows(tmp_path):
     assert np.array_equal(load_codes(tmp_path / "codes", grown, again(family)).codes.packed, codes.packed)
     with pytest.raises(InputError, match="was made for another pool"):
         load_codes(tmp_path / "codes", ArrayPool(X), again(family))
-    with pytest.raises(InputError, match="covers 300 rows, and the pool has only 200"):
+    with pytest.raises(InputError, match="covers 300 rows, but the pool has only 200"):
         load_codes(tmp_path / "codes", pool.prefix(200), again(family))
 
 

@@ -161,7 +161,7 @@ def test_a_pool_that_is_no_continuation_is_refused(pool, fitted, variant):
     """An index does not grow over a smaller pool, nor over another one."""
     for other in (pool.prefix(399), ArrayPool(np.ones((500, 8)))):
         with pytest.raises(
-            InputError, match=r"covers 400 rows, which the pool of \d+ rows does not begin with"
+            InputError, match=r"covers 400 rows, but the pool of \d+ rows does not start with them"
         ):
             fitted[variant].extended(other)
 

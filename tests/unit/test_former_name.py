@@ -100,8 +100,8 @@ def test_a_strategy_in_the_former_group_says_where_it_belongs(monkeypatch):
     with pytest.raises(InputError) as refusal:
         make_strategy("newest")
     assert str(refusal.value) == (
-        "strategy newest of my_package:Newest is named in the group marginalia.strategies: name it in "
-        "closecall.strategies, and install its package again"
+        "strategy newest of my_package:Newest is registered in the group marginalia.strategies: "
+        "register it in closecall.strategies, and reinstall its package"
     )
 
 

@@ -1,4 +1,4 @@
-"""The margin index: clusters that tell where wᵀx + b can be near zero, and a cascade of ever closer looks."""
+"""The margin index: clusters locate rows with wᵀx + b near zero, and a cascade refines their scores."""
 
 from closecall.core.selection.margin.index import MarginIndex
 

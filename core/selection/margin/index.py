@@ -1,4 +1,4 @@
-"""The margin index: exact scores where the nearest rows are likely to be, bytes and statistics elsewhere."""
+"""The margin index: exact scores where the nearest rows are likely to be, quantized scores elsewhere."""
 
 from __future__ import annotations
 
@@ -23,33 +23,36 @@ from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.subsample import Subsample
 
 LEAST_BUDGET = 8_000
-"""In what it takes to find the clusters to read, some thousand rows can be read at random.
+"""Smallest budget for which clusters are used.
 
-Of a budget's nearest row and the nearest of the random rows that can be read in the same time: with 3,500
-rows of a million enlarged photographs three of 19 settings left it open which is nearer, with 5,000 in an
-hour of slow memory one, with 7,000 in such an hour one or two, all with balanced SVMs that cut through the
-bulk; no setting of two other pools did. With 8,000, of 57 settings beside other work, one was left open at
-the confidence `NEAR_EXACT` and none at `WITH_BUDGET`.
+Finding the clusters to read takes as long as reading several thousand random rows. We compared the nearest
+row within a budget with the nearest of the random rows that can be read in the same time. On a million
+enlarged photographs, it was undecided which is nearer in 3 of 19 settings with a budget of 3,500 rows, in one
+with 5,000 (during an hour of slow memory), and in one or two with 7,000 (during another). All of these had
+balanced SVMs that cut through the bulk of the data; no setting of two other pools was undecided. With 8,000
+and other load on the machine, one of 57 settings was undecided at the confidence `NEAR_EXACT`, and none at
+`WITH_BUDGET`.
 """
 
 NEAR_EXACT = 0.9999
-"""Confidence where the nearest of all is wanted."""
+"""Default confidence without a budget, where the nearest of all rows is wanted."""
 
 WITH_BUDGET = 0.9
-"""Confidence with a budget: whichever rows it looks at, there are nearer ones among the others. Against
-`NEAR_EXACT` up to a quarter of the time is saved, and of 15 settings on CIFAR-10 no median rank is another.
+"""Default confidence with a budget, where nearer rows may be outside the budget anyway.
+
+It saves up to a quarter of the time of `NEAR_EXACT` and changed no median rank in 15 settings on CIFAR-10.
 """
 
 PROMISING = 32
-"""Rows that are scored exactly first, beside as many as are wanted."""
+"""Number of rows that are scored exactly first, in addition to those requested."""
 
 MANY = 256
-"""More rows than this are scored in float32 before those that are left in float64."""
+"""If more rows than this remain, they are scored in float32 before float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What a session remembers: every row's score under one of its hyperplanes.
+    """State kept by a session: the scores of all rows under one of its hyperplanes.
 
     Parameters
     ----------
@@ -57,9 +60,9 @@ class Memory:
         wᵀx + b in the order of the index.
     normal : array of shape (d,), float32
     at_centre : float
-        The hyperplane, see `core.selection.margin.kernels.turned`.
+        The hyperplane as returned by `core.selection.margin.kernels.turned`.
     order : array of shape (N,), int32
-        The order of the index, by which it is known.
+        The order of the index, which identifies the index.
     """
 
     scores: NDArray[np.float32]
@@ -72,29 +75,36 @@ _NOTHING = Memory(np.empty(0, np.float32), np.empty(0, np.float32), 0.0, np.empt
 
 
 class MarginIndex(QueryStrategy):
-    """The nearest items, found by clusters and bytes.
+    """Query strategy that finds the nearest items by clusters and quantized coordinates.
 
-    Rows lie in the order of their clusters. A query computes for each cluster how densely its rows lie about
-    the hyperplane, and reads the densest clusters first: one byte a coordinate, and of rows that turn out to
-    be far away only the first few. Those that may be the nearest are scored exactly, from the pool.
+    Rows are stored in the order of their clusters. For each cluster, a query computes the density of its rows
+    at the hyperplane, and reads the densest clusters first: one byte per coordinate, and only the first few
+    bytes of rows that turn out to be far away. Rows that may be the nearest are scored exactly, from the
+    pool.
 
-    Of sparse rows there are no such bytes, since words lie in no few directions, and little to save: a scan
-    of 11,000 documents takes 3 ms. So all are scored, or with a budget as many random ones, and
-    `Selection.scored` says so.
+    Sparse rows are not quantized. Words do not lie in a few directions, and there is little to save: a scan
+    of 11,000 documents takes 3 ms. All sparse rows are scored instead, or with a budget that many random
+    rows; `Selection.scored` reports the number.
 
     Parameters
     ----------
     budget : int or None
-        Look at no more rows than this. With None, near-exact: look at all rows that may be nearer than what
-        was found. A budget below `LEAST_BUDGET` is spent on a random subsample instead, with a warning.
+        Maximum number of rows to examine. None examines all rows that may be nearer than those found, for a
+        near-exact result. A budget below `LEAST_BUDGET` is spent on a random subsample instead, with a
+        warning.
     confidence : float or None
-        About how probable it is that the nearest of the rows looked at is found, 0 … 1 (see
-        `core.selection.margin.kernels`); by default `NEAR_EXACT`, for in a session what is missed once will
-        be missed again, since it stays in the pool and the next hyperplane is much like this one; with a
-        budget of less than all rows `WITH_BUDGET`.
+        Approximate probability, between 0 and 1, of finding the nearest of the examined rows (see
+        `core.selection.margin.kernels`). The default is `NEAR_EXACT`, because an item missed once in a
+        session would be missed again: it stays in the pool, and the next hyperplane is similar. With a budget
+        smaller than the pool, the default is `WITH_BUDGET`.
     n_clusters : int or None
         By default about the square root of the number of rows.
     random_state : int
+
+    Warns
+    -----
+    UserWarning
+        If the budget is below `LEAST_BUDGET`.
     """
 
     name = "margin-index"
@@ -128,8 +138,8 @@ class MarginIndex(QueryStrategy):
             raise InputError(f"n_clusters must be from 1 to {MAX_CLUSTERS}, or none, got {self.n_clusters}")
         if self.budget is not None and self.budget < LEAST_BUDGET:
             warnings.warn(
-                f"a budget of {self.budget:,} rows is spent on a random subsample, since clusters find "
-                f"nothing nearer in the same time: give margin-index at least {LEAST_BUDGET:,}, or none",
+                f"a budget of {self.budget:,} rows is spent on a random subsample, because clusters find no "
+                f"nearer rows in the same time: give margin-index at least {LEAST_BUDGET:,}, or none",
                 stacklevel=3,
             )
 
@@ -153,7 +163,7 @@ class MarginIndex(QueryStrategy):
         return choice
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """See `QueryStrategy.remember`: the scores of all rows, for a search without a budget."""
+        """See `QueryStrategy.remember`; returns the scores of all rows, for searches without a budget."""
         if self.budget is not None or self._instead is not None:
             return [None for _ in hyperplanes]
         hyperplanes = [balanced(hyperplane)[0] for hyperplane in hyperplanes]
@@ -167,7 +177,10 @@ class MarginIndex(QueryStrategy):
         ]
 
     def _nearest(self, query: Query, limit: int) -> Choice:
-        """The n nearest of the `limit` rows that are the most likely to be near; of all, strayed ones too."""
+        """Return the n nearest of the `limit` rows most likely to be near.
+
+        If `limit` covers all rows, strayed rows are included.
+        """
         hyperplane, unit = balanced(query.plane())
         everything, excluded = limit == self.n_items, query.exclude
         strayed = self.layout_.strayed if everything else self.layout_.strayed[:0]
@@ -192,9 +205,9 @@ class MarginIndex(QueryStrategy):
         return Choice(self.pool_.ids[rows], margins * unit, scored=scored)
 
     def _settled(self, found: Found, hyperplane: Hyperplane, n: int) -> tuple[Rows, NDArray[np.float64]]:
-        """The n nearest of the rows found by their exact margins, ties by the lower row.
+        """Return the n nearest of the rows found by their exact margins, ties by the lower row.
 
-        The most promising are scored first: how near they are tells which of the others need not be.
+        The most promising rows are scored first, because their margins rule out many of the others.
         """
         some = n + PROMISING
         if len(found.rows) <= some:

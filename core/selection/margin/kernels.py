@@ -1,23 +1,24 @@
-"""Looking for the rows nearest to a hyperplane: in the densest clusters first, and ever closer.
+"""Search for the rows nearest to a hyperplane: densest clusters first, with increasingly exact scores.
 
-**Order.** Within a cluster wᵀx + b is taken to be normal, with the mean and variance that it has over the
-cluster's rows. Clusters are read in the order of that density at zero.
+**Order.** Within a cluster, wᵀx + b is assumed to be normal, with its mean and variance over the cluster's
+rows. Clusters are read in descending order of this density at zero.
 
-**Cascade.** A row's score is summed block by block of bytes. The row is dropped once its partial score is
-farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest so far; σ² is the
-variance of what hasn't been read of the row, s² w_j² E[p_j²] for each coordinate to come, s being the row's
-own scale (see `core.selection.margin.moments`), and w_j² Δ_j² / 12 for each byte's rounding; z is a quantile
-of the normal distribution. And κ is the slope of the density of scores: where a hyperplane passes far beside
-the pool, there are many more rows a little farther away, and the nearest is rather one that its rest brought
-near. A normal rest, tilted by that slope, has a mean κσ² nearer to zero. What float32 may have rounded is
-added to all of that: near-duplicates differ by no more.
+**Cascade.** The score of a row is summed over blocks of bytes. A row is dropped once its partial score is
+farther from zero than r + zσ + κσ². Here r is the approximate distance of the n-th nearest row so far, and z
+is a quantile of the normal distribution. σ² is the variance of the unread part of the row: s² w_j² E[p_j²]
+for each remaining coordinate, where s is the row's own scale (see `core.selection.margin.moments`), plus
+w_j² Δ_j² / 12 for the rounding of each byte. κ is the slope of the logarithm of the density of scores. If a
+hyperplane passes far from the pool, many more rows are slightly farther away, and the nearest row is more
+likely one of these, brought close by its unread part. A normal unread part, tilted by that slope, has a mean
+that is κσ² closer to zero. The float32 rounding error is added to the tolerance, because near-duplicates may
+differ by no more than that.
 
-**Remembering.** With the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β where
-δ = w − α w₀, and α makes the variance of δᵀx smallest. The cascade then sums δᵀx + β, after a first look
-at α s₀ and the cluster's mean of the rest alone.
+**Memory.** Given the scores s₀ of all rows under an earlier hyperplane w₀, wᵀx + b = α s₀ + δᵀx + β, where
+δ = w − α w₀ and α minimizes the variance of δᵀx. The cascade then sums δᵀx + β, after a first test that uses
+only α s₀ and the cluster's mean of the rest.
 
-Sums of bytes are sums of integers, the same on every machine. All of a query is compiled, since between two
-queries other work takes the caches, and Python's own code would have to come from memory again.
+Sums of bytes are integer sums, equal on every machine. The whole query is compiled, because other work evicts
+the caches between two queries, and the interpreter's code would have to be read from memory again.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ Ints32 = NDArray[np.int32]
 Ints64 = NDArray[np.int64]
 
 FRONT = 32
-"""When all clusters are read, only so many of them need be in the order of their density."""
+"""Number of clusters to order by density if all clusters are read; the order of the others matters little."""
 
 _BATCH = 1024
 _LONG_BATCH = 4096
 _AHEAD = 64
-_MANY = 6  # if one row in so many is left, all are read: gaps save no page of memory
+_MANY = 6  # all rows are read if more than one in six is left: gaps save no page of memory
 _MARKS = 1 << 14
 _ROWS_AHEAD = 4
 _CLUSTERS_AHEAD = 8
@@ -56,7 +57,7 @@ _ROUNDING = 2.0**-24
 
 
 class Tables(NamedTuple):
-    """What a query reads, for N rows of d features in K clusters; read-only.
+    """Tables that a query reads, for N rows of d features in K clusters; read-only.
 
     Parameters
     ----------
@@ -66,19 +67,19 @@ class Tables(NamedTuple):
     centroids : array of shape (K, n_clustered), float32
         See `core.selection.margin.quantizer`.
     second_moments : array of shape (n_blocks, BLOCK), float32
-        Of the bytes, over all rows.
+        Second moments of the bytes, over all rows.
     means, variances : arrays of shape (K, n_leading), float32
-        Of the leading coordinates in each cluster.
+        Moments of the leading coordinates in each cluster.
     starts : array of shape (K + 1,), int64
-        Cluster c has the places starts[c] to starts[c + 1].
+        Cluster c occupies the positions starts[c] to starts[c + 1].
     codes : array of shape (n_blocks, N, BLOCK), int8
-        Bytes of the row at each place.
+        Bytes of the row at each position.
     tails : array of shape (n_blocks, N), uint8
-        Scale of what is left after each block of the row at each place.
+        Scale, as a byte, of the part of the row at each position that follows each block.
     scales : array of shape (256,), float32
-        What the bytes of `tails` stand for, see `core.selection.margin.moments`.
+        Values of the bytes in `tails`; see `core.selection.margin.moments`.
     order : array of shape (N,), int32
-        The row at each place.
+        The row at each position.
     ids : array of shape (N,), int64
         The item of each row.
     """
@@ -99,20 +100,20 @@ class Tables(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """What an affine function x ↦ wᵀx + b looks like from the clusters and through the bytes.
+    """An affine function x ↦ wᵀx + b, in terms of clusters and bytes.
 
     Parameters
     ----------
     weights : array of shape (n_blocks, BLOCK), int16
     units : array of shape (n_blocks,), float32
-        A row's score is offsets[its cluster] + Σ_block units[block] · (weights[block] · its bytes).
+        The score of a row is offsets[its cluster] + Σ_block units[block] · (weights[block] · its bytes).
     unread : array of shape (n_blocks,), float32
-        Variance, for an average row, of what is left to read after each block.
+        Variance of the unread part of an average row after each block.
     rounded : array of shape (n_blocks,), float32
-        Variance by the rounding of the bytes read till then.
+        Variance due to the rounding of the bytes read up to and including each block.
     offsets : array of shape (K,), float32
     means, variances : arrays of shape (K,), float32
-        Of the function, over the rows of each cluster.
+        Moments of the function over the rows of each cluster.
     """
 
     weights: Ints16
@@ -131,11 +132,11 @@ class Found(NamedTuple):
     ----------
     rows : array of shape (m,), int64
     distances : array of shape (m,), float32
-        |wᵀx + b|, approximately.
+        Approximate |wᵀx + b|.
     error : float
-        How wrong they may be.
+        Approximate bound on the error of the distances.
     looked : int
-        Of how many rows bytes were read.
+        Number of rows whose bytes were read.
     """
 
     rows: Ints64
@@ -152,7 +153,7 @@ def _prefetch_row(array: Floats32, row: int) -> None:
 
 @fast_kernel
 def turned(tables: Tables, normal: Floats64, bias: float) -> tuple[Floats32, float]:
-    """A hyperplane's normal along the principal directions, float32, and its score at the centre."""
+    """Return a hyperplane's normal along the principal directions, in float32, and its score at `centre`."""
     d = normal.shape[0]
     along = np.zeros(d, dtype=np.float32)
     at_centre = bias
@@ -167,7 +168,7 @@ def turned(tables: Tables, normal: Floats64, bias: float) -> tuple[Floats32, flo
 
 @fast_kernel
 def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
-    """What the affine function with this turned normal looks like."""
+    """Return the outlook of the affine function with this rotated normal."""
     n_blocks, n_clusters = tables.codes.shape[0], tables.centroids.shape[0]
     weights = np.zeros((n_blocks, BLOCK), dtype=np.int16)
     units = np.ones(n_blocks, dtype=np.float32)
@@ -215,7 +216,7 @@ def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
 
 @fast_kernel
 def _slope_of_density(tables: Tables, outlook: Outlook) -> float:
-    """κ: the scores of the pool are taken to be normal, so |mean| / variance."""
+    """Return κ = |mean| / variance, under the assumption that the scores of the pool are normal."""
     n_rows = tables.order.shape[0]
     first = 0.0
     second = 0.0
@@ -229,7 +230,7 @@ def _slope_of_density(tables: Tables, outlook: Outlook) -> float:
 
 @fast_kernel
 def _slope_of_change(tables: Tables, normal: Floats32, before: Floats32) -> float:
-    """α = w₀ᵀΣw / w₀ᵀΣw₀, Σ the variances of the rows about their centroids."""
+    """Return α = w₀ᵀΣw / w₀ᵀΣw₀, where Σ holds the variances of the rows about their centroids."""
     across = 0.0
     along = 0.0
     for j in range(normal.shape[0]):
@@ -241,7 +242,7 @@ def _slope_of_change(tables: Tables, normal: Floats32, before: Floats32) -> floa
 
 @fast_kernel
 def _rounding(normal: Floats32, at_centre: float) -> float:
-    """How wrong a score may be by float32's rounding, see `core.selection.nearest`."""
+    """Return a bound on the float32 rounding error of a score; see `core.selection.nearest`."""
     squares = 0.0
     for j in range(normal.shape[0]):
         squares += normal[j] * normal[j]
@@ -250,7 +251,7 @@ def _rounding(normal: Floats32, at_centre: float) -> float:
 
 @fast_kernel
 def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, rounding: float) -> Floats32:
-    """How far its rest may bring a row after each block, by its tail's byte; of shape (n_blocks, 256)."""
+    """Return how far the unread part may move a row after each block, by its tail; shape (n_blocks, 256)."""
     found = np.empty((outlook.unread.shape[0], tables.scales.shape[0]), dtype=np.float32)
     for block in range(found.shape[0]):
         for scale in range(found.shape[1]):
@@ -261,7 +262,7 @@ def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, roundin
 
 @kernel
 def _reading(tables: Tables, outlook: Outlook, limit: int) -> Ints64:
-    """The clusters to read for `limit` rows, the densest about zero first."""
+    """Return the clusters to read for `limit` rows, those with the highest density at zero first."""
     n_clusters = outlook.means.shape[0]
     clusters = np.empty(n_clusters, dtype=np.int64)
     logs = np.empty(n_clusters, dtype=np.float32)
@@ -291,10 +292,10 @@ def _reading(tables: Tables, outlook: Outlook, limit: int) -> Ints64:
 
 @strict_kernel
 def _product(codes: Codes, weights: Ints16) -> np.int32:
-    """The inner product of one block of bytes with its weights."""
+    """Return the inner product of one block of bytes with its weights."""
     total = np.int32(0)
     for j in range(BLOCK):
-        # Left alone, Numba would make int64 of all this; 512 products of 7 and 15 bits need 31 bits.
+        # Numba would use int64 by default; 64 products of 7-bit and 15-bit factors fit in 28 bits and a sign.
         total = np.int32(total + np.int32(np.int32(weights[j]) * np.int32(codes[j])))
     return total
 
@@ -304,9 +305,9 @@ def _read_all(
     tables: Tables, outlook: Outlook, tolerance: Floats32, block: int, reach: np.float32,
     begin: int, size: int, partial: Floats32, flags: Bytes, sums: Ints32,
 ) -> int:  # fmt: skip
-    """Add a block to the partial scores of all rows of a batch, and unflag those that can't be near.
+    """Add a block to the partial scores of all rows of a batch, and unflag rows that cannot be near.
 
-    Returns how many are flagged still.
+    Returns the number of rows still flagged.
     """
     codes, tails = tables.codes[block][begin : begin + size], tables.tails[block][begin : begin + size]
     weights, unit = outlook.weights[block], outlook.units[block]
@@ -325,8 +326,8 @@ def _read_all(
 def _flagged(
     begin: int, size: int, partial: Floats32, flags: Bytes, end: int, places: Ints32, scores: Floats32
 ) -> int:
-    """Append places and scores of the rows of a batch that are flagged. Returns their end."""
-    words = flags.view(np.uint64)  # eight flags at a time, often all zero
+    """Append the positions and scores of the flagged rows of a batch; return the new end."""
+    words = flags.view(np.uint64)  # eight flags at once, often all zero
     for word in range((size + 7) // 8):
         if words[word] != 0:
             for i in range(8 * word, min(8 * word + 8, size)):
@@ -341,7 +342,7 @@ def _read_some(
     tables: Tables, outlook: Outlook, tolerances: Floats32, block: int, reach: np.float32,
     start: int, end: int, places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
-    """Add a block to the scores of places[start:end]; those that may be near move up. Returns their end."""
+    """Add a block to the scores of places[start:end]; move rows that may be near up and return their end."""
     codes, tails = tables.codes[block], tables.tails[block]
     weights, unit, tolerance = outlook.weights[block], outlook.units[block], tolerances[block]
     for candidate in range(start, end):
@@ -349,9 +350,9 @@ def _read_some(
         prefetch(tables.tails, block, places[candidate])
     kept = start
     for candidate in range(start, end):
-        place = np.uint32(places[candidate])  # unsigned: no check for places counted from the end
+        place = np.uint32(places[candidate])  # unsigned, so there is no check for negative indices
         score = scores[candidate] + unit * np.float32(_product(codes[place], weights))
-        # No branch: whether a row is kept is what a processor can't foresee.
+        # Branchless, because the processor cannot predict whether a row is kept.
         places[kept] = place
         scores[kept] = score
         kept += abs(score) <= reach + tolerance[tails[place]]
@@ -360,7 +361,7 @@ def _read_some(
 
 @strict_kernel
 def _marks(excluded: Ints64) -> Flags:
-    """Where an excluded id has the last digits that another id has, which saves looking most of them up."""
+    """Return a filter by id modulo `_MARKS`, which rules out most ids without a search in `excluded`."""
     marks = np.zeros(_MARKS, dtype=np.bool_)
     for excluded_id in excluded:
         marks[excluded_id % _MARKS] = True
@@ -369,7 +370,7 @@ def _marks(excluded: Ints64) -> Flags:
 
 @strict_kernel
 def _is_excluded(excluded: Ints64, marks: Flags, wanted: int) -> bool:
-    """Whether the ascending `excluded` have this id."""
+    """Return whether `wanted` is in the ascending `excluded`."""
     if not marks[wanted % _MARKS]:
         return False
     low, high = 0, excluded.shape[0]
@@ -390,12 +391,12 @@ def _cascade(
 ) -> tuple[int, int]:  # fmt: skip
     """Read `limit` rows, cluster by cluster, and keep those that may be among the nearest.
 
-    `tolerances` say how wrong a score may be after each block. Where there are `old` scores, slope · old is
-    part of the score, and slope · old + the cluster's mean is wrong by no more than the cluster's reach.
-    `best` becomes the smallest approximate distances from zero; `places` and `scores` are those of the rows
-    left.
+    `tolerances` bound the error of a score after each block. If there are `old` scores, the score includes
+    slope · old, and slope · old plus the cluster's mean has an error of at most the cluster's reach. On
+    return, `best` has the smallest approximate distances from zero, and `places` and `scores` have the rows
+    kept.
 
-    Returns how many are left, and of how many the bytes were read.
+    Returns the number of rows kept, and the number of rows whose bytes were read.
     """
     order, ids = tables.order, tables.ids
     n_blocks, n = tables.codes.shape[0], best.shape[0]
@@ -410,7 +411,7 @@ def _cascade(
         limit -= last - tables.starts[c]
         begin = tables.starts[c]
         while begin < last:
-            # Old scores drop most rows, so it takes many to have enough to ask for in advance.
+            # Old scores drop most rows, so a batch must be long to leave enough rows to prefetch.
             size = min(_BATCH if old.shape[0] == 0 or not np.isfinite(reach) else _LONG_BATCH, last - begin)
             if old.shape[0] == 0:
                 partial[:size] = outlook.offsets[c]
@@ -455,7 +456,7 @@ def search(  # noqa: D417
     tables: Tables, normal: Floats64, bias: float, excluded: Ints64, n: int, limit: int, z: float,
     old: Floats32, old_normal: Floats32, old_at_centre: float,
 ) -> Found:  # fmt: skip
-    """The rows that may be among the n nearest of the first `limit` in the order of density.
+    """Find the rows that may be among the n nearest of the first `limit` rows in the order of density.
 
     Parameters
     ----------
@@ -464,18 +465,18 @@ def search(  # noqa: D417
     bias : float
         The hyperplane.
     excluded : array of shape (n_excluded,), int64, ascending
-        Items that do not count.
+        Ids of items that must not be returned.
     n : int
-        How many are wanted.
+        Number of rows wanted.
     limit : int
-        How many rows to read.
+        Number of rows to read.
     z : float
-        Of the tolerance, see above.
-    old : array of shape (N,), or (0,) for none, float32
-        Scores under an earlier hyperplane, by place.
+        Quantile for the tolerance; see the module.
+    old : array of shape (N,), float32
+        Scores under an earlier hyperplane, by position; of shape (0,) for none.
     old_normal : array of shape (d,), float32
     old_at_centre : float
-        That hyperplane, turned.
+        The earlier hyperplane, as returned by `turned`.
     """
     along, at_centre = turned(tables, normal, bias)
     outlook = _outlook(tables, along, at_centre)

@@ -1,4 +1,4 @@
-"""A pool's rows in the order of their clusters, with the bytes by which they are known."""
+"""A pool's rows in the order of their clusters, with their quantized coordinates."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.scratch import scratch_array
 
 FIRST_FIT = 20_000
-"""A smaller pool is clustered anew whenever it grows; a larger one when it has doubled."""
+"""Rows below which a pool is clustered again whenever it grows; a larger one is when it has doubled."""
 
 SAMPLE_ROWS = 65_536
-"""Rows that principal directions and clusters are fitted to, evenly spaced."""
+"""Maximum number of evenly spaced rows to which principal directions and clusters are fitted."""
 
 BLOCK_ROWS = 4096
-"""Rows encoded at a time; blocks begin at multiples of it, see `core.numerics.blocks`."""
+"""Rows encoded at a time; blocks start at multiples of it, see `core.numerics.blocks`."""
 
 STRAYED = 0.001
-"""With more than this share of rows beyond the quantizer's limits, the pool is clustered anew.
+"""Share of rows beyond the quantizer's limits above which the pool is clustered again.
 
-So few can be scored beside all else. Their bytes say too little about them, and they are the outermost rows:
-where a hyperplane passes beside the pool, one of them is often the nearest.
+Fewer strayed rows than this are scored exactly in every query, which costs little. Their bytes say too little
+about them, and they are the outermost rows: if a hyperplane passes outside the pool, one of them is often the
+nearest.
 """
 
 _PLACES_AT_ONCE = 65_536
@@ -42,7 +43,7 @@ _PLACES_AT_ONCE = 65_536
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where each of N rows lies, and in which bytes.
+    """Position and bytes of each of N rows.
 
     Parameters
     ----------
@@ -50,17 +51,18 @@ class Layout:
     labels : array of shape (N,), uint16
         The cluster of each row.
     order : array of shape (N,), int32
-        The row at each place; those of a cluster lie together, ascending.
+        The row at each position; the rows of a cluster are contiguous and ascending.
     codes : array of shape (n_blocks, N, BLOCK), int8
-        The bytes of the row at each place.
+        Bytes of the row at each position.
     tails : array of shape (n_blocks, N), uint8
-        Of the row at each place, see `core.selection.margin.moments.tails`.
+        Scales of the row at each position; see `core.selection.margin.moments.tails`.
     sums, squares : arrays of shape (n_clusters, n_blocks, BLOCK), int64
-        Over the bytes of each cluster: of integers, so that it doesn't matter in which order.
+        Sums over the bytes of each cluster, and over their squares; as integers, they do not depend on the
+        order.
     strayed : array of shape (n_strayed,), int64
-        The rows that lie beyond the quantizer's limits, ascending.
+        Rows beyond the quantizer's limits, ascending.
     fit_rows : int
-        To how many of the first rows the quantizer was fitted.
+        Number of first rows to which the quantizer was fitted.
     """
 
     quantizer: Quantizer
@@ -77,11 +79,12 @@ class Layout:
     def built(
         cls, pool: PoolRows, n_clusters: int | None, seed: int, old: Layout | None, progress: Progress | None
     ) -> Layout:
-        """The layout of a pool.
+        """Build the layout of a pool.
 
-        Of an `old` one of the first rows of the same pool the clusters and bytes are kept if a new one would
-        begin with the same clusters. It doesn't where the pool has doubled, or where the clusters had
-        followed rows that strayed. And if too many rows stray, all are clustered anew.
+        The clusters and bytes of `old`, a layout of the first rows of the same pool, are kept if a new layout
+        would start from the same clusters. It would not if the pool has doubled, or if the old clusters were
+        fitted to more rows because too many had strayed. If too many rows stray from the result, the whole
+        pool is clustered again.
         """
         fit_rows = _fit_rows(len(pool))
         kept = old if old is not None and old.fit_rows == fit_rows else None
@@ -141,9 +144,9 @@ class Layout:
         return cls(quantizer, labels, order, codes, by_block, sums, squares, strayed_rows, fit_rows)
 
     def tables(self, ids: NDArray[np.int64]) -> Tables:
-        """What a query reads: each cluster's mean and variances as if it had one average row more.
+        """Return the tables for queries; each cluster's moments are smoothed by one additional average row.
 
-        `ids`, of shape (N,), are the rows' items.
+        `ids`, of shape (N,), are the items of the rows.
         """
         quantizer = self.quantizer
         sizes = np.bincount(self.labels, minlength=len(quantizer.centroids))
@@ -165,7 +168,7 @@ class Layout:
         return Tables(*(read_only(array) for array in parts))
 
     def arrays(self) -> Arrays:
-        """All there is to it, by name."""
+        """Return the arrays that define the layout, by name."""
         return {
             **self.quantizer.arrays(),
             "labels": self.labels,
@@ -180,7 +183,7 @@ class Layout:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Layout:
-        """The layout that gave these `arrays`."""
+        """Return the layout defined by these `arrays`."""
         quantizer = Quantizer(
             **{name: arrays[name] for name in ("centre", "directions", "centroids", "steps")}
         )
@@ -189,14 +192,14 @@ class Layout:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The array as compiled code knows it by one type, be it mapped, a slice of another, or neither."""
+    """Return a contiguous read-only view, so that compiled code sees one type for every kind of array."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def _fit_rows(n_rows: int) -> int:
-    """How many of the first rows the clusters of a pool of `n_rows` are fitted to."""
+    """Return the number of first rows to which the clusters of a pool of `n_rows` are fitted."""
     fit_rows = min(n_rows, FIRST_FIT)
     while 2 * fit_rows <= n_rows and fit_rows >= FIRST_FIT:
         fit_rows *= 2
@@ -204,14 +207,14 @@ def _fit_rows(n_rows: int) -> int:
 
 
 def _n_clusters(n_rows: int) -> int:
-    """The power of two nearest to the square root of `n_rows`."""
+    """Return the power of two nearest to the square root of `n_rows`, at most `MAX_CLUSTERS`."""
     return int(min(2 ** round(np.log2(n_rows) / 2), MAX_CLUSTERS))
 
 
 def _each_block(
     pool: PoolRows, start_row: int, compute: Callable[[int, NDArray[np.float32]], NDArray[Any]]
 ) -> Iterator[tuple[int, NDArray[Any]]]:
-    """(number of the first row, result) of `compute` for each block of rows, in order, on all cores."""
+    """Yield (first row, result) of `compute` for each block of rows, in order, using all cores."""
     blocks = even_blocks((X for _, X in pool.blocks(start_row)), BLOCK_ROWS)
     numbered = zip(count(start_row, BLOCK_ROWS), blocks)
     workers = os.cpu_count() or 1
@@ -228,7 +231,7 @@ def _copy(
     new: NDArray[np.int8],
     places: NDArray[np.int32],
 ) -> None:
-    """Put the bytes of the first `kept` rows to their new places."""
+    """Copy the bytes of the first `kept` rows to their new positions."""
     for first in range(0, len(order), _PLACES_AT_ONCE):
         rows = order[first : first + _PLACES_AT_ONCE]
         there = np.flatnonzero(rows < kept)

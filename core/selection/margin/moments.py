@@ -1,13 +1,13 @@
-"""What passes over all bytes tell: each cluster's moments, and how much of each row is left to read.
+"""Statistics over all bytes: the moments of each cluster, and the scale of each row's unread part.
 
-**Tails.** Rows are not alike in the coordinates that come last: of drawn digits, a few have ten times the
-usual energy there. So each row has a scale s of its own after each block of bytes,
+**Tails.** Rows differ in their last coordinates: among drawn digits, a few have ten times the usual energy
+there. Each row therefore has its own scale s after each block of bytes,
 
-    s² = Σ_j m_j p_j² / Σ_j m_j²,   j the coordinates to come, m_j = E[p_j²] over all rows.
+    s² = Σ_j m_j p_j² / Σ_j m_j²,   over the remaining coordinates j, with m_j = E[p_j²] over all rows.
 
-It is how much farther than an average row it lies along an average hyperplane: that is a sum of rows, and so
-w_j² is about as m_j. Divided by s, what is left of wᵀp is as good as normal. One byte holds s, rounded up by
-less than 5 %.
+The scale measures how much farther the row extends than an average row, seen along the normal of an average
+hyperplane. Such a normal is a sum of rows, so w_j² is about proportional to m_j. Divided by s, the unread
+part of wᵀp is approximately normal. One byte stores s, rounded up by less than 5 %.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ONE = 128
 
 
 def scales() -> NDArray[np.float32]:
-    """What the bytes of tails stand for, of shape (256,): 16 to an octave, the last for all above."""
+    """Return the values of the bytes of tails, of shape (256,): 16 per octave, the last for all above."""
     levels: NDArray[np.float32] = np.exp2((np.arange(256) - _ONE) / _LEVELS).astype(np.float32)
     levels[-1] = 2.0**32
     return levels
@@ -31,15 +31,15 @@ def scales() -> NDArray[np.float32]:
 def tails(  # noqa: D417
     codes: NDArray[np.int8], second_moments: NDArray[np.float64], steps: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    """Each row's scale after each block, as a byte, see `scales`; of shape (n_blocks, N).
+    """Return the scale of each row after each block as a byte (see `scales`), of shape (n_blocks, N), uint8.
 
     Parameters
     ----------
     codes : array of shape (n_blocks, N, BLOCK), int8
     second_moments : array of shape (n_blocks, BLOCK), float64
-        Of the bytes, over all rows.
+        Second moments of the bytes, over all rows.
     steps : array of shape (d,), float32
-        Of the quantizer.
+        Steps of the quantizer.
     """
     n_blocks, n_rows, _ = codes.shape
     widths = np.zeros(second_moments.size)
@@ -75,7 +75,9 @@ def add_moments(  # noqa: D417
     squares: NDArray[np.int64],
     strayed: NDArray[np.bool_],
 ) -> None:
-    """Add each row's bytes, and their squares, to its cluster's, and mark rows with bytes at the limit.
+    """Add each row's bytes and their squares to those of its cluster, and mark rows with bytes at the limit.
+
+    `sums`, `squares` and `strayed` are updated in place.
 
     Parameters
     ----------

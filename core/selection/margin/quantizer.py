@@ -1,12 +1,13 @@
-"""Where a pool's rows lie, coarsely and cheaply: principal directions, clusters, and one byte a coordinate.
+"""Quantization of a pool's rows: principal directions, clusters, and one byte per coordinate.
 
-A row x becomes p = Vᵀ(x − μ), V the pool's principal directions in the order of their variance; then the
-cluster whose centroid is nearest in the first `CLUSTERED` coordinates; then the bytes
+A row x becomes p = Vᵀ(x − μ), with the principal directions V of the pool in descending order of variance. It
+is assigned to the cluster whose centroid is nearest in the first `CLUSTERED` coordinates, and encoded by the
+bytes
 
-    q_j = round((p_j − c_j) / Δ_j),   c the centroid (zero beyond the first `CLUSTERED` coordinates).
+    q_j = round((p_j − c_j) / Δ_j),   with c the centroid (zero beyond the first `CLUSTERED` coordinates).
 
-So wᵀx + b ≈ (b + wᵀμ + Σ_j u_j c_j) + Σ_j (u_j Δ_j) q_j with u = Vᵀw: a number for each cluster, and a sum
-of integers.
+Hence wᵀx + b ≈ (b + wᵀμ + Σ_j u_j c_j) + Σ_j (u_j Δ_j) q_j with u = Vᵀw: one number per cluster, plus a
+weighted sum of integers.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ Floats32 = NDArray[np.float32]
 Labels = NDArray[np.uint16]
 
 BLOCK = 64
-"""Coordinates that are read together: their bytes are one line of the processor's cache."""
+"""Number of coordinates that are read together; their bytes fill one cache line."""
 
 CLUSTERED = 32
-"""Leading coordinates by which rows are clustered."""
+"""Number of leading coordinates by which rows are clustered."""
 
 HEADROOM = 1.5
-"""Coordinates up to this many times the largest one of the fitted rows have a byte of their own."""
+"""Range of a byte, as a multiple of the largest coordinate of the fitted rows."""
 
 MAX_CLUSTERS = 8192
 ITERATIONS = 15
@@ -39,14 +40,14 @@ _ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Quantizer:
-    """The map from rows to clusters and bytes.
+    """Map from rows to clusters and bytes.
 
     Parameters
     ----------
     centre : array of shape (d,), float32
         μ.
     directions : array of shape (d, d), float32
-        V, orthonormal columns, the greatest variance first.
+        V, with orthonormal columns in descending order of variance.
     centroids : array of shape (n_clusters, min(d, CLUSTERED)), float32
         c.
     steps : array of shape (d,), float32
@@ -61,7 +62,7 @@ class Quantizer:
     @classmethod
     @one_thread()
     def fitted(cls, X: Floats32, n_clusters: int, seed: int) -> Quantizer:
-        """The quantizer of the sample X of shape (n, d): principal directions, then Lloyd's k-means."""
+        """Fit a quantizer to the sample X of shape (n, d): principal directions, then Lloyd's k-means."""
         centre: NDArray[np.float64] = X.mean(axis=0, dtype=np.float64)
         starts = range(0, len(X), _ROWS_AT_ONCE)
 
@@ -80,12 +81,12 @@ class Quantizer:
         centroids = _k_means(leading, min(n_clusters, len(X)), np.random.default_rng(seed))
         P[:, :n_leading] -= centroids[_nearest(leading, centroids)]
         steps = HEADROOM / 127 * np.abs(P).max(axis=0)
-        # A coordinate without any spread gets a step that is small beside the others'.
+        # A coordinate without variation gets a step that is small compared with the others.
         steps = np.maximum(steps, 1e-6 * steps.max() or 1.0).astype(np.float32)
         return cls(centre.astype(np.float32), directions, centroids, steps)
 
     def arrays(self) -> Arrays:
-        """All there is to it, by name."""
+        """Return the arrays that define the quantizer, by name."""
         return {
             "centre": self.centre,
             "directions": self.directions,
@@ -95,16 +96,16 @@ class Quantizer:
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of `BLOCK` bytes that a row has; the last one is filled up with zeros."""
+        """Number of blocks of `BLOCK` bytes per row; the last one is padded with zeros."""
         return -(-len(self.centre) // BLOCK)
 
     def labels(self, X: Floats32) -> Labels:
-        """The cluster of each row, of shape (n,)."""
+        """Return the cluster of each row, of shape (n,), uint16."""
         leading = self.directions[:, : self.centroids.shape[1]]
         return _nearest(np.matmul(X - self.centre, leading, dtype=np.float32), self.centroids)
 
     def encode(self, X: Floats32, labels: Labels) -> NDArray[np.int8]:
-        """The bytes of rows in these clusters, of shape (n, n_blocks * BLOCK)."""
+        """Return the bytes of rows in these clusters, of shape (n, n_blocks * BLOCK), int8."""
         P = (X - self.centre) @ self.directions
         P[:, : self.centroids.shape[1]] -= self.centroids[labels]
         P /= self.steps
@@ -116,9 +117,9 @@ class Quantizer:
 
 
 def _k_means(P: Floats32, n_clusters: int, rng: np.random.Generator) -> Floats32:
-    """Lloyd's algorithm from random rows; a cluster that loses all of its rows starts again at another one.
+    """Run Lloyd's algorithm from random rows; a cluster that loses all its rows restarts at a random row.
 
-    Sums are taken in one order, so that the same rows give the same centroids.
+    Sums are taken in a fixed order, so the same rows give the same centroids.
     """
     centroids = P[np.sort(rng.choice(len(P), n_clusters, replace=False))]
     for _ in range(ITERATIONS):
@@ -134,7 +135,7 @@ def _k_means(P: Floats32, n_clusters: int, rng: np.random.Generator) -> Floats32
 
 
 def _nearest(P: Floats32, centroids: Floats32) -> Labels:
-    """The nearest centroid to each row of P, of shape (len(P),)."""
+    """Return the nearest centroid of each row of P, of shape (len(P),)."""
     towards, squares = -2 * centroids.T, (centroids**2).sum(axis=1)
     labels = np.empty(len(P), dtype=np.uint16)
     for first in range(0, len(P), _ROWS_AT_ONCE):

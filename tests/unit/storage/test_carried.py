@@ -162,7 +162,7 @@ def test_what_is_not_as_its_digest_says_is_refused(elsewhere, copy, wrong):
 @pytest.mark.parametrize(
     ("image", "feature", "sentence"),
     [
-        (b"Dear Sir or Madam", FEATURE, "it is no image"),
+        (b"Dear Sir or Madam", FEATURE, "it is not an image"),
         (noise()[:-30], FEATURE, "damaged or incomplete"),
         (noise(form="JPEG"), FEATURE, "must be a PNG of at most 256 pixels a side, got JPEG of 20 × 20"),
         (noise(257), FEATURE, "got PNG of 257 × 257"),

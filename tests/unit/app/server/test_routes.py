@@ -311,9 +311,9 @@ def test_a_link_in_a_folder_of_images_shows_no_other_file(tmp_path):
     item = next(item for item in range(2) if source.name(item) == "a.png")
     (images / "a.png").unlink()
     (images / "a.png").symlink_to(outside)
-    with pytest.raises(InputError, match="leads out of the folder"):
+    with pytest.raises(InputError, match="leads outside the folder"):
         source.image(item, 8)
-    with pytest.raises(InputError, match="leads out of the folder"):
+    with pytest.raises(InputError, match="leads outside the folder"):
         source.original(item)
     named = tmp_path / "images" / "list.txt"
     np_file = tmp_path / "features.npy"

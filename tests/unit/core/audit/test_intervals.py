@@ -204,11 +204,11 @@ def test_the_same_answers_give_the_same_interval():
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"y": [True]}, r"must be of one length, got \(2,\), \(1,\) and \(2,\)"),
+        ({"y": [True]}, r"must have the same length, got \(2,\), \(1,\) and \(2,\)"),
         ({"audited": [3, 9]}, "must be rows from 0 to 8, got 9"),
         ({"audited": [3, -1]}, "must be rows from 0 to 8, got -1"),
-        ({"audited": [3, 3]}, "row 3 comes twice"),
-        ({"asked": [2]}, "row 2 comes twice: it is audited once, or asked for"),
+        ({"audited": [3, 3]}, "row 3 is repeated"),
+        ({"asked": [2]}, "row 2 is repeated: an item is audited or asked for, only once"),
         ({"inclusion": [0.5, 0.0]}, r"inclusion must be above 0, got 0\.0"),
         ({"inclusion": [0.5, np.nan]}, "inclusion must be above 0, got nan"),
         ({"level": 1.0}, r"level must be between 0 and 1, got 1\.0"),

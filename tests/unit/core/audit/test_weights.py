@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_refused(pool):
     strata = Frame(pool, EARLY).strata
     with pytest.raises(InputError, match="must be equally long, got 2, 1 and 2"):
         inclusion([strata], [0, 0], [3], X)
-    with pytest.raises(InputError, match="item 4 is of frame 1, there are 1"):
+    with pytest.raises(InputError, match="item 4 is of frame 1, but only 1 exist"):
         inclusion([strata], [0, 1], [3, 4], X)
     with pytest.raises(InputError, match="item 700 cannot be of frame 0, which ends with item 599"):
         inclusion([strata], [0, 0], [3, 700], X)

@@ -79,12 +79,12 @@ def test_alpha_needs_two_answers_to_an_item():
 
 def test_what_cannot_be_counted_is_refused():
     """With what is allowed, and what was given."""
-    with pytest.raises(InputError, match="equally many annotators, at least two, got 2 to 3"):
+    with pytest.raises(InputError, match="the same number of annotators, at least two, got 2 to 3"):
         fleiss_kappa([[2, 0], [1, 2]])
-    with pytest.raises(InputError, match="equally many annotators, at least two, got 1 to 1"):
+    with pytest.raises(InputError, match="the same number of annotators, at least two, got 1 to 1"):
         fleiss_kappa([[1, 0], [0, 1]])
     for wrong in ([3, 0], [[-1, 2]]):
-        with pytest.raises(InputError, match="a row an item and a column an answer"):
+        with pytest.raises(InputError, match="one row per item and one column per answer"):
             krippendorff_alpha(wrong)
 
 
@@ -148,5 +148,5 @@ def test_an_interval_is_unknown_where_the_measure_is():
     no = np.zeros(9, dtype=bool)
     assert cohen_interval(no, no) is None
     assert krippendorff_interval([[3, 0]]) is None
-    with pytest.raises(InputError, match="two columns, one an answer, got 3"):
+    with pytest.raises(InputError, match="two columns, one per answer, got 3"):
         krippendorff_interval([[1, 1, 0]])

@@ -94,5 +94,5 @@ def test_the_covariance_of_two_areas_is_that_of_drawing_again():
 
 
 def test_too_few_of_a_kind_have_no_covariance():
-    with pytest.raises(InputError, match="at least two of each kind, got 1 yes and 3 no"):
+    with pytest.raises(InputError, match="at least two yes and two no, got 1 yes and 3 no"):
         compare_auroc([[1.0, 2, 3, 4]], [True, False, False, False])

@@ -144,5 +144,5 @@ def test_one_answer_for_all_is_no_agreement():
 @pytest.mark.parametrize(("before", "now"), [([True], [True, False]), ([], []), ([[True]], [[True]])])
 def test_what_cannot_be_compared_is_refused(before, now):
     """Different lengths, or nothing."""
-    with pytest.raises(InputError, match="before and now must be of one length, not 0"):
+    with pytest.raises(InputError, match="before and now must have the same length, at least 1"):
         agreement(before, now)

@@ -61,7 +61,7 @@ def test_never_stop_at_the_beginning():
     assert advise([]).reason == "There is no classifier yet to judge by."
     settled = course([0.0] * 4)
     assert [advise(settled[:n]).stop for n in range(5)] == [False, False, False, False, True]
-    assert advise(settled[:3]).reason == "300 labels are too few to tell."
+    assert advise(settled[:3]).reason == "Too early to say: 300 labels are not enough."
 
 
 def test_the_first_tenth_is_compared():
@@ -75,13 +75,13 @@ def test_the_first_tenth_is_compared():
 @pytest.mark.parametrize("scores", [np.zeros(9), np.zeros((20, 2)), np.full(20, np.nan)])
 def test_scores_that_cannot_be_ranked_are_refused(scores):
     """Too few of them, or no numbers."""
-    with pytest.raises(InputError, match="scores must be 10 finite numbers or more"):
+    with pytest.raises(InputError, match="scores must be at least 10 finite numbers"):
         Checkpoint.of(scores, 5, 5)
 
 
 def test_checkpoints_of_different_stop_sets_are_refused():
     """They have nothing in common."""
-    with pytest.raises(InputError, match="must be of one length"):
+    with pytest.raises(InputError, match="must have the same length"):
         advise([Checkpoint.of(np.arange(50), 20, 20), Checkpoint.of(np.arange(60), 30, 30)])
 
 

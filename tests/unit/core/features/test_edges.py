@@ -116,7 +116,7 @@ def test_every_image_is_described_by_itself() -> None:
 @pytest.mark.parametrize("extractor", [Gist, EdgeHistogram])
 def test_what_is_no_grey_image_is_refused(extractor: type[Gist | EdgeHistogram]) -> None:
     """By both extractors in the same words."""
-    with pytest.raises(InputError, match=r"of shape \(n_images, 32, 32\), got \(2, 16, 16\)"):
+    with pytest.raises(InputError, match=r"have shape \(n_images, 32, 32\), got \(2, 16, 16\)"):
         extractor().transform(np.zeros((2, 16, 16)))
     for bad in (-0.1, 1.5, np.nan):
         with pytest.raises(InputError, match="grey must lie between 0 and 1"):
@@ -160,11 +160,11 @@ def test_what_has_features_of_its_own_is_refused(tmp_path: Path) -> None:
     """Texts, and embeddings made elsewhere."""
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("some words")
-    with pytest.raises(InputError, match="holds texts"):
+    with pytest.raises(InputError, match="contains texts"):
         source_from(f"edges:texts:{tmp_path / 'texts'}")
     Image.new("L", (5, 5)).save(tmp_path / "a.png")
     np.save(tmp_path / "x.npy", np.eye(1))
-    with pytest.raises(InputError, match="has embeddings made elsewhere, and needs no other features"):
+    with pytest.raises(InputError, match="has its own embeddings: it cannot have other features"):
         Described(Arrays(tmp_path / "x.npy", tmp_path), "edges")
     with pytest.raises(InputError, match="features must be one of gist, edges, sets, got 'colours'"):
         Described(Enlarged(Digits(5), 2), "colours")  # type: ignore[arg-type]

@@ -130,7 +130,7 @@ def test_every_image_is_described_by_itself() -> None:
 
 def test_what_is_no_grey_image_is_refused() -> None:
     """In the words of the other extractors."""
-    with pytest.raises(InputError, match=r"of shape \(n_images, 32, 32\), got \(2, 16, 16\)"):
+    with pytest.raises(InputError, match=r"have shape \(n_images, 32, 32\), got \(2, 16, 16\)"):
         EdgeSets().transform(np.zeros((2, 16, 16)))
     for bad in (-0.1, 1.5, np.nan):
         with pytest.raises(InputError, match="grey must lie between 0 and 1"):
@@ -181,7 +181,7 @@ def test_a_changed_image_is_no_growth(tmp_path: Path) -> None:
     build(source_from(f"sets:{tmp_path}"), tmp_path / "pool", threads=1)
     Image.fromarray(np.uint8(255 * images[1].T)).save(tmp_path / "2.png")
     Image.fromarray(np.uint8(255 * images[0])).save(tmp_path / "later.png")
-    with pytest.raises(InputError, match=r"item 2 is now another, 2\.png"):
+    with pytest.raises(InputError, match=r"item 2 has changed, 2\.png"):
         build(source_from(f"sets:{tmp_path}"), tmp_path / "pool", threads=1)
 
 
@@ -212,9 +212,9 @@ def test_what_has_features_of_its_own_is_refused(tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("some words")
     for word in ("sets:texts:", "enlarged:2:texts:"):
-        with pytest.raises(InputError, match="holds texts"):
+        with pytest.raises(InputError, match="contains texts"):
             source_from(f"{word}{tmp_path / 'texts'}")
     Image.new("L", (5, 5)).save(tmp_path / "a.png")
     np.save(tmp_path / "x.npy", np.eye(1))
-    with pytest.raises(InputError, match="has embeddings made elsewhere, and needs no other features"):
+    with pytest.raises(InputError, match="has its own embeddings: it cannot have other features"):
         Described(Arrays(tmp_path / "x.npy", tmp_path), "sets")

@@ -112,9 +112,11 @@ def test_bad_input_gets_one_clear_sentence():
         KernelLearning(max_passes=0).fit(K0, given)
     with pytest.raises(InputError, match="a kernel must be a finite symmetric matrix"):
         KernelLearning().fit(K0[:5], given)
-    with pytest.raises(InputError, match="the kernel is not positive: its least eigenvalue is -1"):
+    with pytest.raises(
+        InputError, match="the kernel is not positive semidefinite: its smallest eigenvalue is -1"
+    ):
         KernelLearning().fit(-np.eye(C), given)
-    with pytest.raises(InputError, match="constraints must be of the 10 rows of the kernel, got row 23"):
+    with pytest.raises(InputError, match="constraints must be on the 10 rows of the kernel, got row 23"):
         KernelLearning().fit(K0[:10, :10], given)
     near = Constraints(np.array([[0, 1], [0, 2], [1, 2]]), np.array([True, True, False]), 0.01, 5.0)
     with pytest.raises(InputError, match="the constraints contradict each other"):

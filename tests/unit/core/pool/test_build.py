@@ -280,15 +280,15 @@ def test_a_growth_of_nothing_but_unreadable_items(tmp_path: Path) -> None:
 
 
 OTHERS: dict[str, tuple[Callable[[], FakeSource], str]] = {
-    "seed": (lambda: fake(seed=1), "item 0 is now another"),
-    "seed and longer": (lambda: fake(300, seed=1), "item 0 is now another"),
-    "features": (lambda: fake(300, lean=1.0), "item 0 is now another"),
+    "seed": (lambda: fake(seed=1), "item 0 has changed"),
+    "seed and longer": (lambda: fake(300, seed=1), "item 0 has changed"),
+    "features": (lambda: fake(300, lean=1.0), "item 0 has changed"),
     "shorter": (lambda: fake(150), "150 items instead of 200"),
-    "dimension": (lambda: fake(300, n_features=9), "9 features an item instead of 8"),
+    "dimension": (lambda: fake(300, n_features=9), "9 features per item instead of 8"),
     "gist": (lambda: fake(300, n_features=None), "384 features an item instead of 8"),
-    "classes": (lambda: fake(300, classes=("a", "b", "c")), "other classes"),
-    "truth": (lambda: fake(300, priors=(0.9, 0.1), separation=0), "is now another"),
-    "held out": (lambda: fake(300, held_out=[1]), "other items are held out"),
+    "classes": (lambda: fake(300, classes=("a", "b", "c")), "different classes"),
+    "truth": (lambda: fake(300, priors=(0.9, 0.1), separation=0), "has changed"),
+    "held out": (lambda: fake(300, held_out=[1]), "different held-out items"),
 }
 
 

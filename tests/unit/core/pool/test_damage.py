@@ -56,7 +56,7 @@ def test_folder_of_something_else(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").write_bytes(b"dear")
     with pytest.raises(InputError, match=r"is not a pool: it has no pool.json"):
         Pool.open(tmp_path)
-    with pytest.raises(InputError, match=r"not a pool and not empty \(it holds holiday.jpg\)"):
+    with pytest.raises(InputError, match=r"not a pool and not empty \(it has holiday.jpg\)"):
         build(SOURCE, tmp_path)
     assert contents(tmp_path).keys() == {"holiday.jpg"}
 

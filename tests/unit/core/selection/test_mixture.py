@@ -127,5 +127,5 @@ def test_one_pass_answers_for_all_that_look_for_likely_positives(monkeypatch, po
 )
 def test_shares_that_are_none_are_refused(pool, word, said):
     """They are at least 0 and add up to 1; the sentence says what was given."""
-    with pytest.raises(InputError, match=f"shares of a mixture must be .* add up to 1, got {said}"):
+    with pytest.raises(InputError, match=f"shares of a mixture must be .* sum to 1, got {said}"):
         strategy_from(word).fit(pool)

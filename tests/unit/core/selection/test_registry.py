@@ -125,9 +125,9 @@ def test_a_word_names_a_strategy_and_its_parameters(word, params):
     ("word", "message"),
     [
         ("psychic:n=1", "strategy must be one of random, .*, got 'psychic'"),
-        ("subsample:", "a strategy is NAME or NAME:param=value,param=value, .*; got 'subsample:'"),
-        ("subsample:500", "a strategy is NAME or .*; got 'subsample:500'"),
-        ("subsample:n_scored=", "a strategy is NAME or .*; got 'subsample:n_scored='"),
+        ("subsample:", "a strategy must be NAME or NAME:param=value,param=value, .*; got 'subsample:'"),
+        ("subsample:500", "a strategy must be NAME or .*; got 'subsample:500'"),
+        ("subsample:n_scored=", "a strategy must be NAME or .*; got 'subsample:n_scored='"),
         ("subsample:n_scored=1,n_scored=2", "each parameter once; got 'subsample:n_scored=1,n_scored=2'"),
         ("subsample:colour=3", "subsample has the parameters n_scored, .*; got colour"),
         ("subsample:n_scored=many", "n_scored of subsample must be a whole number, got 'many'"),

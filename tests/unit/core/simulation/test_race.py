@@ -172,7 +172,7 @@ def test_a_lane_that_takes_too_long_is_out(pool, strategies):
     race = Race(pool, {"exhaustive": strategies["exhaustive"]}, replace(COURSE, most_seconds=0.0))
     assert len(race.step()) == 1
     (lane,) = race.lanes
-    assert "0 s is the limit" in lane.failure
+    assert "over the limit of 0 s" in lane.failure
     assert race.step() == []
 
 

@@ -116,7 +116,7 @@ def test_a_newer_archive_replaces_what_was_unpacked(archive: Path, folder: Path,
         tar.add(folder, folder.name)
     assert (Cifar10(archive).truth(np.arange(45, 50)) == 1).all()
     assert len(list(own_cache.rglob(TEST_FILE))) == 1
-    with pytest.raises(InputError, match="no longer holds the images"):
+    with pytest.raises(InputError, match="no longer has the images"):
         open_source(spec)
 
 

@@ -143,9 +143,9 @@ def test_it_reopens_with_the_list_of_its_folder(tmp_path: Path, photos: Folder) 
 
 def test_unsuitable_requests_are_refused(photos: Folder) -> None:
     """Less than once, embeddings, and variants of another version are one sentence each."""
-    with pytest.raises(InputError, match="at least 1 time as large, got 0"):
+    with pytest.raises(InputError, match="times must be at least 1, got 0"):
         Enlarged(photos, 0)
-    with pytest.raises(InputError, match="embeddings made elsewhere"):
+    with pytest.raises(InputError, match="has its own embeddings"):
         Enlarged(FakeSource(5, n_features=3), 2)
     spec = Enlarged(photos, 2).spec()
     with pytest.raises(InputError, match="build the pool again"):

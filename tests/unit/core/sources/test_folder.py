@@ -93,8 +93,8 @@ def test_a_file_that_became_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "inside" / "b").rename(tmp_path / "b")
     (tmp_path / "inside" / "b").symlink_to(tmp_path / "outside")
     _, problems = source.grey(np.array([0, 1]))
-    assert [problem.reason for problem in problems] == ["it is a link that leads out of the folder"] * 2
-    with pytest.raises(InputError, match="leads out of the folder"):
+    assert [problem.reason for problem in problems] == ["it is a link that leads outside the folder"] * 2
+    with pytest.raises(InputError, match="leads outside the folder"):
         source.image(1, 32)
 
 
@@ -282,7 +282,7 @@ def test_a_saved_list_outlives_changes_of_the_folder(tmp_path: Path) -> None:
     assert (again.truth(np.arange(16)) == source.truth(np.arange(16))).all()
     assert (again.held_out() == source.held_out()).all()
     _, problems = again.grey(np.arange(16))
-    assert [(problem.item, problem.reason) for problem in problems] == [(3, "there is no such file any more")]
+    assert [(problem.item, problem.reason) for problem in problems] == [(3, "the file no longer exists")]
 
 
 def test_without_its_list_a_changed_folder_is_noticed(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_missing_or_empty_folder_is_one_clear_sentence(tmp_path: Path) -> None
     for name, words in {
         "missing": "there is no folder",
         "file.png": "is a file",
-        "empty": "holds no images",
+        "empty": "has no images",
         "links": "symbolic link.* not followed",
     }.items():
         with pytest.raises(InputError, match=words) as caught:

@@ -142,11 +142,11 @@ def test_what_is_no_image_is_refused_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "folder.png").mkdir()
     (tmp_path / "drawing.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\nshowpage\n")
     reasons = {
-        "text.jpg": "no image of a kind",
+        "text.jpg": "not an image of a supported format",
         "empty.png": "the file is empty",
         "folder.png": "it is a folder",
-        "missing.png": "no such file",
-        "drawing.jpg": "no image of a kind",
+        "missing.png": "no longer exists",
+        "drawing.jpg": "not an image of a supported format",
     }
     for name, reason in reasons.items():
         with pytest.raises(UnreadableImageError, match=reason):

@@ -64,7 +64,7 @@ def test_a_vocabulary_comes_back_from_the_disk_or_says_why_not(tmp_path: Path) -
     (tmp_path / "v.npz").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"v\.npz is damaged: build the pool again"):
         Vocabulary.load(tmp_path / "v.npz")
-    with pytest.raises(InputError, match=r"w\.npz is gone: build the pool again"):
+    with pytest.raises(InputError, match=r"w\.npz is missing: build the pool again"):
         Vocabulary.load(tmp_path / "w.npz")
 
 
@@ -85,7 +85,7 @@ def test_texts_that_cannot_be_read_are_problems(folder: Path, tmp_path: Path) ->
         "empty.txt": (b" \n", "it is empty"),
         "binary.txt": (b"\x00\x01", "zero bytes"),
         "huge.txt": (b"word " * 1_000_001, "at most 5,000,000 are read"),
-        "dashes.txt": (b"- - -", "no word that the pool's vocabulary knows"),
+        "dashes.txt": (b"- - -", "no word of the pool's vocabulary"),
         "gone.txt": (b"here", "can't be read"),
     }
     for name, (raw, _) in bad.items():
@@ -102,7 +102,7 @@ def test_texts_that_cannot_be_read_are_problems(folder: Path, tmp_path: Path) ->
     names = source.names(np.arange(len(source)))
     assert source.text(names.index("latin.txt")) == "naïve café"
     with pytest.raises(
-        InputError, match=r"binary\.txt in Texts in texts can't be shown: it holds zero bytes"
+        InputError, match=r"binary\.txt in Texts in texts can't be shown: it contains zero bytes"
     ):
         source.text(names.index("binary.txt"))
     assert source.image(0, 40).size == (40, 40)
@@ -146,7 +146,7 @@ def test_newsgroups_by_date(tmp_path: Path) -> None:
     items = np.arange(12)
     assert packed.names(items) == source.names(items)
     assert np.array_equal(compute(packed, items)[0].toarray(), compute(source, items)[0].toarray())
-    with pytest.raises(InputError, match="holds no folder 20news-bydate-train"):
+    with pytest.raises(InputError, match="has no folder 20news-bydate-train"):
         Newsgroups(tmp_path)
     with pytest.raises(InputError, match="there is no folder or archive"):
         Newsgroups(tmp_path / "nowhere")
@@ -191,7 +191,7 @@ def test_a_table_grows_at_its_end_and_may_not_change(tmp_path: Path) -> None:
     assert np.array_equal(grown.held_out.ids, young.held_out.ids)
     assert "unheard" not in grown.source.vocabulary.words
     write(path, ROWS[1:])
-    with pytest.raises(InputError, match="no longer holds the texts"):
+    with pytest.raises(InputError, match="no longer has the texts"):
         young.refreshed().prefix(1).source  # noqa: B018
 
 
@@ -200,7 +200,7 @@ def test_a_table_grows_at_its_end_and_may_not_change(tmp_path: Path) -> None:
     [
         ("t.csv", "a,b\n1,2\n", "no column of texts"),
         ("t.csv,b,x", "a,b\n1,2\n", "no column 'x', but a, b"),
-        ("t.csv,b,a", "a,b\n1,2\n", "must name 2 to 1,000 classes, it names 1"),
+        ("t.csv,b,a", "a,b\n1,2\n", "must have 2 to 1,000 classes, got 1"),
         ("t.jsonl", "{nonsense", "damaged, or no table"),
         ("t.parquet", "nonsense", "damaged, or no table"),
         ("t.csv", "text\n", "has no rows"),
@@ -231,14 +231,14 @@ def test_a_posting_stands_for_itself_by_its_subject(tmp_path: Path) -> None:
 
 def test_texts_cannot_be_enlarged(folder: Path) -> None:
     """Their words don't shift."""
-    with pytest.raises(InputError, match="Texts in texts holds texts, and only images can be enlarged"):
+    with pytest.raises(InputError, match="Texts in texts contains texts, but only images can be enlarged"):
         source_from(f"enlarged:2:texts:{folder}")
 
 
 def test_a_folder_without_texts_is_refused(tmp_path: Path) -> None:
     """Neither files nor words."""
-    with pytest.raises(InputError, match=r"holds no texts \(\.md, \.rst, \.text …\)"):
+    with pytest.raises(InputError, match=r"has no texts \(\.md, \.rst, \.text …\)"):
         TextFolder(tmp_path)
     (tmp_path / "a.txt").write_text("- - -")
-    with pytest.raises(InputError, match="holds no text of two letters or more"):
+    with pytest.raises(InputError, match="has no text with a word of two letters or more"):
         TextFolder(tmp_path).n_features  # noqa: B018

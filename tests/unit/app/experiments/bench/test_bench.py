@@ -263,7 +263,7 @@ def test_a_figure_is_drawn(pool, tmp_path, name):
     ("words", "sentence"),
     [
         (("--strategy", "psychic"), "strategy must be one of random, .*, got 'psychic'"),
-        (("--strategy", "subsample:500"), "a strategy is NAME or NAME:param=value"),
+        (("--strategy", "subsample:500"), "a strategy must be NAME or NAME:param=value"),
         (
             ("--strategy", "h-hash:structure=trees"),
             "structure of h-hash must be table or orders or scan, got 'trees'",

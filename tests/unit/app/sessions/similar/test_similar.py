@@ -322,7 +322,7 @@ def test_an_upload_is_kept_and_looked_for(project, similar):
     ("raw", "complaint"),
     [
         (b"", "“it.png” can't be used: the file is empty"),
-        (b"Dear Sir or Madam", "“it.png” can't be used: it is no image of a kind that can be read"),
+        (b"Dear Sir or Madam", "“it.png” can't be used: it is not an image of a supported format"),
         ("long", "“it.png” can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
         ("corrupt", "“it.png” can't be used: the image is damaged or incomplete"),
         ("wide", "“it.png” can't be used: it has more than 100,000,000 pixels"),
