@@ -1,4 +1,4 @@
-"""Copies of a project's labels, and of the uploads that they refer to: backup and restore."""
+"""Back up and restore a project's labels and the uploads that they refer to."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from closecall.storage.address import with_schema
 from closecall.storage.carried import Upload
 
 IN_FOLDER = "sqlite"
-"""Stands in the place of an address for a file in the project's folder."""
+"""Used instead of a PostgreSQL address: labels are kept in a file in the project's folder."""
 
 
 def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
-    """Copy the label database of a project, and its uploads, to `file`; the project may be in use."""
+    """Copy a project's label database and its uploads to `file`; the project may be in use."""
     labels = ProjectFile.read(project).labels(project)
     whole, damaged = 0, []
 
@@ -46,7 +46,7 @@ def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
 
 
 def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str | None = None) -> None:
-    """Put a backup's labels and uploads into a project that nobody serves, all or nothing.
+    """Put a backup's labels and uploads into a project that is not being served, all or nothing.
 
     Parameters
     ----------
@@ -55,10 +55,10 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
     project : Path
         The project's folder.
     overwrite : bool
-        Whether labels that are there may be set aside.
+        Whether existing labels may be set aside.
     database : str or None
-        Where the project's labels are from then on: an address in PostgreSQL, or `IN_FOLDER`; where they are
-        now if None.
+        Where to keep the project's labels from now on: a PostgreSQL address or `IN_FOLDER`. None keeps them
+        where they are.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
         after = replace(before, database=address)
     with lock_project(project):
         _require_same_images(file, project, before.pool_path(project))
-        # The log may not refer to what is not here yet, so the uploads come before the labels.
+        # The log may only refer to uploads that exist, so these are restored before the labels.
         with _force_is_offered(), Uploads(project).taken_in(carried.read(file), file) as number:
             aside = restore(file, after.labels(project), overwrite=overwrite)
         if after != before:
@@ -88,7 +88,7 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
 
 
 def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
-    """Refuse labels whose items or classes the project's pool does not have."""
+    """Raise InputError if the labels name items or classes that the project's pool does not have."""
     pool = Pool.open(pool_path)
     with _up_to_date(file, project) as database:
         log = LabelLog(database)
@@ -102,7 +102,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
             absent = items[~pool.have_rows(items)]
             if not pool.complete or not len(absent):
                 continue
-            # An answer that nobody was asked for says nothing about where the log comes from.
+            # Imported answers have no selection, and so do not show which pool the log belongs to.
             unasked = {
                 answer.item
                 for answer in log.answers_after(concept.id)
@@ -116,7 +116,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
 
 @contextmanager
 def _up_to_date(file: Path, project: Path) -> Iterator[Database]:
-    """The backup's labels for reading; those of an older version in a copy that today's can read."""
+    """Open the backup's labels for reading; an older version is copied and upgraded first."""
     try:
         database = Database.open(file, read_only=True)
     except StorageError as error:

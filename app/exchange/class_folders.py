@@ -1,4 +1,4 @@
-"""A folder of files by class: what many training programs begin with."""
+"""Export a folder of files by class, the usual input of training programs."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from closecall.storage import ConceptRecord, Concepts, Database
 from closecall.storage.exports import label_rows
 
 NONE = "none"
-"""The folder of items that are of no concept's class."""
+"""Folder for items that belong to no concept's class."""
 
 _PIXELS = 512
-"""Longest side of a picture that is no file: they are drawn, or small."""
+"""Longest side in pixels of a generated picture."""
 _RESERVED = '<>:"|?*\\'
 
 
 def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None, out: Path) -> dict[str, int]:
-    """Copy every item that is labeled yes or no into a folder of its label, below the new folder `out`.
+    """Copy every item labeled yes or no into a folder named after its label, below the new folder `out`.
 
-    Of one concept the folders are "yes" and "no", of several the names of their classes, and "none" for a no
-    to all. Items keep their relative paths; what is no file is written as PNG, or as text. An item of several
-    classes is in each of their folders.
+    For one concept the folders are "yes" and "no". For several concepts they are named after the classes,
+    with "none" for items answered no throughout. Items keep their relative paths; items that are not files
+    are written as PNG or text. An item of several classes is copied into each of their folders.
 
     Returns
     -------
     dict of str to int
-        Files in each folder.
+        Number of files in each folder.
 
     Raises
     ------
     InputError
-        If `out` is there already, or an item can't be read.
+        If `out` exists already, or an item can't be read.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is there already and not empty: name a new folder")
@@ -63,7 +63,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
 
 
 def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, str]]:
-    """Each labeled item and the folder that it belongs in."""
+    """Yield each labeled item with the folder that it belongs in."""
     concepts = [concept] if concept else Concepts(database).all()
     if len(concepts) < 2:
         for its in concepts:
@@ -79,7 +79,7 @@ def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple
 
 
 def _folder_names(classes: list[str]) -> dict[str, str]:
-    """A folder name for each class: what file systems don't allow becomes "_", doubles are numbered."""
+    """Return a folder name for each class, with "_" for forbidden characters and numbers for duplicates."""
     folders: dict[str, str] = {}
     taken = {NONE}
     for name in classes:
@@ -101,7 +101,7 @@ def _copy(source: Source, item: int, folder: Path) -> None:
         suffix = ".txt" if isinstance(source, Texts) else ".png"
         path = path.with_name(path.name + suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():  # two names that differ in nothing that a file system knows
+    if path.exists():  # two names that are the same to a file system
         path = path.with_name(f"{item} {path.name}")
     if original is not None:
         shutil.copy2(original, path)
@@ -112,6 +112,6 @@ def _copy(source: Source, item: int, folder: Path) -> None:
 
 
 def _parts(name: str, item: int) -> list[str]:
-    """The name as a path that leads nowhere else."""
+    """Return the name's path components without any that lead out of the folder."""
     parts = [part.replace("\0", "_") for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
     return parts or [str(item)]

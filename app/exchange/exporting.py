@@ -1,4 +1,4 @@
-"""Labels out of a project: tables, Label Studio's tasks, and a folder of files by class; and predictions."""
+"""Export labels as tables, Label Studio tasks or a folder by class, and export predictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOLDER = "folder"
 def export_labels(
     project: Path, *, form: str, concept: str | None, log: bool, out: Path | None, image_url: str
 ) -> None:
-    """Write a project's labels to `out`, in one step, or to stdout."""
+    """Write a project's labels to `out` atomically, or to stdout."""
     file = ProjectFile.read(project)
     if out is None and form in (FOLDER, "parquet"):
         raise InputError(f"--format {form} needs --out: it can't be written to the terminal")
@@ -64,12 +64,12 @@ def export_labels(
 def export_model_predictions(
     project: Path, *, form: str, concept: str | None, model: str, log: bool, out: Path | None
 ) -> None:
-    """Write what another model says of items to `out`, in one step, or to stdout; `import` reads it again.
+    """Write the predictions of an imported model to `out` atomically, or to stdout, as `import` reads them.
 
     Raises
     ------
     InputError
-        If there is no such model, or it speaks of several concepts and none is named.
+        If there is no such model, or it has predictions for several concepts and none is named.
     """
     if log or form not in get_args(TableFormat):
         said = "--log" if log else f"--format {form}"
@@ -89,7 +89,7 @@ def export_model_predictions(
 
 
 def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
-    """The one set of predictions that is meant."""
+    """Return the one set of predictions that the arguments select."""
     only = concept_named(database, concept)
     there = [its for its in Predictions(database).all() if only is None or its.concept_id == only.id]
     found = [its for its in there if its.model == model.strip()]
@@ -106,7 +106,7 @@ def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
 
 
 def _names(pool: Pool | None) -> NamesOf | None:
-    """What gives items their names."""
+    """Return the function that gives items their names."""
     return None if pool is None else lambda items: names_of(pool, items)
 
 
@@ -115,7 +115,7 @@ def _counts(copied: dict[str, int]) -> str:
 
 
 def _pool(path: Path) -> Pool | None:
-    """The pool, to tell names by; None where it can't be opened: labels go out without names, then."""
+    """Open the pool for its names; return None if it can't be opened, which leaves labels without names."""
     try:
         pool = Pool.open(path)
         pool.source  # noqa: B018 (opens the images' folder)
@@ -126,7 +126,7 @@ def _pool(path: Path) -> Pool | None:
 
 
 def _shows(pool: Pool, image_url: str) -> Callable[[Sequence[int]], list[dict[str, Any]]]:
-    """What Label Studio's tasks show of items."""
+    """Return the function that gives the data of Label Studio's tasks."""
     source = pool.source
 
     def shows(items: Sequence[int]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Labels and predictions into a project: nothing of a file, or all of it that is about the pool's items."""
+"""Import labels and predictions: either nothing of a file, or everything in it about the pool's items."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ from closecall.storage.tabular import shown
 
 @dataclass
 class Imported:
-    """What became of a file's labels.
+    """Counts of an import.
 
     Parameters
     ----------
     lines : int
-        Labels that the file holds.
+        Labels in the file.
     new, known, same : int
-        Answers that were stored, that were there from the same file, and that their annotators had given
-        already.
+        Answers that were stored, that had been imported from this file before, and that repeat what their
+        annotators answered already.
     contested : int
-        New answers that another annotator contradicts.
+        New answers that contradict another annotator's.
     items : Items
-        What matched, and what didn't.
+        Matched and unmatched items.
     """
 
     items: Items
@@ -75,12 +75,12 @@ class Imported:
 def import_labels(
     project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, annotator: str
 ) -> None:
-    """Read the labels in `file` into the project's log, and say what became of them.
+    """Read the labels in `file` into the project's log and print what was imported.
 
     Raises
     ------
     InputError, StorageError
-        If the file is malformed, contradicts itself, or is about other items; nothing was stored then.
+        If the file is malformed, contradicts itself, or is about other items; then nothing is stored.
     """
     pool = open_pool(project)
     with lock_project(project), open_labels(project, write=True) as database:
@@ -111,7 +111,7 @@ def take_in(
 
 
 def _said(claims: Iterable[Claim], meaning: Meaning, file: Path, annotator: str, imported: Imported) -> Said:
-    """What the file says of items that can be labeled."""
+    """Collect the file's statements about items that can be labeled."""
     said = Said()
     try:
         for claim in claims:
@@ -126,14 +126,14 @@ def _said(claims: Iterable[Claim], meaning: Meaning, file: Path, annotator: str,
                 saying = Saying(concept.id, item, by, word, claim.purpose)
                 said.add(saying, claim.place, replaces=claim.replaces)
     except (InputError, StorageError):
-        _require_one_mind(said, file)  # which stands further up, then
+        _require_one_mind(said, file)  # that line comes first then
         raise
     _require_one_mind(said, file)
     return said
 
 
 def _require_one_mind(said: Said, file: Path) -> None:
-    """Refuse a file that contradicts itself."""
+    """Raise InputError if the file contradicts itself."""
     both = said.contradiction()
     if both is not None:
         before, its = said.at(np.array(both))
@@ -145,7 +145,7 @@ def _require_one_mind(said: Said, file: Path) -> None:
 
 
 def _news(database: Database, said: Said, imported: Imported) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Which sayings are not what their annotators say already, and which of them are about audited items."""
+    """Return two masks: statements that change their annotators' answers, and those on audited items."""
     log, settled = LabelLog(database), said.settled()
     states = {concept_id: log.state(concept_id) for concept_id in said.concepts()}
     is_new, is_audited = np.ones((2, len(settled)), dtype=np.bool_)
@@ -166,7 +166,7 @@ def _news(database: Database, said: Said, imported: Imported) -> tuple[NDArray[n
 
 
 def _store(database: Database, said: Said, file: Path, digest: str, imported: Imported) -> None:
-    """Those that are news become answers; of audited items none may train."""
+    """Store the new statements as answers; those about audited items don't train."""
     news, is_audited = _news(database, said, imported)
     speakers = dict.fromkeys((its.concept, its.annotator) for its in said.at(news))
     ids = {(concept, by): session_id(digest, concept, by) for concept, by in speakers}
@@ -209,7 +209,7 @@ def _tell(imported: Imported, file: Path) -> None:
 
 
 def tell_matches(items: Items) -> None:
-    """Say what was matched by less than its whole name, and what by nothing."""
+    """Print how many items were matched by a part of their names, and which lines matched none."""
     if items.by_end:
         click.echo(f"{items.by_end:,} names were matched by the end of their path.")
     if items.unmatched.number:
@@ -223,12 +223,12 @@ def tell_matches(items: Items) -> None:
 def import_predictions(
     project: Path, file: Path, *, form: ImportFormat | None, concept: str | None, model: str
 ) -> None:
-    """Read another model's predictions from `file`, in place of those that it had.
+    """Read another model's predictions from `file`; they replace the model's earlier ones.
 
     Raises
     ------
     InputError, StorageError
-        As `import_labels`.
+        As in `import_labels`.
     """
     form, digest, pool = form or format_of(file), digest_of(file), open_pool(project)
     with lock_project(project), open_labels(project, write=True) as database:

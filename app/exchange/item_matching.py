@@ -1,8 +1,8 @@
-"""Which item of a pool a file means, by id or by name.
+"""Find the item of a pool that a file refers to, by id or by name.
 
-An id counts where the file gives no name, or the pool's name of that id is the file's. Otherwise the name
-decides: as it is, else by the longest end of its path that names one item ("/home/ada/seal/7.jpg" where the
-pool has "seal/7.jpg"); a bare file name also means the only file of that name in any folder.
+An id is used if the file gives no name, or if the pool's name for this id is the file's. Otherwise the name
+decides: an exact match, else the longest end of its path that identifies one item ("/home/ada/seal/7.jpg"
+matches the pool's "seal/7.jpg"). A bare file name also matches the only file of this name in any folder.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from closecall.storage.imports import Claim
 from closecall.storage.tabular import shown
 
 TOLD = 5
-"""Lines that are told of those that match nothing."""
+"""Unmatched lines that are listed."""
 
 _BLOCK = 65_536
-_UPLOADED = re.compile("[0-9a-f]{8}-")  # Label Studio puts that before the names of files that it was given
+_UPLOADED = re.compile("[0-9a-f]{8}-")  # Label Studio prepends this to the names of uploaded files
 
 
 @dataclass
 class Unmatched:
-    """Lines whose item the pool does not have: how many, and the first few in a sentence each."""
+    """The number of lines whose item the pool does not have, with one sentence for each of the first few."""
 
     number: int = 0
     told: list[str] = field(default_factory=list)
 
     def add(self, claim: Claim, reason: Callable[[], str]) -> None:
-        """One more."""
+        """Count a line."""
         self.number += 1
         if len(self.told) < TOLD:
             self.told.append(f"{claim.place}: {reason()}")
 
 
 class Items:
-    """Finds a pool's items.
+    """Finds items in a pool.
 
     Parameters
     ----------
     pool : Pool
-        Its source tells the names; they are asked for once it takes a name to find an item.
+        Its source provides the names, which are read when the first name is looked up.
 
     Attributes
     ----------
     unmatched : Unmatched
     by_end : int
-        Names that were matched by the end of a path, or by the file's name alone.
+        Names that were matched by the end of a path, or by the file name alone.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -71,7 +71,7 @@ class Items:
         self.by_end = 0
 
     def find(self, claim: Claim) -> int | None:
-        """The item that is meant, if it can be labeled; else None, and `unmatched` has one more."""
+        """Return the item that the claim means; count it as unmatched and return None if there is none."""
         item = claim.item
         if claim.name is not None and not (item is not None and self.is_called(item, claim.name)):
             item = self._named(claim)
@@ -87,7 +87,7 @@ class Items:
         return None
 
     def is_called(self, item: int, name: str) -> bool:
-        """Whether that is the item's whole name."""
+        """Return whether `name` is the item's complete name."""
         return item < len(self._source) and self._source.name(item) == name
 
     def _why_not(self, item: int) -> str:
@@ -133,10 +133,10 @@ class Items:
 
 
 def _path(name: str) -> list[str]:
-    """The pieces of a path: as it is, of an address, or of a file in Label Studio's local storage."""
+    """Return the components of a plain path, of a URL, or of a file in Label Studio's local storage."""
     path = name
     if "?d=" in name or "://" in name:
-        with suppress(ValueError):  # no address, whatever it looks like
+        with suppress(ValueError):  # not a URL, though it looks like one
             parts = urlsplit(name)
             path = unquote(parts.query.partition("d=")[2] or parts.path)
     return [piece for piece in path.replace("\\", "/").split("/") if piece]
@@ -147,7 +147,7 @@ def _file_name(name: str) -> str:
 
 
 class _Hashes:
-    """Items by the hashes of their names: sixteen bytes an item, whatever the names' length."""
+    """Items by the hashes of their names: 16 bytes per item, however long the names are."""
 
     def __init__(self, source: Source, key: Callable[[str], str]) -> None:
         self._source, self._key = source, key
@@ -156,7 +156,7 @@ class _Hashes:
         self._hashes: NDArray[np.int64] = hashes[self._items]
 
     def find(self, key: str) -> list[int]:
-        """The items with this key; no more than two."""
+        """Return the items with this key, at most two."""
         wanted = _hash(key)
         first, last = np.searchsorted(self._hashes, [wanted, wanted + 1])
         found = []
@@ -179,7 +179,7 @@ def _hash(name: str) -> int:
 
 
 def require_matches(items: Items, matched: int, file: object) -> None:
-    """Refuse a file of which nothing is about this pool's items.
+    """Raise InputError if nothing in the file is about this pool's items.
 
     Raises
     ------

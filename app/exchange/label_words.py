@@ -1,4 +1,4 @@
-"""What a word in a file says of which concept: yes, no, unsure, skip, or the name of a class."""
+"""Interpret a word in a file: yes, no, unsure, skip, or the name of a class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from closecall.storage.records import AnswerWord
 from closecall.storage.tabular import shown
 
 NONE_OF_THEM = "none"
-"""A word that is a no for every concept."""
+"""A word that means no for every concept."""
 
 _OURS: dict[str, AnswerWord] = {"yes": "yes", "no": "no", "unsure": "unsure", "skip": "skip"}
 _OTHERS: dict[str, AnswerWord] = {
@@ -23,21 +23,21 @@ _OTHERS: dict[str, AnswerWord] = {
 
 
 class Meaning:
-    """Reads a file's words for a project's concepts.
+    """Interprets a file's words for a project's concepts.
 
-    Yes, no, unsure and skip are what they are; of other words classes go first: where the classes are digits,
-    "1" is the class, and not a yes.
+    Class names take precedence over other words for yes and no: where the classes are digits, "1" is the
+    class and not a yes.
 
     Parameters
     ----------
     concepts : sequence of ConceptRecord
-        All that the project has: a file may name any.
+        All concepts of the project: a file may name any of them.
     offered : sequence of ConceptRecord
-        Those of them that are not put away: what a file is about that names none.
+        The active ones, to which a file without concept names applies.
     only : ConceptRecord or None
-        The one that the whole file is about, because somebody said so.
+        The concept that the whole file is about, if one was chosen.
     classes : sequence of str
-        Those that the pool knows: one that is not a concept's is a no.
+        The pool's classes: one that is not a concept's class means no.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Meaning:
         self._classes = {_folded(name) for name in classes} | set(self._class_of.values())
 
     def of(self, claim: Claim, file: object) -> list[tuple[ConceptRecord, AnswerWord]]:
-        """What the claim says of which concepts: of one, or of all where it names a class among several.
+        """Return the answers that the claim gives, one per concept; a class name may answer several concepts.
 
         Raises
         ------
         InputError
-            If the concept or the word is unknown; the sentence names the file and the line.
+            If the concept or the word is unknown; the message names the file and the line.
         """
         where = f"{file}, {claim.place}"
         concept = self._concept(claim, where)

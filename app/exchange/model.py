@@ -1,4 +1,4 @@
-"""A concept's classifier out of a project: its weights, as an estimator, and what it says of every item."""
+"""Export a concept's classifier as weights, as an estimator, and as predictions for every item."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ PREDICTIONS = (
     Column("predicted"),
     Column("label"),
 )
-"""The columns of predictions: wᵀx + b, its sign as a word, and what people said, where they did."""
+"""The columns of predictions: wᵀx + b, its sign as a word, and the label that people gave, if any."""
 
 FEATURES = {
     "gist": "GIST",
     "edges": "edge histograms",
     "sets": "the pyramid match embedding of the local edges",
 }
-"""What describes images, in words."""
+"""Descriptions of the feature extractors in words."""
 
 _BLOCK = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A concept's classifier, and what it was trained on."""
+    """A concept's classifier with its training set."""
 
     concept: ConceptRecord
     hyperplane: Hyperplane
@@ -69,7 +69,7 @@ class Model:
 
 
 def train_model(database: Database, pool: Pool, concept: ConceptRecord) -> Model:
-    """The classifier that the concept's labels give now: the same that labeling uses.
+    """Train the classifier that labeling uses on the concept's present labels.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
     Raises
     ------
     InputError
-        If there is no classifier yet, or `out` is there already.
+        If there is no classifier yet, or `out` exists already.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} is there already and not empty: name a new folder")
@@ -123,7 +123,7 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
 
 
 def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
-    """What the weights are: all that it takes to use them elsewhere, or to doubt them."""
+    """Return the description of the weights that is needed to use or check them elsewhere."""
     concept, plane = model.concept, model.hyperplane
     return {
         "format": FORMAT,
@@ -149,7 +149,7 @@ def manifest_of(model: Model, pool: Pool) -> dict[str, Any]:
 
 
 def _features(pool: Pool) -> str:
-    """What the numbers of an item are."""
+    """Describe the pool's features in words."""
     if isinstance(pool.source, Texts):
         return "tf-idf over the pool's vocabulary"
     if pool.source.n_features:
@@ -159,7 +159,7 @@ def _features(pool: Pool) -> str:
 
 
 def _save_estimator(model: Model, path: Path) -> None:
-    """The classifier as scikit-learn's LinearSVC, which predicts "yes" and "no"."""
+    """Save the classifier as scikit-learn's LinearSVC, which predicts "yes" and "no"."""
     import joblib
     from sklearn.svm import LinearSVC
 
@@ -174,7 +174,7 @@ def _save_estimator(model: Model, path: Path) -> None:
 def predict(project: Path, concept: str | None, out: Path | None, form: TableFormat) -> None:
     """Write the score and the predicted label of every item of the pool, block by block.
 
-    Held-out items are no part of it.
+    Held-out items are not included.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
 
 
 def predictions(pool: Pool, hyperplane: Hyperplane, labels: dict[int, bool]) -> Iterator[Row]:
-    """The rows of `PREDICTIONS`, in the order of the items."""
+    """Yield the rows of `PREDICTIONS` in the order of the items."""
     for first, (scores,) in pool.score_blocks([hyperplane]):
         for start in range(0, len(scores), _BLOCK):
             block = scores[start : start + _BLOCK]

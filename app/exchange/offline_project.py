@@ -1,4 +1,4 @@
-"""A project as the command line opens it: its pool, its database, and the concept that is meant."""
+"""Open a project for the command line: its pool, its database and the chosen concept."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from closecall.storage import Archive, ConceptRecord, Concepts, Database
 
 @contextmanager
 def open_labels(project: Path, *, write: bool = False) -> Iterator[Database]:
-    """The label database of a project, for reading unless said otherwise."""
+    """Open a project's label database, read-only unless `write` is true."""
     with Database.open(ProjectFile.read(project).labels(project), read_only=not write) as database:
         yield database
 
 
 def open_pool(project: Path) -> Pool:
-    """The pool of a project as it is now.
+    """Open the project's pool in its present state.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def open_pool(project: Path) -> Pool:
 
 
 def concept_named(database: Database, name: str | None) -> ConceptRecord | None:
-    """The concept of this name; None without a name.
+    """Return the concept of this name; None without a name.
 
     Raises
     ------
@@ -51,12 +51,12 @@ def concept_named(database: Database, name: str | None) -> ConceptRecord | None:
 
 
 def one_concept(database: Database, name: str | None) -> ConceptRecord:
-    """The concept of this name; without a name the project's only one that is not put away.
+    """Return the concept of this name, or without a name the project's only active one.
 
     Raises
     ------
     InputError
-        If there is none, or if there are several and no name.
+        If there is none, or if there are several and no name is given.
     """
     found = concept_named(database, name)
     if found is not None:
@@ -72,7 +72,7 @@ def _names(concepts: list[ConceptRecord]) -> str:
 
 
 def names_of(pool: Pool, items: Any) -> list[str]:
-    """What a person would call some items; "" where a damaged log speaks of one that was never there."""
+    """Return the items' names; "" for an item that was never in the pool, as in a damaged log."""
     wanted = np.asarray(items, dtype=np.int64)
     is_there = (wanted >= 0) & (wanted < len(pool.source))
     names = iter(pool.source.names(wanted[is_there]))
@@ -81,7 +81,7 @@ def names_of(pool: Pool, items: Any) -> list[str]:
 
 @contextmanager
 def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """A file to write to that appears under its name only when the block has ended without error."""
+    """Open a file that gets its name only when the block ends without an error."""
     half = out.with_name(out.name + ".tmp")
     try:
         with half.open("wb") if binary else half.open("w", encoding="utf-8", newline="") as stream:

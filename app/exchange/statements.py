@@ -1,4 +1,4 @@
-"""What a file says of each subject, once: in columns of numbers, forty bytes a line instead of objects."""
+"""The statements of a file, stored as columns of numbers: 40 bytes a line instead of objects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from closecall.storage.records import ANSWERS, PURPOSES, AnswerWord, Purpose
 
 _BLOCK = 10_000
-_DECIDED = -1  # in place of an annotator, for a decision is everybody's
+_DECIDED = -1  # in place of an annotator, as an adjudication belongs to everybody
 
 
 class Saying(NamedTuple):
-    """That an annotator says something of an item, or decides it."""
+    """An annotator's answer about an item, or an adjudication."""
 
     concept: int
     item: int
@@ -26,10 +26,10 @@ class Saying(NamedTuple):
 
 
 class Said:
-    """Sayings in the order of a file.
+    """Statements in the order of a file.
 
-    A subject is what a file can say one thing of: an item of a concept by an annotator, or what is decided
-    about it, by anybody.
+    A subject can have only one statement that counts: an item of a concept with an annotator, or its
+    adjudication by anybody.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Said:
         return len(self._items)
 
     def add(self, saying: Saying, place: str, *, replaces: bool) -> None:
-        """One more; with `replaces` it counts in place of an earlier one of the same subject."""
+        """Add a statement; with `replaces` it supersedes earlier ones on the same subject."""
         number = self._numbers.setdefault(saying.annotator, len(self._names))
         if number == len(self._names):
             self._names.append(saying.annotator)
@@ -57,11 +57,11 @@ class Said:
         self._ends.append(len(self._places))
 
     def place(self, index: int) -> str:
-        """Where the file says so."""
+        """Return the place in the file that a statement comes from."""
         return self._places[self._ends[index] : self._ends[index + 1]].decode()
 
     def contradiction(self) -> tuple[int, int] | None:
-        """The first saying that is not as the one before of its subject, behind that one; None if none."""
+        """Return the first statement that contradicts an earlier one, and that one; None if none does."""
         order, is_first = self._by_subject()
         words, replaces = _column(self._words)[order], _column(self._replaces)[order]
         wrong = np.flatnonzero(~is_first[1:] & (words[1:] != words[:-1]) & (replaces[1:] == 0))
@@ -71,13 +71,13 @@ class Said:
         return int(order[at]), int(order[at + 1])
 
     def settled(self) -> NDArray[np.int64]:
-        """The last saying of each subject, of shape (n_subjects,), in the order of their first ones."""
+        """Return the last statement on each subject, of shape (n_subjects,), ordered by the first ones."""
         order, is_first = self._by_subject()
         is_last = np.roll(is_first, -1)
         return order[is_last][np.argsort(order[is_first])]
 
     def at(self, indices: NDArray[np.int64]) -> Iterator[Saying]:
-        """Some of the sayings, a block at a time."""
+        """Yield the statements at `indices`, block by block."""
         columns = [_column(each) for each in (self._concepts, self._items, self._annotators)]
         columns += [_column(each) for each in (self._words, self._purposes)]
         for first in range(0, len(indices), _BLOCK):
@@ -87,12 +87,12 @@ class Said:
                 yield Saying(concept, item, self._names[annotator], ANSWERS[word], PURPOSES[purpose])
 
     def concepts(self) -> list[int]:
-        """The ids of the concepts that are spoken of, ascending."""
+        """Return the ids of the concepts with statements, ascending."""
         found: list[int] = np.unique(_column(self._concepts)).tolist()
         return found
 
     def _by_subject(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The sayings by subject, then in the file's order; and which are the first of theirs."""
+        """Return the statements' order by subject, then by line, and a mask of each subject's first one."""
         is_decision = _column(self._purposes) == PURPOSES.index("decision")
         who = np.where(is_decision, _DECIDED, _column(self._annotators))
         keys = (who, _column(self._items), _column(self._concepts))
@@ -106,5 +106,5 @@ class Said:
 
 
 def _column(cells: array[int]) -> NDArray[np.integer]:
-    """The cells as they lie in memory; as long as it is there, none can be added."""
+    """Return the cells as an array that shares their memory; while it exists, none can be added."""
     return np.frombuffer(cells, dtype=f"i{cells.itemsize}")

@@ -1,11 +1,11 @@
-"""Retrieval by hashing: codes of one family, and the structures that find likely neighbours by them.
+"""Retrieval by hashing: one family's codes, and the structures that find likely neighbours with them.
 
-One code a row, 256 bits (`core.hashing`), and one of the search structures (`core.search`): the Hamming scan
-compares all codes, one large table, bucket tables and permuted orders only a share of them, the likeliest
-(`share_of`). `CANDIDATES` of the compared are ranked exactly.
+Each row has one code of 256 bits (`core.hashing`), searched by one structure (`core.search`). The Hamming
+scan compares all codes; one large table, bucket tables and permuted orders compare only the likeliest share
+(`share_of`). The best `CANDIDATES` are then ranked exactly.
 
-Whatever a family estimates, the candidates are ranked by the angle. Under a learned metric the codes are of
-random hyperplanes in the space that it makes; other families know nothing of metrics.
+Candidates are ranked by the angle, whatever similarity the family estimates. Under a learned metric, the
+codes come from random hyperplanes in the metric's space; other families don't support metrics.
 """
 
 from __future__ import annotations
@@ -35,56 +35,59 @@ if TYPE_CHECKING:
     from closecall.storage import Labels
 
 USUAL = RandomHyperplaneLSH.name
-"""The family whose codes are compared unless another is picked, and the only one that knows of metrics."""
+"""The default family, and the only one that supports metrics."""
 
 OFFERED = tuple(name for name, family in FAMILIES.items() if family is not MetricLSH)
-"""The families whose codes may be compared; those that need labels learn from the concept's answers."""
+"""The families to choose from; those that need labels learn from the concept's answers."""
 
 N_FUNCTIONS = 256
 
 N_TAUGHT = 64
-"""Functions of a family that learns from answers: each takes a while, and few tell two classes apart."""
+"""Functions of a family that learns from answers: each takes a while, and few suffice for two classes."""
 
 SHARE = LEAST_SHARE
-"""Of the rows, the codes of so many are compared by a structure that can choose which."""
+"""Share of the codes compared by a structure that can choose which."""
 
 SHARE_OF_TABLE = 0.1
-"""The same of one large table, where those that are compared lie side by side."""
+"""The same for one large table, where compared codes are adjacent in memory."""
 
 CANDIDATES = 4_000
-"""Angles that are computed, at most. Of a million photographs' GIST the scan of 256 bits finds 0.90 of the
-nearest ten among 1,000, 0.97 among 4,000 and 0.98 among 8,000, in 5, 8 and 11 ms."""
+"""Largest number of angles computed.
+
+Among a million photographs' GIST, the scan of 256 bits has recall@10 of 0.90 with 1,000 candidates, 0.97 with
+4,000 and 0.98 with 8,000, in 5, 8 and 11 ms.
+"""
 
 LANDMARKS = 300
-"""Of kernelized families: each row of the pool is compared with so many."""
+"""Landmarks of kernelized families, to each of which every row of the pool is compared."""
 
 BYTES_A_ROW = 128
-"""The memory of tables and permuted orders beside the codes, for each row."""
+"""Memory of tables and permuted orders beside the codes, in bytes per row."""
 
 SEED = 0
 
 
 def share_of(structure: str) -> float:
-    """Of the rows, the codes of so many are compared by a structure, if it can choose which."""
+    """Return the share of the codes compared by a structure that can choose which."""
     return SHARE_OF_TABLE if structure == HashTable.name else SHARE
 
 
 def n_compared(n_items: int, structure: str) -> int:
-    """How many codes a query compares, of structures that can choose which."""
+    """Return the number of codes compared per query by a structure that can choose which."""
     return min(max(round(share_of(structure) * n_items), LEAST_COMPARED), n_items)
 
 
 def parameters(family: str, structure: str, measure: Measure, labels: Labels | None) -> dict[str, Any]:
-    """All that hashed searches by a family's codes and a structure depend on today, for the log.
+    """Return the parameters of searches with a family's codes and a structure, for the log.
 
     Parameters
     ----------
     family, structure : str
         Their names.
     measure : "weights" or "disagreements"
-        By which codes are compared. Logs of earlier versions don't tell it: it was always "weights".
+        The distance between codes. Logs of earlier versions don't have it: it was always "weights".
     labels : Labels or None
-        What the family learned from, if it did.
+        The labels that the family learned from, if it learns.
     """
     return {
         "family": family,
@@ -100,12 +103,12 @@ def parameters(family: str, structure: str, measure: Measure, labels: Labels | N
 
 
 def n_functions(family: str) -> int:
-    """How many functions its codes have."""
+    """Return the number of functions in the family's codes."""
     return N_TAUGHT if FAMILIES[family].needs_labels else N_FUNCTIONS
 
 
 def unfitted(family: str, metric: Metric | None, n_rows: int) -> SimilarityHasher:
-    """The family, not fitted yet, that makes the codes of so many rows; `family` as of `coded`."""
+    """Return the family, not fitted yet, for codes of so many rows; `family` as in `coded`."""
     how: dict[str, Any] = {"n_functions": n_functions(family), "random_state": SEED}
     if metric is not None:
         return MetricLSH(metric=metric, **how)
@@ -123,25 +126,25 @@ def coded(
     family: str = USUAL,
     labels: Labels | None = None,
 ) -> tuple[SimilarityHasher, Codes]:
-    """A fitted family, and the codes of the pool's rows.
+    """Fit a family and return it with the codes of the pool's rows.
 
     Parameters
     ----------
     pool : Pool
-        The snapshot that is searched.
+        The snapshot to search.
     metric : LearnedMetric or None
-        Whose space the codes are of; then the family is random hyperplanes.
+        The metric in whose space the codes are; the family is then random hyperplanes.
     advanced : callable
-        Told how many rows of how many have a code.
+        Called with the number of rows that have a code and the number of all rows.
     family : str
         One of `OFFERED`.
     labels : Labels or None
-        What a family that needs labels learns from.
+        Training labels for a family that needs them.
 
     Raises
     ------
     InputError
-        If the family does not apply to the rows, or the labels are too few.
+        If the family does not apply to the rows, or there are too few labels.
     """
     rows = pool.rows(fit_rows(len(pool)))
     hasher = unfitted(family, metric.metric if metric is not None else None, len(pool))
@@ -152,9 +155,9 @@ def coded(
 def extended(
     hasher: SimilarityHasher, codes: Codes, pool: Pool, advanced: Callable[[int, int], None]
 ) -> Codes | None:
-    """The codes of a pool whose first rows have these; None where `coded` would fit the family anew.
+    """Extend codes of the pool's first rows to all rows; return None if `coded` would fit the family again.
 
-    The same as `coded` gives, by the same metric or labels.
+    The result is the same as from `coded` with the same metric or labels.
     """
     if not np.array_equal(fit_rows(len(codes)), fit_rows(len(pool))):
         return None
@@ -162,7 +165,7 @@ def extended(
 
 
 def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArray[np.int64]]:
-    """The labelled items' rows with their classes, 1 for yes, and others of which nothing is known."""
+    """Return rows of labeled items and unlabeled rows, with the labeled ones' classes, 1 for yes."""
     n_yes = 0 if labels is None else int(np.count_nonzero(labels.yes))
     n_no = 0 if labels is None else len(labels) - n_yes
     if labels is None or min(n_yes, n_no) < LEAST:
@@ -174,12 +177,12 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
 
 
 def building(structure: str, n_rows: int) -> dict[str, int]:
-    """What a structure over the codes of so many rows is built with."""
+    """Return the parameters to build a structure over the codes of so many rows."""
     return {"n_compared": n_compared(n_rows, structure), "n_bytes": BYTES_A_ROW * n_rows, "seed": SEED}
 
 
 def built(name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes, **how: Any) -> HashedSimilarity:
-    """The structure `name` over these codes; `how` as of `searching`."""
+    """Build the structure `name` over these codes; `how` as in `searching`."""
     structure = built_for_points(name, codes, **building(name, len(codes)))
     return searching(pool, hasher, structure, **how)
 
@@ -192,18 +195,18 @@ def searching(
     metric: LearnedMetric | None = None,
     measure: Measure | None = None,
 ) -> HashedSimilarity:
-    """A search by codes that ranks by the angle.
+    """Return a search by codes that ranks its candidates by the angle.
 
     Parameters
     ----------
     pool : Pool
-        The snapshot whose rows have the codes.
+        The snapshot with the coded rows.
     hasher : SimilarityHasher
-        Fitted.
+        The fitted family.
     structure : SearchStructure
-        Over the codes.
+        The structure over the codes.
     metric : LearnedMetric or None
-        Under which the angles are.
+        The metric of the angles.
     measure : "weights", "disagreements" or None
         See `HashedSimilarity`.
     """
@@ -215,5 +218,7 @@ def searching(
         n_candidates=CANDIDATES,
         measure=measure,
     )
-    search.neighbours(pool.rows(np.zeros(1, dtype=np.int64)), 1)  # the first takes longer: files are mapped
+    search.neighbours(
+        pool.rows(np.zeros(1, dtype=np.int64)), 1
+    )  # the first query takes longer, as it maps files
     return search

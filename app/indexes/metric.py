@@ -1,8 +1,8 @@
-"""The metric that is learned from a concept's labels (`core.similar.answers`), in the background.
+"""Learn a metric from a concept's labels (`core.similar.answers`) in the background.
 
-**When.** As soon as there are `LEAST` of each, and again whenever the labels are others: always from the
-newest, one after the other. Which labels it was says their place in the log, so that the same metric can be
-learned again. Examples that were uploaded do not count: they are no items.
+Learning starts once there are `LEAST` labels of each kind, and again whenever labels change: always from the
+newest ones, one run after the other. The metric records the place in the log up to which labels were used, so
+that it can be learned again. Uploaded examples are not used, since they are not items.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ Submit = Callable[[Callable[[GoOn], None]], None]
 
 
 class LearnedMetric(AnswersMetric):
-    """A metric learned from labels, with the norms of the rows of a pool under it.
+    """A metric learned from labels, with the norms of a pool's rows under it.
 
     Parameters
     ----------
     learned : AnswersMetric
     through : int
-        The place in the log of the last answer that it was learned from.
+        Place in the log of the last answer used.
     n_labels : int
     seconds : float
-        What learning took.
+        Time that learning took.
     """
 
     def __init__(self, learned: AnswersMetric, *, through: int, n_labels: int, seconds: float) -> None:
@@ -57,21 +57,21 @@ class LearnedMetric(AnswersMetric):
         self.finished = time.time()
 
     def said(self) -> dict[str, Any]:
-        """For the page: from how many labels it was learned, how long ago, and what that took, in seconds."""
+        """Return for the page the number of labels used, and the metric's age and learning time in s."""
         return {"labels": self.n_labels, "age": time.time() - self.finished, "seconds": self.seconds}
 
     def params(self) -> dict[str, Any]:
-        """All that must be known to learn it again."""
+        """Return everything that is needed to learn the metric again."""
         return {"through": self.through, "labels": self.n_labels, **parameters()}
 
 
 def parameters() -> dict[str, Any]:
-    """How metrics are learned today, as the log says it."""
+    """Return the parameters of learning, for the log."""
     return {"name": "itml", "pairs": PAIRS, "gamma": GAMMA, "max_passes": MAX_PASSES, "seed": SEED}
 
 
 def what_is_missing(labels: Labels) -> str | None:
-    """What a metric needs beyond these labels, in one sentence; None where they are enough."""
+    """Return in one sentence which labels are missing for a metric, or None if there are enough."""
     yes = int(np.count_nonzero(labels.yes))
     have = {"yes": yes, "no": len(labels) - yes}
     missing = [f"{LEAST - n} {word}" for word, n in have.items() if n < LEAST]
@@ -83,23 +83,23 @@ def what_is_missing(labels: Labels) -> str | None:
 
 
 def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda: None) -> LearnedMetric:
-    """Learn a metric from labels, and the norms of the pool's rows under it.
+    """Learn a metric from labels, with the norms of the pool's rows under it.
 
     Parameters
     ----------
     pool : Pool
-        Whose items the labels are about.
+        The pool with the labeled items.
     labels : Labels
-        Of a concept.
+        A concept's labels.
     how : dict
-        As of `parameters`.
+        Parameters as from `parameters`.
     go_on : callable
-        Called now and then; what it raises ends the learning.
+        Called now and then; its exceptions end the learning.
 
     Raises
     ------
     InputError
-        If there are too few labels, or they contradict each other so that no metric meets them.
+        If there are too few labels, or no metric satisfies them because they contradict each other.
     """
     if problem := what_is_missing(labels):
         raise InputError(problem)
@@ -120,7 +120,7 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
 
 
 class Learning:
-    """Learns the metric of one concept, always from the newest labels. Any thread may ask.
+    """Learns the metric of one concept, always from the newest labels. Safe to use from any thread.
 
     Parameters
     ----------
@@ -140,11 +140,11 @@ class Learning:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a newer metric will come without anybody's doing."""
+        """Return whether a newer metric is being learned."""
         return self._is_running
 
     def want(self, pool: Pool, labels: Labels) -> None:
-        """Have a metric learned from these labels, unless that is so or there are too few."""
+        """Request a metric of these labels, unless there is one already or there are too few."""
         with self._changed:
             self._missing = what_is_missing(labels)
             if self._missing is not None or _key(pool, labels) == self._tried:
@@ -156,13 +156,13 @@ class Learning:
                 self._submit(self._learn)
 
     def newest(self, pool: Pool) -> LearnedMetric | None:
-        """The newest metric; None where there is none of this pool so far, or labels are too few again."""
+        """Return the newest metric; None if this pool has none yet, or there are too few labels again."""
         with self._changed:
             newest = self._newest if self._missing is None else None
         return newest if newest is not None and newest.n_items <= len(pool) else None
 
     def said(self) -> dict[str, Any]:
-        """For the page: from how many labels it was learned, how long ago, and what is missing or hinders."""
+        """Return for the page the metric's labels and age, and what is missing or went wrong."""
         with self._changed:
             newest = self._newest if self._missing is None else None
             said = newest.said() if newest is not None else {"labels": None, "age": None, "seconds": None}
@@ -170,12 +170,12 @@ class Learning:
             return said | {"missing": self._missing, "problem": problem, "is_coming": self._is_running}
 
     def wait(self, seconds: float) -> bool:
-        """Until nothing is under way, but no longer; returns whether that is so."""
+        """Wait until no learning is under way, at most `seconds`; return whether this is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._is_running, seconds)
 
     def _learn(self, go_on: GoOn) -> None:
-        """Learn what is wanted, until nothing newer is."""
+        """Learn the requested metric, and again if a newer one was requested meanwhile."""
         while True:
             with self._changed:
                 wanted, self._wanted = self._wanted, None

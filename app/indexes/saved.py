@@ -1,15 +1,15 @@
-"""The codes and structures of the page Find similar, in the project's folder: a restart loads them.
+"""Save the codes and structures of Find similar in the project's folder, so that a restart loads them.
 
-    indexes/similar/lsh/codes        a family, fitted, and the codes of the pool's rows
+    indexes/similar/lsh/codes        a fitted family and the codes of the pool's rows
     indexes/similar/lsh/tables       a structure over exactly these codes
-    indexes/similar/ksh-2/codes      of a family that has learned from answers about concept 2, with these
-    indexes/similar/metric-2/codes   under the metric that was learned from such answers
+    indexes/similar/ksh-2/codes      a family that learned from answers about concept 2, with these answers
+    indexes/similar/metric-2/codes   codes under the metric learned from these answers
 
 Like the indexes of the query strategies (`app.indexes.strategies`), codes that took a while are saved once
-the pool is complete. They are loaded if pool, parameters and training labels are the same; rows that the pool
-has gained since get their codes. Damaged codes, and those of another pool or version, are built again with a
-warning; those of fewer answers or an earlier metric are built again without one. The `KEPT_CODES` folders
-used last stay, and as many of those of metrics.
+the pool is complete. They are loaded if pool, parameters and training labels are the same; rows added to the
+pool since then are coded. Damaged codes, and those of another pool or version, are rebuilt with a warning.
+Codes of fewer answers or an earlier metric are rebuilt without one. The `KEPT_CODES` folders used last are
+kept, and as many of metrics.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KEPT_CODES = 3
-"""Of so many families the indexes are kept, in memory and on the disk: those that were asked for last."""
+"""Number of families whose indexes are kept in memory and on disk: those used last."""
 
 CODES = "codes"
 
@@ -69,20 +69,20 @@ Advanced = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What codes are of.
+    """A request for codes.
 
     Parameters
     ----------
     family : str
         One of `app.indexes.codes.OFFERED`.
     pool : Pool
-        The snapshot that is searched.
+        The snapshot to search.
     concept : int
-        Whose answers taught the family or the metric, if any did.
+        The concept whose answers trained the family or the metric, if they did.
     metric : LearnedMetric or None
-        In whose space they are.
+        The metric in whose space the codes are.
     labels : Labels or None
-        What a family that needs labels would learn from now.
+        Training labels for a family that needs them.
     """
 
     family: str
@@ -93,13 +93,13 @@ class Wanted:
 
     @property
     def word(self) -> str:
-        """The name of its folder."""
+        """Return the name of the folder."""
         if self.metric is not None:
             return f"{METRIC}{self.concept}"
         return self.family if self.labels is None else f"{self.family}-{self.concept}"
 
     def unfitted(self, n_rows: int) -> SimilarityHasher:
-        """The family, not fitted, that makes the codes of so many rows."""
+        """Return the family, not fitted yet, for codes of so many rows."""
         return unfitted(self.family, self.metric.metric if self.metric is not None else None, n_rows)
 
 
@@ -113,11 +113,11 @@ class Coded:
     hasher : SimilarityHasher
     codes : Codes
     labels : Labels or None
-        What the family learned from.
+        The labels that the family learned from.
     seconds : float
-        What making all of them took.
+        Time that all codes took.
     is_kept : bool
-        Whether they are those that are on the disk.
+        Whether these codes are on disk.
     """
 
     pool: Pool
@@ -129,14 +129,14 @@ class Coded:
 
 
 class Kept:
-    """Makes what is wanted, or takes what was saved; for one thread.
+    """Loads or makes codes. Not thread-safe.
 
     Parameters
     ----------
     folder : Path
-        Where it is saved.
+        Folder of the saved codes.
     labels_then : callable
-        Gives the labels of a concept as of a place in the log.
+        Returns a concept's labels up to a place in the log.
     """
 
     def __init__(self, folder: Path, labels_then: Callable[[int, int], Labels]) -> None:
@@ -146,16 +146,17 @@ class Kept:
             remove_leftovers(own)
 
     def coded(self, wanted: Wanted, before: Coded | None, advanced: Advanced) -> Coded:
-        """The codes of all rows.
+        """Return the codes of all rows.
 
         Parameters
         ----------
         wanted : Wanted
-            Of what.
+            The request.
         before : Coded or None
-            What there is of the same family or metric, of the pool's first rows; else what was saved is.
+            Codes of the pool's first rows by the same family or metric; if None, saved ones are used.
         advanced : callable
-            Told how many rows of how many have a code; what it raises ends the work.
+            Called with the number of rows that have a code and the number of all rows; its exceptions end the
+            work.
 
         Raises
         ------
@@ -178,13 +179,13 @@ class Kept:
         return self._saved(wanted, made) if is_worth_saving(seconds, wanted.pool) else made
 
     def search(self, name: str, wanted: Wanted, codes: Coded) -> tuple[HashedSimilarity, dict[str, Any]]:
-        """The search by the structure `name` over these codes, and what the log says of it."""
+        """Return the search by the structure `name` over these codes, and its parameters for the log."""
         structure = self._structure(name, wanted.word, codes)
         search = searching(codes.pool, codes.hasher, structure, metric=wanted.metric)
         return search, parameters(wanted.family, name, search.measure, codes.labels)
 
     def touch(self, word: str) -> None:
-        """Note that what is in this folder is in use, if it is there; any thread may."""
+        """Record that a folder is in use, if it exists. Safe to call from any thread."""
         with suppress(OSError):
             os.utime(self._folder / word)
 
@@ -208,7 +209,7 @@ class Kept:
             return built
 
     def _loaded(self, wanted: Wanted) -> Coded | None:
-        """What was saved; None where there is nothing, or nothing that can be used."""
+        """Return the saved codes, or None if there are none or they can't be used."""
         if not (self._folder / wanted.word / CODES).is_dir():
             return None
         try:
@@ -218,7 +219,7 @@ class Kept:
             return None
 
     def _load(self, wanted: Wanted) -> Coded | None:
-        """What was saved; None where it is of fewer answers or of an earlier metric."""
+        """Return the saved codes, or None if they are of fewer answers or of an earlier metric."""
         folder = self._folder / wanted.word
         saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
         pool = wanted.pool.prefix(len(saved.codes))
@@ -235,12 +236,12 @@ class Kept:
         return Coded(pool, saved.hasher, saved.codes, labels, _seconds(saved), is_kept=True)
 
     def _taught_by(self, saved: SavedCodes, concept: int, now: Labels) -> Labels | None:
-        """What a saved family learned from; None where there are many more answers now.
+        """Return the labels that a saved family learned from, or None if there are many more now.
 
         Raises
         ------
         InputError
-            If the log doesn't say so: another one may have taken its place.
+            If the log disagrees, as when another log has replaced it.
         """
         try:
             labels = Labels(saved.arrays["items"], saved.arrays["yes"], int(saved.also["through"]))
@@ -253,7 +254,7 @@ class Kept:
         return None if is_outgrown(labels, now) else labels
 
     def _saved(self, wanted: Wanted, made: Coded) -> Coded:
-        """What was made, as files of the project instead of memory; as it is where that can't be."""
+        """Save the codes and return them as mapped files; return them unchanged if they can't be saved."""
         folder, labels = self._folder / wanted.word, made.labels
         also: dict[str, Any] = {"pool": made.pool.digest, "seconds": made.seconds}
         also["metric"] = _digest(wanted.metric)
@@ -262,7 +263,7 @@ class Kept:
             also["through"] = labels.through
             arrays = {"items": labels.items, "yes": labels.yes}
         try:
-            # Structures over other codes are of no use any more.
+            # Structures over earlier codes are useless now.
             for name in SIMILARITY_STRUCTURES:
                 shutil.rmtree(folder / name, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
@@ -275,7 +276,7 @@ class Kept:
         return loaded or made
 
     def _keep_the_newest(self) -> None:
-        """Remove the folders of what was not used for longest."""
+        """Remove the folders that have not been used for longest."""
         folders = sorted(self._folder.glob("*"), key=_last_used, reverse=True)
         for of_metrics in (False, True):
             own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]
@@ -284,7 +285,7 @@ class Kept:
 
 
 def is_outgrown(learned_from: Labels | None, now: Labels | None) -> bool:
-    """Whether there are many more labels than codes have learned from."""
+    """Return whether there are many more labels than the codes have learned from."""
     return learned_from is not None and now is not None and len(now) >= GROWTH * len(learned_from)
 
 
@@ -300,7 +301,7 @@ def _seconds(saved: SavedCodes) -> float:
 
 
 def _digest(metric: LearnedMetric | None) -> str | None:
-    """What tells metrics apart, to the last digit."""
+    """Return a digest that identifies the metric to the last digit."""
     return None if metric is None else digest_of(metric.metric.arrays())
 
 

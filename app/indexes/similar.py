@@ -1,9 +1,9 @@
-"""What retrieves: the methods that the page offers, their indexes built in the background, and the check.
+"""The search methods that the page offers, their indexes built in the background, and the recall check.
 
-An index is immutable, and of one snapshot of the pool and one metric. Until it is there the exact scan stands
-in for it; where the pool has grown since, the index serves on until it is time to extend it, as those of the
-query strategies are (`app.indexes.strategies`). It outlasts the process (`app.indexes.saved`). Of a metric
-that a newer one has replaced nothing is kept.
+An index is immutable, and belongs to one snapshot of the pool and one metric. The exact scan replaces it
+until it is ready. When the pool has grown, the index stays in use until it is time to extend it, like those
+of the query strategies (`app.indexes.strategies`). It survives restarts (`app.indexes.saved`). Nothing is
+kept of a metric that a newer one has replaced.
 """
 
 from __future__ import annotations
@@ -51,26 +51,25 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "orders": "Hashing, permuted orders",
     }
 )
-"""What the page calls each method."""
+"""The methods' names on the page."""
 
 CODES: Mapping[str, str] = MappingProxyType(
     {name: f"Codes: {FAMILY_LABELS.get(name, name)}" for name in OFFERED}
 )
-"""What it calls the families whose codes hashing compares."""
+"""The names on the page of the families for hashing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """What answers a search now.
+    """The search method that is ready now.
 
     Parameters
     ----------
     search : SimilaritySearch
     params : mapping
-        Whatever else must be known to make the same search again.
+        Other parameters needed to repeat the search.
     awaited : dict or None
-        Where another method is being prepared: its `label`, the `share` that is done, 0 … 1, and what
-        hinders it, as `problem`.
+        The method in preparation, if any: its `label`, the finished `share`, 0 … 1, and a `problem`.
     """
 
     search: SimilaritySearch
@@ -79,17 +78,17 @@ class Method:
 
     @property
     def name(self) -> str:
-        """Of what answers: "exact" where that stands in for another method."""
+        """Return the method's name; "exact" if the scan stands in for another method."""
         return self.search.name
 
     @property
     def label(self) -> str:
-        """As the page names it."""
+        """Return the method's name on the page."""
         return METHODS[self.name]
 
 
 class Checked:
-    """The exact scan's answer to what was `found`, for comparison; it comes when it is there."""
+    """The exact scan's result for the same query, for comparison with `found`, once it is ready."""
 
     def __init__(self, found: Neighbours, n: int, job: Future[Neighbours] | None) -> None:
         self.found = found
@@ -98,11 +97,11 @@ class Checked:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is there."""
+        """Return whether the result is ready."""
         return self._job is None or self._job.done()
 
     def wait(self, seconds: float) -> bool:
-        """Until it is there, but no longer; returns whether it is."""
+        """Wait for the result at most `seconds`; return whether it is ready."""
         event = threading.Event()
         if self._job is not None:
             self._job.add_done_callback(lambda _: event.set())
@@ -110,7 +109,7 @@ class Checked:
         return self.is_done
 
     def said(self) -> dict[str, Any]:
-        """The share of the nearest that was found, 0 … 1, and what the scan took; None until it is known."""
+        """Return the recall, 0 … 1, and the scan's time; None until they are known."""
         if self._job is None:
             return {"recall": 1.0, "exact_ms": 1000 * self.found.seconds}
         if not self._job.done() or self._job.cancelled() or self._job.exception() is not None:
@@ -123,7 +122,7 @@ class Checked:
 
 @dataclass
 class _Index:
-    """An index of the pool under one metric: its codes, and what was built over them, by name."""
+    """An index of the pool under one metric: its codes and the structures over them, by name."""
 
     coded: Coded | None = None
     methods: Mapping[str, Method] = field(default_factory=dict)
@@ -135,16 +134,16 @@ class _Index:
 
 
 class Similar:
-    """What a project needs to find similar items: indexes and learned metrics.
+    """A project's search for similar items: indexes and learned metrics.
 
     Parameters
     ----------
     pool : callable
-        Returns the newest snapshot of the pool that is searched, None before its first items.
+        Returns the newest snapshot of the pool, or None before its first items.
     folder : Path
-        Where indexes are kept.
+        Folder of the saved indexes.
     labels : callable
-        Returns a concept's labels at a position of the log; see `LabelLog.labels`.
+        Returns a concept's labels up to a place in the log; see `LabelLog.labels`.
     """
 
     def __init__(
@@ -165,22 +164,22 @@ class Similar:
 
     @property
     def methods(self) -> Mapping[str, str]:
-        """What may retrieve, by name, as the page calls it."""
+        """Return the methods' names on the page, by name."""
         return METHODS
 
     @property
     def problem(self) -> str | None:
-        """What goes wrong in the background, in one sentence; None while all is well."""
+        """Return a present problem of the background work in one sentence, or None."""
         return self._troubles.first
 
     def close(self) -> None:
-        """Stop what runs in the background."""
+        """Stop the background work."""
         self._closed = True
         for executor in (self._learner, self._builder, self._checker):
             executor.shutdown(cancel_futures=True)
 
     def learning(self, concept: LiveConcept) -> Learning:
-        """What learns a metric from the concept's labels."""
+        """Return the learner of the concept's metric."""
         with self._lock:
             number = concept.record.id
             if number not in self._learnings:
@@ -189,7 +188,7 @@ class Similar:
 
     @property
     def codes(self) -> Mapping[str, str]:
-        """The families whose codes a method may compare, by name, as the page calls them."""
+        """Return the names on the page of the families that hashing can use, by name."""
         pool = self._pool()
         own = ("all", "sparse" if pool is not None and pool.is_sparse else "dense")
         return {name: label for name, label in CODES.items() if FAMILIES[name].takes in own}
@@ -197,10 +196,10 @@ class Similar:
     def method(
         self, name: str, codes: str, pool: Pool, metric: LearnedMetric | None, concept: LiveConcept
     ) -> Method:
-        """What answers a search by the method `name` and these codes now; an index that is missing is begun.
+        """Return the method that can answer a search now; start to build the requested one if it is missing.
 
-        Under a metric the codes are always the usual ones. Those that learn from answers are the concept's
-        own, and are learned again when there are `GROWTH` times as many.
+        Under a metric, the default family is used. Families that learn from answers are the concept's own,
+        and learn again once there are `GROWTH` times as many answers.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
         if name == "exact":
@@ -222,7 +221,7 @@ class Similar:
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
     ) -> Checked:
-        """Ask the exact scan for the same n, in the background, unless it was the one that answered."""
+        """Start the exact scan for the same n in the background, unless it produced `found`."""
         if isinstance(search, ExactSearch):
             return Checked(found, n, None)
         exact = ExactSearch(search.nearness)
@@ -242,7 +241,7 @@ class Similar:
             raise ClosedError
 
     def _kept(self, wanted: Wanted) -> _Index:
-        """The index of these codes, begun if there is none; to be called under the lock."""
+        """Return the index of these codes, created if there is none. Call it with the lock held."""
         key = wanted.family, None if wanted.labels is None else wanted.concept
         if next(reversed(self._plain), None) != key:
             self._saves.touch(wanted.word)
@@ -253,7 +252,7 @@ class Similar:
         return index
 
     def _want(self, index: _Index, name: str, wanted: Wanted) -> None:
-        """Have an index built, unless that is being done, or failed; to be called under the lock."""
+        """Build an index unless this is under way or has failed. Call it with the lock held."""
         tried = len(wanted.pool), None if wanted.labels is None else wanted.labels.through
         if not index.is_wanted and not (index.problem is not None and index.tried == tried):
             index.is_wanted, index.share, index.problem, index.tried = True, 0.0, None, tried
@@ -283,6 +282,6 @@ class Similar:
 
 
 def _is_behind(method: Method, index: _Index, pool: Pool, labels: Labels | None) -> bool:
-    """Whether the pool, or what there is to learn from, has outgrown what was built."""
+    """Return whether the pool, or the number of training labels, has outgrown the index."""
     learned_from = index.coded.labels if index.coded is not None else None
     return is_due(len(method.search.pool), index.seconds, pool) or is_outgrown(learned_from, labels)

@@ -1,4 +1,4 @@
-"""The query strategies of one pool, fitted, and kept up with the pool while it grows."""
+"""The fitted query strategies of a pool, kept up to date while it grows."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from closecall.core.selection.files import remove_leftovers
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-"""How often the pool is asked whether it has grown."""
+"""Seconds between checks whether the pool has grown."""
 
 GROWTH = 1.25
 """An index is extended when the pool has grown by this factor, or is complete."""
 
 CHEAP_SECONDS = 0.1
-"""An index whose last fit took no longer than this is extended at every growth."""
+"""An index whose last fit took at most so long is extended whenever the pool grows."""
 
 
 @dataclass
 class IndexState:
-    """How it is with an index that is kept fitted.
+    """State of an index that is kept fitted.
 
     Parameters
     ----------
     fitted : QueryStrategy or None
         None until it is first ready.
     seconds : float
-        What the last fit took.
+        Time that the last fit took.
     share : float
-        How far the fit is that is under way, 0 … 1.
+        Progress of the present fit, 0 … 1.
     failure, notice : str or None
-        Why it can't be fitted, or is being built although it was saved, in one sentence.
+        Why it can't be fitted, or why a saved index is rebuilt, in one sentence.
     failed_at : int or None
-        Items of the pool that it can't be fitted to; it is tried again when there are more.
+        Number of items with which fitting failed; it is retried when there are more.
     """
 
     fitted: QueryStrategy | None = None
@@ -62,17 +62,17 @@ class IndexState:
 class Indexes:
     """Fitted strategies over the newest snapshot of a pool.
 
-    A thread of its own watches the pool and extends what is in use; readers take whatever is ready.
-    The indexes are immutable, so a reader keeps what it took. Strategies are named by words, as on the
-    command line (`core.selection.words`), and those that ask the same index share it: a mixture, whatever
-    its shares, asks the margin index.
+    A thread watches the pool and extends the indexes in use; readers take what is ready. Indexes are
+    immutable, so a reader can keep one. Strategies are named by words as on the command line
+    (`core.selection.words`). Strategies that query the same index share it: mixtures of any shares query the
+    margin index.
 
     Parameters
     ----------
     open_pool : callable
-        Returns the pool, or None as long as it has no items yet.
+        Returns the pool, or None while it has no items.
     folder : Path
-        Where finished indexes are saved.
+        Folder of the saved indexes.
     seed : int
         Seed of all indexes.
     """
@@ -100,36 +100,35 @@ class Indexes:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop watching and building; returns when that is so."""
+        """Stop watching and building, and wait for the end."""
         self._closed = True
         self._wake.set()
         self._thread.join()
 
     @property
     def pool(self) -> Pool | None:
-        """The newest snapshot, None before the first items."""
+        """Return the newest snapshot, or None before the first items."""
         return self._pool
 
     @property
     def problem(self) -> str | None:
-        """What keeps the pool from being read or an index from being ready, in one sentence."""
+        """Return in one sentence why the pool can't be read or an index is not ready, or None."""
         known = list(self._indexes.values())
         said = [self._pool_problem, *(index.failure for index in known), *(index.notice for index in known)]
         return next(filter(None, said), None) or self._troubles.first
 
     @property
     def full_scan_ms(self) -> float | None:
-        """What a full scan of the pool takes here and now, measured in the background, in milliseconds."""
+        """Return the time in ms of a full scan of the pool, measured in the background."""
         return self._full_scan_ms[1] if self._full_scan_ms else None
 
     def want(self, word: str) -> None:
-        """Have the index that the strategy `word` asks fitted and kept fitted from now on.
+        """Keep the index that the strategy `word` queries fitted from now on.
 
         Raises
         ------
         InputError
-            If there is no such strategy, it can't have these parameters, or they take another index than it
-            usually asks.
+            If there is no such strategy, or it can't have these parameters with its usual index.
         """
         strategy = self._unfitted(word)
         strategy.check()
@@ -142,9 +141,9 @@ class Indexes:
         self._wake.set()
 
     def get(self, word: str) -> QueryStrategy | None:
-        """The fitted strategy, or None while its index is still being built.
+        """Return the fitted strategy, or None while its index is being built.
 
-        It is the same object until the index is another one.
+        It is the same object until the index is replaced.
         """
         index = self.state(word).fitted
         if index is None:
@@ -159,7 +158,7 @@ class Indexes:
             return strategy
 
     def state(self, word: str) -> IndexState:
-        """How it is with the index that the strategy `word` asks; nothing is known where nobody wants it."""
+        """Return the state of the index that `word` queries; empty if it is not in use."""
         return self._asked.get(word) or IndexState()
 
     def _unfitted(self, word: str) -> QueryStrategy:
@@ -198,7 +197,7 @@ class Indexes:
             self._time_full_scan(pool)
 
     def _fit_or_tell(self, name: str, index: IndexState, pool: Pool) -> None:
-        """Fit; a strategy that can't be is left out until the pool has grown, and the others are tended."""
+        """Fit a strategy; skip one that can't be fitted until the pool has grown."""
         try:
             self._fit(name, index, pool)
             index.failure = index.failed_at = None
@@ -228,7 +227,7 @@ class Indexes:
             index.fitted = _rehearsed(self._save(name, fitted, pool), hyperplane)
 
     def _saved(self, name: str, index: IndexState, pool: Pool) -> QueryStrategy | None:
-        """What was saved; None where there is nothing, or nothing that can be used, which is told."""
+        """Return the saved strategy, or None, with a notice if there is one that can't be used."""
         if not (self._folder / name).is_dir():
             return None
         try:
@@ -239,12 +238,12 @@ class Indexes:
             return None
 
     def _load(self, name: str, pool: Pool) -> QueryStrategy:
-        """The saved index, for queries as they are made today."""
+        """Load the saved index, set up for queries as today's defaults make them."""
         strategy = make_strategy(name, random_state=self._seed)
         return strategy.sharing(type(strategy).load(self._folder / name, pool))
 
     def _save(self, name: str, fitted: QueryStrategy, pool: Pool) -> QueryStrategy:
-        """Save what was built, and take what was saved: files of the project instead of memory."""
+        """Save the fitted strategy and return the saved one, whose arrays are mapped files."""
         try:
             self._folder.mkdir(exist_ok=True)
             fitted.save(self._folder / name)
@@ -254,7 +253,7 @@ class Indexes:
             return fitted
 
     def _time_full_scan(self, pool: Pool) -> None:
-        """Time one full scan for the notes, whenever the pool has grown by a quarter or is complete."""
+        """Measure one full scan whenever the pool has grown by a quarter or is complete."""
         measured_at = self._full_scan_ms[0] if self._full_scan_ms else 0
         if len(pool) < GROWTH * measured_at and not (pool.complete and len(pool) > measured_at):
             return
@@ -265,25 +264,25 @@ class Indexes:
 
 
 def is_due(n_items: int, seconds: float, pool: Pool) -> bool:
-    """Whether it is time to extend an index of so many items, of which the last part took so long."""
+    """Return whether to extend an index of so many items whose last part took so long."""
     if n_items >= len(pool):
         return False
     return seconds <= CHEAP_SECONDS or pool.complete or len(pool) >= GROWTH * n_items
 
 
 def is_worth_saving(seconds: float, pool: Pool) -> bool:
-    """Whether an index of this pool, which took so long, is to outlast the process."""
+    """Return whether to save an index of this pool that took so long."""
     return pool.complete and seconds > CHEAP_SECONDS
 
 
 def _some_hyperplane(pool: Pool) -> Hyperplane | None:
-    """What the pool's first two items teach; None where there is but one."""
+    """Return a hyperplane between the pool's first two items, or None if it has only one."""
     ids = pool.ids[:2]
     return learn(Labels.of(pool, ids, ids == ids[0])).hyperplane
 
 
 def _rehearsed(fitted: QueryStrategy, hyperplane: Hyperplane | None) -> QueryStrategy:
-    """The strategy after its first query, which takes longer: files are mapped, compiled code is loaded."""
+    """Return the strategy after a first query, which maps files and loads compiled code."""
     if hyperplane is not None:
         fitted.select(hyperplane)
     return fitted

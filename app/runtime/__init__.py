@@ -1,1 +1,1 @@
-"""What runs beside the pages: threads, child processes, the event log."""
+"""Threads, child processes and the event log."""

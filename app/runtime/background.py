@@ -1,7 +1,7 @@
-"""What runs beside the pages: nothing ends a thread that others rely on, and no error is lost.
+"""Background work: no error ends a thread that others rely on, and none is lost.
 
-Whatever goes wrong is logged with its traceback, once as long as it stays the same, and is said in one
-sentence until the same work succeeds. Pages show that sentence, and ``/healthz`` counts it.
+An error is logged with its traceback, once until it changes, and stays known in one sentence until the same
+work succeeds. Pages show this sentence, and ``/healthz`` counts it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 
 
 class ClosedError(BaseException):
-    """Nobody waits any more for what is being done; no error, so nothing that handles errors holds it up."""
+    """The result is no longer needed. Not an Exception, so that handlers of errors let it through."""
 
 
 class Troubles:
-    """What went wrong in the background, by what was being done. Any thread may note and ask."""
+    """Present problems of background work, by task. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._sentences: dict[tuple[str, str], str] = {}
@@ -33,13 +33,13 @@ class Troubles:
 
     @property
     def first(self) -> str | None:
-        """What has been wrong for longest, in one sentence; None while all is well."""
+        """Return the oldest present problem in one sentence, or None."""
         with self._lock:
             return next(iter(self._sentences.values()), None)
 
     @contextmanager
     def noted(self, what: str) -> Iterator[None]:
-        """Note an error of the block, which ends there; forget an earlier one of `what` where it succeeds."""
+        """Record and suppress an error of the block; clear an earlier problem of `what` on success."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 (an error that nobody expected must not end the thread)
@@ -48,9 +48,9 @@ class Troubles:
             self.note(what, None)
 
     def note(self, what: str, error: BaseException | None, job: str = "") -> None:
-        """Take up how a `job` of `what` went: what it raised, or None.
+        """Record the outcome of a `job` of `what`: its error, or None.
 
-        What makes a database unreachable is logged only: the next read of it raises.
+        An unreachable database is only logged, since the next read raises the same error.
         """
         with self._lock:
             before = self._sentences.pop((what, job), None)
@@ -64,16 +64,16 @@ class Troubles:
 
 
 class Workers(ThreadPoolExecutor):
-    """Threads for jobs whose results nobody asks for: what a job raises is noted in `troubles`.
+    """Threads for jobs without results; errors are recorded in `troubles`.
 
     Parameters
     ----------
     n : int or None
-        How many; `os.cpu_count` and a few, if None.
+        Number of threads; the executor's default if None.
     name : str
-        Of the threads.
+        Prefix of the threads' names.
     what : str
-        What the jobs do, as the subject of a sentence.
+        The jobs, as the subject of a sentence.
     troubles : Troubles
     """
 
@@ -90,7 +90,7 @@ class Workers(ThreadPoolExecutor):
         return job
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See `concurrent.futures.Executor.shutdown`; what a job is refused from then on is no trouble."""
+        """See `concurrent.futures.Executor.shutdown`; jobs refused after it are not recorded as problems."""
         self._is_closed = True
         super().shutdown(wait, cancel_futures=cancel_futures)
 
@@ -100,7 +100,7 @@ class Workers(ThreadPoolExecutor):
 
 
 def sentence_of(what: str, error: BaseException) -> str:
-    """Say in one sentence that `what` failed, and why."""
+    """Return one sentence that says that `what` failed, and why."""
     if isinstance(error, InputError | StorageError):
         return f"{what} failed: {one_line(error)}"
     if isinstance(error, MemoryError):
@@ -109,5 +109,5 @@ def sentence_of(what: str, error: BaseException) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error of a library says, as a part of a sentence."""
+    """Return a library's error as part of a sentence."""
     return " ".join(str(error).split())[:300]

@@ -1,7 +1,7 @@
-"""Python processes of our own: they run the code that runs here, whatever lies in the working folder.
+"""Start Python processes that run this program's code, whatever the working folder contains.
 
-A plain ``python -m`` looks for modules in the working folder first, which belongs to the user: an ``app.py``
-there would run instead of ours.
+A plain ``python -m`` looks for modules in the working folder first, which belongs to the user: its ``app.py``
+would run instead.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from multiprocessing.context import SpawnContext
 from pathlib import Path
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""Keeps the working folder out of the module path of every Python that inherits it."""
+"""Keeps the working folder out of the module path of all Python processes that inherit it."""
 
 
 def command(*words: str, nice: int = 0) -> list[str]:
-    """Return what runs ``closecall`` with these words in a process of its own; see `environment`.
+    """Return the command line that runs ``closecall`` with these arguments in a process; see `environment`.
 
     Parameters
     ----------
     *words : str
         Arguments of ``closecall``.
     nice : int
-        How far the child lowers its own priority, from its first moment on.
+        By how much the child lowers its priority as it starts.
     """
     return [sys.executable, "-P", "-m", "closecall.app.cli.in_child", str(nice), *words]
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for `command`: of ``PYTHONPATH`` what does not depend on the working folder."""
+    """Return the environment for `command`; ``PYTHONPATH`` keeps only absolute folders."""
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join(place for place in places if Path(place).is_absolute())
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -38,6 +38,6 @@ def environment() -> dict[str, str]:
 
 
 def spawning() -> SpawnContext:
-    """Return a context for worker processes, which leave the working folder out of their path, too."""
+    """Return a context for worker processes that keep the working folder out of their module path too."""
     os.environ[SAFE_PATH] = "1"
     return get_context("spawn")

@@ -1,12 +1,12 @@
-"""What happens on the server, one JSON object a line on stderr, for ``--log-format json``.
+"""Events on the server as JSON lines on stderr, for ``--log-format json``.
 
-Whoever tells something does it by `logging.getLogger("closecall")`, with what belongs to it as
-``extra={"told": {...}}``; without ``--log-format json`` nobody hears it. What other libraries say on stderr
-becomes events too, so that each line is one.
+An event is logged by `logging.getLogger("closecall")`, with its fields as ``extra={"told": {...}}``; without
+``--log-format json`` it is dropped. Other libraries' output on stderr becomes events too, so that each line
+is one.
 
-Nothing secret gets out, by three means: events have fields of numbers, kinds and ids, never what a request
-carries; addresses are told without what stands behind their "?"; and every string is cleared of the secrets
-that the process knows, and of what looks like one (see `Redaction`).
+Three rules keep secrets out. Events have fields of numbers, kinds and ids, never contents of requests. URLs
+are logged without their query. All strings are cleared of the secrets that the process knows, and of anything
+that looks like one (see `Redaction`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json")
 
 LONGEST = 4000
-"""Characters of one string in an event."""
+"""Largest number of characters of a string in an event."""
 
 HIDDEN = "***"
 
 OPEN_SETTINGS = frozenset({"redirect_uri", "server_metadata_url", "client_id"})
-"""Of secrets.toml everything is secret but these."""
+"""The settings in secrets.toml that are not secret."""
 
 ROUTES = (
     "/",
@@ -51,7 +51,7 @@ ROUTES = (
     "/_stcore/metrics",
     "/_stcore/host-config",
 )
-"""Addresses that are told as they are."""
+"""URL paths that are logged in full."""
 
 FOLDERS = (
     "/_stcore/upload_file/",
@@ -62,31 +62,31 @@ FOLDERS = (
     "/modules/",
     "/static/",
 )
-"""Of addresses below these the rest is left out: it may be a key."""
+"""URL folders below which the rest of a path is left out, since it may be a key."""
 
 _logger = logging.getLogger("closecall")
 
 
 def tell(event: str, level: int = logging.INFO, **told: Any) -> None:
-    """Tell an event; `told` is what belongs to it, numbers, short words and ids."""
+    """Log an event with its fields: numbers, short words and ids."""
     _logger.log(level, event, extra={"told": told})
 
 
 class Redaction:
-    """Takes secrets out of text.
+    """Removes secrets from text.
 
     Parameters
     ----------
     secrets : iterable of str
-        Those that are known; shorter ones than four characters are words that occur anywhere.
+        Known secrets; those shorter than four characters are ignored, as they occur anywhere.
     """
 
     LOOKS = (
-        # A password in an address; the last @ before the path ends it.
+        # A password in a URL; the last @ before the path ends it.
         (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s/]*@", re.I), rf"\1:{HIDDEN}@"),
-        # What stands behind an address's question mark.
+        # The query of a URL.
         (re.compile(r"((?:\bhttps?:/|(?<![\w:/]))/[^\s?\"'<>]*)\?[^\s\"'<>]+", re.I), rf"\1?{HIDDEN}"),
-        # A JSON web token, and what a header presents itself by.
+        # A JSON web token, and the credentials of a header.
         (re.compile(r"\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)*"), HIDDEN),
         (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.I), rf"\1 {HIDDEN}"),
         (re.compile(r"((?:set-)?cookie[\"']?\s*[:=]\s*)[^\n]+", re.I), rf"\1{HIDDEN}"),
@@ -94,7 +94,7 @@ class Redaction:
             re.compile(r"(\b_streamlit_\w+[\"']?\s*[:=]\s*)(?:\"[^\"]*\"|'[^']*'|[^\s;,]+)", re.I),
             rf"\1{HIDDEN}",
         ),
-        # A value with a name that says what it is.
+        # A value whose name marks it as a secret.
         (
             re.compile(
                 r"((?:pass(?:word|wd|phrase)?|pwd|secret|token|authorization|credentials?|api[_-]?key)\w*"
@@ -110,7 +110,7 @@ class Redaction:
         self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def __call__(self, text: str) -> str:
-        """`text` without secrets, and not longer than `LONGEST`."""
+        """Return `text` without secrets, cut to `LONGEST` characters."""
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
         for look, instead in self.LOOKS:
@@ -118,7 +118,7 @@ class Redaction:
         return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
     def clean(self, told: Any) -> Any:
-        """The same for every string in a JSON value, names included."""
+        """Return a JSON value with every string in it redacted, names included."""
         if isinstance(told, str):
             return self(told)
         if isinstance(told, Mapping):
@@ -129,7 +129,7 @@ class Redaction:
 
 
 class Lines(logging.Formatter):
-    """An event as a line of JSON: when, how grave, what, and what belongs to it.
+    """Formats an event as a line of JSON: time, level, event and its fields.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Lines(logging.Formatter):
 
 
 class Overheard(io.TextIOBase):
-    """Stands in for stderr: what is printed there becomes events of the name "message"."""
+    """Replaces stderr: printed text becomes events named "message"."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class Overheard(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Tell what was printed once its line is over; what comes in one piece is one event."""
+        """Log printed text once its line is complete; text printed at once is one event."""
         with self._lock:
             self._half += text
             if not self._half.endswith("\n"):
@@ -175,7 +175,7 @@ class Overheard(io.TextIOBase):
 
 
 def begin(redaction: Redaction, stream: TextIO | None = None) -> None:
-    """Tell events on `stream`, which is stderr if None, from now on; to be called before libraries load."""
+    """Start to log events to `stream`, or stderr if None. Call this before libraries are imported."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Lines(redaction))
     _logger.handlers = [handler]
@@ -187,18 +187,18 @@ def begin(redaction: Redaction, stream: TextIO | None = None) -> None:
 
 
 def is_on() -> bool:
-    """Whether somebody hears events."""
+    """Return whether events are logged."""
     return _logger.isEnabledFor(logging.INFO)
 
 
 def known_secrets(environment: Mapping[str, str], files: Iterable[Path]) -> set[str]:
-    """What must not be told: the database's password, and what secrets.toml keeps."""
+    """Return the secrets that must not be logged: the database's password and those in secrets.toml."""
     found = {environment.get("PGPASSWORD", "")}
     for path in files:
         try:
             found |= set(_values(tomllib.loads(path.read_text("utf-8"))))
         except (OSError, ValueError):
-            continue  # said, where it matters, when signing in is looked for
+            continue  # reported, where it matters, when sign-in is configured
     return {text for text in found if text}
 
 
@@ -216,14 +216,14 @@ def _crashed(kind: type[BaseException], error: BaseException | None, trace: Trac
 
 
 def route_of(path: str) -> str:
-    """What is told of a request's path: only what this server's own addresses are called."""
+    """Return the part of a request's path that may be logged: the server's own routes."""
     if path in ROUTES:
         return path
     return next((folder + "…" for folder in FOLDERS if path.startswith(folder)), "other")
 
 
 class Requests:
-    """ASGI middleware: tells of each request its method, route, status and milliseconds, and of connections.
+    """ASGI middleware that logs each request's method, route, status and milliseconds, and each connection.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class Requests:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See the ASGI specification."""
+        """Handle a connection; see the ASGI specification."""
         if scope["type"] == "http":
             await self._request(scope, receive, send)
         elif scope["type"] == "websocket":

@@ -1,4 +1,4 @@
-"""How the C library's ``malloc`` serves many threads. All of it is glibc's; elsewhere nothing happens."""
+"""Settings of glibc's ``malloc`` for many threads; no effect with other C libraries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import threading
 
 TRIM_SECONDS = 60.0
-"""How often free memory goes back to the system; it takes a few milliseconds."""
+"""Seconds between returns of free memory to the system; each takes a few milliseconds."""
 
 _ARENA_MAX = -8  # M_ARENA_MAX of glibc's <malloc.h>
 
@@ -18,28 +18,29 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def use_one_arena() -> None:
-    """Let all threads allocate from one arena.
+    """Make all threads allocate from one arena.
 
-    By default glibc gives threads up to eight arenas a processor. What one of them freed the others cannot
-    use: a server of 50 people held 110 MB of free memory in 16 arenas after a minute, and more every minute,
-    against 15 MB in one. Python's lock lets one thread allocate at a time anyway.
+    By default, glibc gives threads up to eight arenas per processor, and memory freed in one can't be used by
+    the others. After a minute, a server with 50 people had 110 MB of free memory in 16 arenas and grew every
+    minute, against 15 MB in one arena. Python's lock lets only one thread allocate at a time anyway.
 
-    Takes effect only before a second thread allocates. ``MALLOC_ARENA_MAX`` in the environment comes first.
+    This takes effect only before a second thread allocates. The environment variable ``MALLOC_ARENA_MAX``
+    takes precedence.
     """
     if (libc := _glibc()) is not None and "MALLOC_ARENA_MAX" not in os.environ:
         libc.mallopt(_ARENA_MAX, 1)
 
 
 class Trimmer:
-    """Gives free memory back to the system every minute, until `close`.
+    """Returns free memory to the system every minute until `close`.
 
-    Arrays that grow with the labels leave holes that are too small for the next ones; left alone, the holes
-    of 50 people grow by ten megabytes a minute.
+    Arrays that grow with the labels leave holes that are too small for the next ones. With 50 people, such
+    holes add up to ten megabytes a minute.
 
     Parameters
     ----------
     seconds : float
-        How often.
+        Interval in seconds.
     """
 
     def __init__(self, seconds: float = TRIM_SECONDS) -> None:

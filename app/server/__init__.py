@@ -1,1 +1,1 @@
-"""Serves the pages over HTTP."""
+"""Serve the pages over HTTP."""

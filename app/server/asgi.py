@@ -1,4 +1,4 @@
-"""Serves the pages: Streamlit's ASGI app inside this process, so that the workspace is a plain object."""
+"""Serve the pages: Streamlit's ASGI app in this process, where the workspace is a plain object."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ if TYPE_CHECKING:
     from closecall.app.sessions.workspace import Workspace
 
 MAIN = Path(__file__).parents[1] / "pages" / "main.py"
-"""Lies among the pages: beside a folder of that name Streamlit would take them for pages of its own kind."""
+"""The main script lies among the pages: beside a folder `pages`, Streamlit would add a navigation."""
 
 LARGEST_UPLOAD_MB = 20
 
 LARGEST_MESSAGE_MB = 25
-"""What a browser may send at once; tens of thousands of answers that waited are less."""
+"""Largest message from a browser, in MB: more than tens of thousands of waiting answers."""
 
 _health: Health | None = None
 
 
 def project_path(key: str) -> str:
-    """What stands behind the server's address to open the project of this key first."""
+    """Return the URL path that opens the project with this key."""
     return f"?project={quote(key, safe='')}"
 
 
 def project_in(path: str) -> str | None:
-    """The key that `project_path` was given; None where the path names no project."""
+    """Return the project key in a path from `project_path`, or None."""
     return next(iter(parse_qs(path.partition("?")[2]).get("project", ())), None)
 
 
 def require_free_port(host: str, port: int) -> None:
-    """Make sure that `port` on `host` can be listened on.
+    """Check that the server can listen on `port` of `host`.
 
     Raises
     ------
     InputError
-        If another program listens there, or if the address is none of this machine.
+        If another program listens there, or if the address is not this machine's.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -85,24 +85,24 @@ def serve(
     allow_hosts: Sequence[str] = (),
     sign_in: SignIn | None = None,
 ) -> None:
-    """Serve the pages of `workspace` until the process is told to stop.
+    """Serve the pages of `workspace` until the process is asked to stop.
 
     Parameters
     ----------
     workspace : Workspace
-        What the pages show; already entered, so that `app.sessions.workspace.current` finds it.
+        An entered workspace, so that `app.sessions.workspace.current` finds it.
     host : str
         Address to listen on.
     port : int
         Port to listen on.
     headless : bool
-        Open no browser.
+        Don't open a browser.
     path : str
-        What stands behind the address; that of `project_path` makes that project the first page.
+        URL path of the first page; `project_path` gives a project's.
     allow_hosts : sequence of str
-        Names by which browsers may ask for it, where a proxy stands before it.
+        Host names of proxies in front of the server.
     sign_in : SignIn or None
-        How people sign in; None where nobody has to.
+        How people sign in; None if they don't.
     """
     global _health
     signal.signal(signal.SIGTERM, _leave)
@@ -134,9 +134,9 @@ def serve(
 
 
 def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> st.App:
-    """The ASGI application: the pages, their modules, what is new in a race, and ``/healthz`` for monitors.
+    """Build the ASGI application: the pages, their modules, races in progress, and ``/healthz`` for monitors.
 
-    It answers to `names` and `sites` only, see `Guard`.
+    It answers only requests for `names` and `sites`; see `Guard`.
     """
     import streamlit as st
     from starlette.middleware import Middleware
@@ -158,9 +158,9 @@ def build_app(lifespan: Any = None, names: Iterable[str] | None = None, sites: I
 
 
 def server_config(host: str, port: int, sites: Iterable[str] = ()) -> Mapping[str, Any]:
-    """Streamlit's options for serving on `host` and `port`; they outrank files and environment.
+    """Return Streamlit's options for serving on `host` and `port`; they override files and environment.
 
-    `sites` are the names of proxies before it.
+    `sites` are the host names of proxies.
     """
     return {
         **CONFIG,
@@ -183,25 +183,25 @@ def server_config(host: str, port: int, sites: Iterable[str] = ()) -> Mapping[st
         "client.showErrorLinks": False,
         "logger.hideWelcomeMessage": True,
         "runner.magicEnabled": False,
-        # After each answer, Python's memory would be searched for garbage from end to end; Python does that
-        # now and then by itself.
+        # Streamlit would collect garbage after each run, which takes long in a large process; Python collects
+        # it now and then anyway.
         "runner.postScriptGC": False,
     }
 
 
 def address(host: str, port: int) -> str:
-    """The page's address for a browser on this machine."""
+    """Return the page's address for a browser on this machine."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{name}:{port}/"
 
 
 def _leave(*_: object) -> None:
-    """End as after Ctrl+C: by leaving `serve`, so that whoever called it closes its projects and builders."""
+    """Leave `serve` as after Ctrl+C, so that its caller can close projects and builders."""
     raise KeyboardInterrupt
 
 
 async def _healthz(_: Request) -> Response:
-    """Whether labels can be stored, for whoever watches: 200, or 503 and of what kind the trouble is."""
+    """Report whether labels can be stored: 200, or 503 with the kind of problem."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 
@@ -211,7 +211,7 @@ async def _healthz(_: Request) -> Response:
 
 
 async def _race(request: Request) -> Response:
-    """What is new in a race since the browser asked last: a race has more rounds than a page has runs."""
+    """Return a race's rounds since the browser's last request; a page reruns less often than that."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 
@@ -224,7 +224,7 @@ async def _race(request: Request) -> Response:
 
 
 async def _module(request: Request) -> Response:
-    """One of the modules that the pages import; browsers keep it for good."""
+    """Return one of the pages' JavaScript modules, which browsers may cache for good."""
     from starlette.responses import PlainTextResponse, Response
 
     asked = request.path_params

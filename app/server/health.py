@@ -1,5 +1,6 @@
-"""What ``/healthz`` says: whether labels can be stored, and how the pools are. Nobody has to sign in for it,
-so it counts, and names nothing.
+"""The report of ``/healthz``: whether labels can be stored, and the state of the pools.
+
+It needs no sign-in, and therefore counts without naming anything.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 1.0
-"""However often it is asked, databases are asked no oftener."""
+"""Reports are cached for so long, however often they are requested."""
 
 PATIENCE_SECONDS = 3.0
-"""A database that has not answered by then is unreachable."""
+"""A database that has not answered within this time is unreachable."""
 
 
 class Health:
-    """How the projects that are open are doing.
+    """Health of the open projects.
 
     Parameters
     ----------
     workspace : Workspace
-        Whose projects.
+        The workspace with the projects.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -48,7 +49,7 @@ class Health:
         self._executor = ThreadPoolExecutor(8, thread_name_prefix="health")
 
     def look(self) -> dict[str, Any]:
-        """As JSON; `status` is "ok" where labels can be stored everywhere, else "trouble"."""
+        """Return the report as JSON; `status` is "ok" if labels can be stored everywhere, else "trouble"."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESH_SECONDS:
                 self._found = self._look()
@@ -67,7 +68,7 @@ class Health:
         }
 
     def _databases(self, projects: Sequence[OpenProject]) -> list[str]:
-        """Of each project "ok", or the kind of error that its database would meet labels with."""
+        """Return for each project "ok" or the kind of error that storing a label would raise."""
         until = time.monotonic() + PATIENCE_SECONDS
         asked = [self._executor.submit(_database, project) for project in projects]
         said = []

@@ -1,12 +1,12 @@
-"""Whom the server answers: requests by a name of its own, and connections that its own pages open.
+"""Accept only requests that name this server, and connections from its own pages.
 
-A page of any other site may send requests to this machine. By a name that it lets point here ("DNS
-rebinding") it would even pass for the server's own; and a page that another program serves on this machine
-is no page of ours. Browsers tell in the headers Host and Origin what a request is about; what is no browser
-can say there what it likes, and gets no further than anybody else who reaches the port.
+A page of any other site may send requests to this machine. Under a host name that resolves to this machine
+("DNS rebinding") it could even pass for one of the server's pages. So could a page from another program on
+this machine. Browsers report a request's target and source in the headers Host and Origin. Clients that are
+not browsers can forge both, but gain nothing that reaching the port does not give them.
 
-Nor may a page of another site show ours in a frame, where a click that it begs for would be an answer: each
-response says so ("clickjacking").
+Pages of other sites may not show ours in a frame either, where a click on a disguised button could be an
+answer ("clickjacking"): the headers of each response forbid it.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-"""What this machine is called by itself."""
+"""Names of the local machine."""
 
 FRAMES = ((b"content-security-policy", b"frame-ancestors 'self'"), (b"x-frame-options", b"SAMEORIGIN"))
-"""Who may show a response in a frame: pages of the same origin. The second header is for old browsers.
+"""Headers that let only pages of the same origin frame a response; the second is for old browsers.
 
-A policy that a response has besides stays in force: browsers obey all of them.
+Another policy in the response stays in force: browsers obey all of them.
 """
 
 POLICY_VIOLATION = 1008
-"""How a connection is closed that is not wanted."""
+"""WebSocket code for connections that are refused."""
 
 
 class Guard:
-    """ASGI middleware: answers only what is addressed to this server, and connections from its own pages.
+    """ASGI middleware that answers only requests for this server and connections from its own pages.
 
     Parameters
     ----------
     app : ASGI application
     names : iterable of str or None
-        Names that browsers may know the server by; any, if None.
+        Host names of the server; None accepts any.
     sites : iterable of str
-        Those of a proxy that may have changed the header Host, and not Origin.
+        Host names of proxies, which may change the header Host but not Origin.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> None:
@@ -49,7 +49,7 @@ class Guard:
         self._names = None if names is None else frozenset(map(str.lower, names)) | self._sites
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See the ASGI specification."""
+        """Handle a connection; see the ASGI specification."""
         if scope["type"] == "http":
             send = _unframed(send)
             if not self.knows(_header(scope, b"host")):
@@ -61,11 +61,11 @@ class Guard:
         return await self._app(scope, receive, send)
 
     def knows(self, host: str | None) -> bool:
-        """Whether `host`, with or without a port, is this server."""
+        """Return whether `host`, with or without a port, is this server."""
         return self._names is None or _name(host or "") in self._names
 
     def is_own(self, origin: str | None, host: str | None) -> bool:
-        """Whether `origin` is this server, which was asked for by `host`; what names none is no browser."""
+        """Return whether `origin` is this server as addressed by `host`; only browsers send an origin."""
         if origin is None:
             return True
         try:
@@ -77,7 +77,7 @@ class Guard:
 
 
 def _unframed(send: Send) -> Send:
-    """Send what is to be sent, each response with `FRAMES` among its headers."""
+    """Return `send` with `FRAMES` added to the headers of each response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""What is dangerous about how a server is started, in a sentence each."""
+"""Warnings about a dangerous way to start a server, one sentence each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def cautions(workspace: Workspace, host: str) -> list[str]:
-    """What whoever starts to serve `workspace` on `host` should know beforehand."""
+    """Return the warnings for serving `workspace` on `host`."""
     said = list(_on_networks(_folders_with_labels(workspace)))
     if not (is_own_machine(host) or workspace.roles.must_sign_in):
         said.append(
@@ -29,7 +29,7 @@ def cautions(workspace: Workspace, host: str) -> list[str]:
 
 
 def is_own_machine(host: str) -> bool:
-    """Whether only programs of this machine can reach what listens on `host`."""
+    """Return whether only programs on this machine can reach `host`."""
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except OSError:
@@ -38,7 +38,7 @@ def is_own_machine(host: str) -> bool:
 
 
 def _folders_with_labels(workspace: Workspace) -> Iterator[Path]:
-    """Where labels are files, or new projects' would be."""
+    """Yield the folders that keep labels in files, or would for new projects."""
     if workspace.can_create and not workspace.labels_go_to_a_server:
         yield workspace.folder
     for key in workspace.served_keys():
@@ -46,7 +46,7 @@ def _folders_with_labels(workspace: Workspace) -> Iterator[Path]:
             if not ProjectFile.read(workspace.folder / key).database:
                 yield workspace.folder / key
         except (InputError, StorageError):
-            continue  # the page says what is wrong with it
+            continue  # the page reports the problem
 
 
 def _on_networks(folders: Iterable[Path]) -> Iterator[str]:

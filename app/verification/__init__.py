@@ -1,1 +1,1 @@
-"""Replays a project's log and reports what does not hold."""
+"""Replay a project's log and report disagreements."""

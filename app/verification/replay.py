@@ -1,4 +1,4 @@
-"""The selections of a log, each with its concept as it was then."""
+"""The selections of a log, each with the concept's labels at that time."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from closecall.storage import (
 )
 
 REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "search", "overlap", "similar")
-"""Selections that were computed; an undo only shows an earlier one again."""
+"""Kinds of selection that were computed; an undo shows an earlier selection again."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What was selected at once, with the concept as it was then, and what the session remembered."""
+    """Items selected together, with the concept's labels and the session's memory at that time."""
 
     records: tuple[SelectionRecord, ...]
     trained: Trained
@@ -47,7 +47,7 @@ class Replay:
 
     @property
     def record(self) -> SelectionRecord:
-        """The first of them, in the order of choice."""
+        """Return the first of the selections in the order of choice."""
         return self.records[0]
 
 
@@ -60,7 +60,7 @@ def replays_of(
     pool: Pool,
     findings: Findings,
 ) -> Iterator[Replay]:
-    """Fold the log forward once, training the concept as it stood at each selection."""
+    """Fold the log forward once and yield the selections with the concept's training set at that time."""
     known: dict[str | None, Hyperplane | None] = {None: None}
     state, coming = LabelState(concept.id, pool.has_row), iter(answers)
     following = next(coming, None)
@@ -96,14 +96,14 @@ def replays_of(
 
 
 def _occasion_of(record: SelectionRecord) -> tuple[str, int | str, int]:
-    """The same for items that were selected at once, and for no others.
+    """Return a key shared by exactly the items that were selected together.
 
-    A round's number does not say it alone: before November 2026 two batches of a session could share one.
+    The number of a round is not enough: before November 2026, two batches of a session could share one.
     """
     return record.session_id, record.round if is_of_many(record) else record.id, record.trained_through
 
 
 def _place_of(record: SelectionRecord) -> int:
-    """Which of the items that were selected at once it is, from 0."""
+    """Return the selection's index, from 0, among those made together."""
     batch = next(filter(None, (record.parameters.get(name) for name in (BATCH, SEARCH, SIMILAR))), None)
     return int(batch["place"]) if batch else 0

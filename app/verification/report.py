@@ -1,4 +1,4 @@
-"""What a replay of a log found, and how it is told."""
+"""The findings of a replay, and how they are printed."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy as np
 from closecall.app.display.strategy_labels import label_of
 
 SAID_AT_MOST = 20
-"""Problems that are printed in full."""
+"""Largest number of problems printed in full."""
 
 
 @dataclass
 class Findings:
-    """What a replay found.
+    """Findings of a replay.
 
     Parameters
     ----------
     answers, selections : int
         Rows of the log.
     imported : int
-        Answers of them that came from files.
+        Answers that came from files.
     digests, choices : int
-        Hyperplanes trained again and selections made again.
+        Hyperplanes that were trained again, and selections that were repeated.
     ranks : dict
-        For each strategy and each of its selections with a hyperplane, how many items that it could have
-        chosen are nearer, those that were selected at once before it left out.
+        For each strategy, the ranks of its selections with a hyperplane: how many eligible items are nearer,
+        not counting those selected earlier in the same batch.
     problems : list of str
         One sentence for each disagreement.
     """
@@ -43,7 +43,7 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
-        """All of it, with the ranks by strategy: how many, median, largest, and the share of the nearest."""
+        """Return the findings as JSON, with statistics of each strategy's ranks."""
         ranks = {
             strategy: {
                 "selections": len(found),
@@ -56,7 +56,7 @@ class Findings:
         return asdict(self) | {"ranks": ranks}
 
     def show(self) -> None:
-        """Print it."""
+        """Print the findings."""
         click.echo(f"{self.answers:,} answers and {self.selections:,} selections in the log.")
         if self.imported:
             click.echo(f"{self.imported:,} of the answers came from files.")
@@ -75,6 +75,6 @@ class Findings:
 
 
 def named(word: str, values: Sequence[object]) -> str:
-    """None, one or several: "no item", "item 7", "items 7, 12, 3"."""
+    """Join values to "no item", "item 7" or "items 7, 12, 3"."""
     several = "s" if len(values) > 1 else ""
     return f"{word}{several} {', '.join(map(str, values))}" if values else f"no {word}"

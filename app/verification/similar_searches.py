@@ -1,4 +1,4 @@
-"""Searches made again that the log tells of: what was looked for, by the method and metric of then."""
+"""Repeat the searches for similar items in the log, with the method and metric of that time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _How(NamedTuple):
-    """What a search depends on beside the labels; parameters as JSON."""
+    """The parameters of a search apart from the labels, as JSON."""
 
     items: int
     metric: str
@@ -35,20 +35,20 @@ class _How(NamedTuple):
 def search_again(
     replays: Sequence[Replay], pool: Pool, log: LabelLog, concept: ConceptRecord, project: Path
 ) -> Iterator[str]:
-    """One sentence for each item that is not found where the log has it, or could not be answered.
+    """Yield one sentence for each item that the search no longer finds, or that was not eligible.
 
     Parameters
     ----------
     replays : sequence of Replay
-        Selections of the Find similar page, with the labels as they were.
+        Selections of the Find similar page, with the labels at that time.
     pool : Pool
         The newest snapshot.
     log : LabelLog
-        Where the labels are that metrics were learned from.
+        The log with the labels that metrics were learned from.
     concept : ConceptRecord
-        What the selections are about.
+        The concept of the selections.
     project : Path
-        The project's folder, where uploads are.
+        The project's folder, which has the uploads.
     """
     uploads, made = Uploads(project), _Made(log, concept, pool)
     for replay in replays:
@@ -75,7 +75,7 @@ def search_again(
 
 
 class _Made:
-    """Metrics and indexes that were made again; of each kind the last one is kept."""
+    """The last metric and the last index of each kind that were rebuilt."""
 
     def __init__(self, log: LabelLog, concept: ConceptRecord, pool: Pool) -> None:
         self._log = log
@@ -117,7 +117,7 @@ class _Made:
 
 
 def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made) -> Neighbours | str:
-    """What the search finds now, or why it can't be made."""
+    """Return the neighbours that the search finds now, or the reason why it can't be repeated."""
     try:
         queries = queries_of(Like.of(how.like), then, labels, uploads)
         metric = made.metric(how, then)
@@ -128,7 +128,7 @@ def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made)
 
 
 def _unheard(done: int, of: int) -> None:
-    """Nobody waits."""
+    """Ignore the progress."""
 
 
 def _text(parameters: Any) -> str:

@@ -1,4 +1,4 @@
-"""Replays a project's log: every selection is trained, made and ranked again, and compared."""
+"""Replay a project's log: train, select and rank for every selection again, and compare."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from closecall.storage import (
 from closecall.storage.imports import IMPORT, answer_id
 
 REMEMBERED_AT_ONCE = 16
-"""Hyperplanes for which one pass over the pool makes the memories again, of 4 MB a million items each."""
+"""Hyperplanes whose memories are rebuilt in one pass over the pool; each takes 4 MB per million items."""
 
 
 def verify_project(project: Path, *, as_json: bool = False) -> int:
-    """Verify the project and print what was found; returns the exit code, 1 where the log does not hold."""
+    """Verify the project and print the findings; return the exit code, 1 if there are disagreements."""
     file = ProjectFile.read(project)
     pool = Pool.open(file.pool_path(project))
     findings = Findings()
@@ -119,7 +119,7 @@ def _verify_concept(
 def _check_imported(
     answers: Sequence[AnswerRecord], sessions: Sequence[SessionRecord], findings: Findings
 ) -> int:
-    """Compare what came from files with what their ids were made of; returns how many there are."""
+    """Compare imported answers with the content that their ids are made of; return their number."""
     digests = {its.id: its.parameters[IMPORT]["digest"] for its in sessions if IMPORT in its.parameters}
     number = 0
     for answer in answers:
@@ -148,9 +148,9 @@ def _reselect(
     fitted: dict[str, QueryStrategy],
     findings: Findings,
 ) -> None:
-    """Make selections again that came from one strategy, and rank what they chose by brute force.
+    """Repeat the selections of one strategy, and rank the chosen items by brute force.
 
-    `fitted` keeps each index as it was over fewer rows, to be extended as it was then.
+    `fitted` keeps each index over fewer rows, which is then extended as it was at that time.
     """
     n_items, name, parameters = index
     then = pool.prefix(n_items)
@@ -187,7 +187,7 @@ def _redraw(
     frames: Mapping[Place, FrameThen],
     findings: Findings,
 ) -> None:
-    """Draw the audit's items again, each from its frame made again."""
+    """Repeat the audit's draws from their rebuilt frames."""
     replays = sorted(replays, key=lambda replay: place_of_frame(replay.record))
     for place, of_frame in groupby(replays, key=lambda replay: place_of_frame(replay.record)):
         made, own = frames[place], list(of_frame)
@@ -211,7 +211,7 @@ def _redraw(
 
 
 def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
-    """Search the names again, and look whether the items are found where they were, and could be answered."""
+    """Repeat the searches by name; check that they find the same items, and that these were eligible."""
     try:
         names = Names(then)
     except InputError as error:
@@ -239,7 +239,7 @@ def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> 
 
 
 def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
-    """Draw the items again that a further person was asked about."""
+    """Repeat the draws of items for a further annotator."""
     for replay in replays:
         record = replay.record
         n = record.parameters.get(BATCH, {"n": 1})["n"]
@@ -263,7 +263,7 @@ def _strategy_as_then(
     if why == "random-start":
         return make_strategy("random").fit(then)
     if why == "example":
-        return make_strategy("exhaustive").fit(then)  # any that waits for a hyperplane
+        return make_strategy("exhaustive").fit(then)  # any row that needs a hyperplane
     strategy = make_strategy(name, **parameters)
     key = json.dumps([strategy.index_name, strategy.index_params()], sort_keys=True)
     if key not in fitted:
@@ -274,7 +274,7 @@ def _strategy_as_then(
 
 
 def _with_memories(replays: Sequence[Replay], strategy: QueryStrategy) -> Iterator[tuple[Replay, object]]:
-    """Each selection with what the session remembered, some of them at a time."""
+    """Yield each selection with its session's memory, several at a time."""
     for first in range(0, len(replays), REMEMBERED_AT_ONCE):
         some = replays[first : first + REMEMBERED_AT_ONCE]
         planes = {replay.remembered.digest: replay.remembered for replay in some if replay.remembered}
@@ -301,7 +301,7 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
 
 
 def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
-    """How many items that could have been chosen are nearer to the hyperplane than each that was."""
+    """Return for each chosen item how many eligible items are nearer to the hyperplane."""
     margins = _margins(replay, then, findings)
     assert replay.trained.hyperplane is not None
     of_pool = BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude)
@@ -312,7 +312,7 @@ def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
 
 
 def _margins(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
-    """|wᵀx| of the items, compared with the log."""
+    """Return |wᵀx| of the items after comparing it with the log."""
     hyperplane = replay.trained.hyperplane
     assert hyperplane is not None
     margins = margins_of(then.rows_of(np.array([record.item for record in replay.records])), hyperplane)
