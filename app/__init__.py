@@ -1,7 +1,7 @@
-"""What people touch. The first import says how many threads BLAS may use; numpy reads it when it loads.
+"""The user interface. The first import limits BLAS to one thread, before numpy reads the setting.
 
-One a call: labeling sessions share the cores, threads come from the program's own pools, and what a
-selection does is bound by memory, not by arithmetic.
+Labeling sessions share the cores, the program has its own thread pools, and selection is limited by memory
+rather than by arithmetic.
 """
 
 import os

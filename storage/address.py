@@ -1,7 +1,7 @@
 """Addresses of label databases on a server: ``postgresql://user@host:port/database?schema=name``.
 
-A project has a schema of its own, named by the project, so one database serves them all. What a password
-or certificate is, PostgreSQL's own client library finds: ``PGPASSWORD``, ``~/.pgpass``, ``PGSERVICE``, ...
+Each project has its own schema, named after the project, so one database serves them all. PostgreSQL's client
+library finds passwords and certificates: ``PGPASSWORD``, ``~/.pgpass``, ``PGSERVICE``, ...
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from closecall.storage.errors import StorageError
 
 DRIVER = "postgresql+psycopg"
 _DIALECTS = ("postgresql", "postgres", DRIVER)
-_MAX_SCHEMA = 63  # bytes that PostgreSQL keeps of a name
+_MAX_SCHEMA = 63  # PostgreSQL truncates longer names, in bytes
 
-# Parameters of libpq whose value is itself a secret; its documentation lists them with all others.
+# Parameters of libpq whose value is a secret, from its documentation's list of parameters.
 _SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 FORM = "postgresql://user@host/database"
 
 
 def is_address(where: str) -> bool:
-    """Whether the text is meant as an address rather than as a path."""
+    """Return whether the text is meant as an address rather than a path."""
     return "://" in where
 
 
 def parse(address: str) -> tuple[URL, str | None]:
-    """What to connect to, and the schema, None where the address names none.
+    """Return the URL to connect to and the schema, None if the address names none.
 
     Raises
     ------
     StorageError
-        `invalid`; the address, which may hold a password, is not repeated.
+        `invalid`; the message does not repeat the address, which may contain a password.
     """
     try:
         url = make_url(address)
@@ -52,7 +52,7 @@ def parse(address: str) -> tuple[URL, str | None]:
 
 
 def has_password(address: str) -> bool:
-    """Whether a password stands in the address.
+    """Return whether the address contains a password.
 
     Raises
     ------
@@ -63,13 +63,13 @@ def has_password(address: str) -> bool:
 
 
 def secrets_of(url: URL) -> list[str]:
-    """What stands in it that nobody else may read."""
+    """Return the secrets in the URL."""
     found = [] if url.password is None else [str(url.password)]
     return found + [value for name in _SECRETS for value in url.normalized_query.get(name, ())]
 
 
 def with_schema(address: str, name: str) -> str:
-    """The address of the schema `name`, unless it names one itself; without its password.
+    """Return the address of the schema `name`, unless it names one itself; without its password.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def with_schema(address: str, name: str) -> str:
 
 
 def shown(url: URL, schema: str) -> str:
-    """The address without its secrets: what may be printed, logged and kept."""
+    """Return the address without its secrets, for printing, logging and storing."""
     public = URL.create(
         "postgresql",
         username=url.username,

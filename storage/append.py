@@ -1,4 +1,4 @@
-"""Storing answers: each one checked, all that pass in one transaction, and none twice."""
+"""Append answers: each is checked, the valid ones are stored in one transaction, and none twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.storage.models import MAX_ID, MIN_ID, Answer, Concept, Foreseen, 
 from closecall.storage.records import ANSWERS, PURPOSES, AnswerRecord, AppendResult, Refusal, RefusalKind
 
 _ID = re.compile(rf"[0-9A-Za-z_.:-]{{{MIN_ID},{MAX_ID}}}")
-_CHUNK = 500  # values in one IN (...), well below every engine's limit
+_CHUNK = 500  # values in one IN (...), well below each engine's limit
 _MAX_INT = 2**63 - 1
 
 
@@ -28,7 +28,7 @@ class _Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
 
 @dataclass
 class _Known:
-    """What the database holds of everything that a batch refers to."""
+    """The rows in the database that a batch refers to."""
 
     concepts: set[int]
     annotators: dict[str, str]  # by session
@@ -40,7 +40,7 @@ class _Known:
 def append(
     connection: Connection, answers: Sequence[AnswerRecord], server_time: int, shown: Sequence[str] = ()
 ) -> AppendResult:
-    """Store a batch, in its order, in the connection's open transaction; see `LabelLog.append_answers`."""
+    """Store a batch in order in the connection's open transaction; see `LabelLog.append_answers`."""
     accepted: list[AnswerRecord] = []
     there: list[AnswerRecord] = []
     refused: list[Refusal] = []
@@ -81,7 +81,7 @@ def append(
 
 
 def _record_shown(connection: Connection, ids: set[str]) -> None:
-    """Foreseen selections among these are shown by now: they move to the log of selections."""
+    """Move the foreseen selections among `ids` to the log of selections, as they have been shown."""
     found = sorted(_rows(connection, (Foreseen.seq, Foreseen.selection), Foreseen.id, ids))
     if found:
         connection.execute(insert(Selection), [row.selection for row in found])
@@ -89,7 +89,7 @@ def _record_shown(connection: Connection, ids: set[str]) -> None:
 
 
 def _sober(given: AnswerRecord) -> AnswerRecord:
-    """A clock that was set back makes a negative duration: the answer stays, its duration is unknown."""
+    """Return the answer without a negative duration, which a clock that was set back produces."""
     if given.time_taken_ms is not None and given.time_taken_ms < 0:
         return replace(given, time_taken_ms=None)
     return given

@@ -1,4 +1,4 @@
-"""Concepts that are put away: offered no longer, while all that was said of them stays."""
+"""Archived concepts: no longer offered, with all their answers kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.storage.records import ConceptRecord
 
 
 class Archival(Base):
-    """The word that a concept is put away, and since when."""
+    """A concept is archived, since a time."""
 
     __tablename__ = "archivals"
 
@@ -24,20 +24,20 @@ class Archival(Base):
 
 
 def archive(connection: Connection, concept_id: int, created: int) -> None:
-    """Archive a concept in the connection's open transaction; one that is already archived stays so."""
+    """Archive a concept in the connection's open transaction; an archived one stays archived."""
     known = select(Archival.concept_id).where(Archival.concept_id == concept_id)
     if connection.scalar(known) is None:
         connection.execute(insert(Archival).values(concept_id=concept_id, created=created))
 
 
 class Archive:
-    """Which of a project's concepts are put away.
+    """The archived concepts of a project.
 
     Parameters
     ----------
     database : Database
     clock : callable
-        Gives the time in milliseconds since 1970 UTC.
+        Returns the time in milliseconds since 1970 UTC.
     """
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
@@ -45,7 +45,7 @@ class Archive:
         self._clock = clock
 
     def put_away(self, concept_id: int) -> None:
-        """Offer a concept no longer; putting it away twice is harmless.
+        """Archive a concept; archiving it twice has no effect.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class Archive:
             archive(connection, concept_id, self._clock())
 
     def offered(self) -> list[ConceptRecord]:
-        """The concepts that are not put away, oldest first."""
+        """Return the active concepts, oldest first."""
         query = (
             select(*rows.columns(Concept))
             .outerjoin(Archival, Archival.concept_id == Concept.id)

@@ -1,4 +1,4 @@
-"""Sets of items as arrays in ascending order, of which a small change costs a copy and no sort."""
+"""Sets of items as arrays in ascending order; a small change costs a copy but no sort."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Ascending:
-    """Items with a mark each, read as two arrays. A set has the same mark for all of its items.
+    """Items with one mark each, read as two arrays. In a set, all items have the same mark.
 
-    Changes are kept until somebody reads. Arrays that were read never change afterwards, and are the same
-    objects until an item or a mark is another one. It is not locked.
+    Changes are collected until the next read. Arrays that were returned never change, and are the same
+    objects until an item or a mark changes. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,13 @@ class Ascending:
         self._marks: Marks = frozen(np.empty(0, dtype=np.bool_))
 
     def put(self, item: int, mark: bool | None) -> None:
-        """Let the item have this mark from now on; None takes it out."""
+        """Set the item's mark; None removes the item."""
         self._changes[item] = mark
 
     def read(self, supposed: Mapping[int, bool | None] | None = None) -> tuple[Items, Marks]:
         """Return the items, ascending, and their marks, both read-only.
 
-        With the `supposed` changes too, which are forgotten again.
+        The `supposed` changes are applied to the result but not kept.
         """
         if self._changes:
             self._items, self._marks = _changed(self._items, self._marks, self._changes)
@@ -60,13 +60,13 @@ def _changed(items: Items, marks: Marks, changes: Mapping[int, bool | None]) -> 
 
 
 def without(items: Items, others: Items) -> Items:
-    """Return those of `items` that are not among `others`; both ascending, without repeats."""
+    """Return the `items` that are not among `others`; both ascending, without repeats."""
     places, there = _found(items, others)
     return np.delete(items, places[there]) if there.any() else items
 
 
 def joined(items: Items, others: Items) -> Items:
-    """Return the items of both, once each; all ascending, without repeats. Few `others` cost least."""
+    """Return the union of both; all ascending, without repeats. Fast if there are few `others`."""
     places, there = _found(items, others)
     return items if there.all() else np.insert(items, places[~there], others[~there])
 
@@ -78,7 +78,7 @@ def frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 
 
 def _found(items: Items, wanted: Items) -> tuple[NDArray[np.intp], Marks]:
-    """Where the wanted ones are, or would be, and whether they are there."""
+    """Return the places where the wanted items are or would be inserted, and whether they are there."""
     places = np.searchsorted(items, wanted)
     if not len(items):
         return places, np.zeros(len(wanted), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Images that somebody uploaded, as a backup carries them: in a table that no label database has."""
+"""Uploaded images in a backup: in a table that label databases don't have."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from closecall.storage import sqlite
 from closecall.storage.errors import StorageError
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Of an image, and of its features, that are carried: more than an upload may have."""
+"""Largest image, and largest features, in bytes: more than an upload may have."""
 
 DIGEST = re.compile("[0-9a-f]{32}")
-"""The name of an upload; nothing else becomes a part of a path."""
+"""Pattern of an upload's name; nothing else becomes part of a path."""
 
 _TABLE = "carried_uploads"
 _MADE_BY = (
@@ -27,7 +27,7 @@ _MADE_BY = (
 
 
 class Upload(NamedTuple):
-    """An image under its digest, and its features: float32, the lowest byte first."""
+    """An image with its digest and its features, float32 in little-endian order."""
 
     digest: str
     image: bytes
@@ -35,17 +35,17 @@ class Upload(NamedTuple):
 
 
 def digest_of(content: bytes) -> str:
-    """Names a content: 32 hexadecimal digits."""
+    """Return the name of a content: 32 hexadecimal digits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def write(file: Path, uploads: Iterable[Upload]) -> None:
-    """Put uploads into the backup `file`, one after another, in place of those that it has.
+    """Write uploads into the backup `file`, one after another, in place of those that it has.
 
     Raises
     ------
     StorageError
-        `invalid` for one that is larger than `MAX_BYTES`, or not what its digest says; `full`, ...
+        `invalid` for an upload that is larger than `MAX_BYTES` or does not match its digest; `full`, ...
     """
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:
@@ -66,13 +66,13 @@ def write(file: Path, uploads: Iterable[Upload]) -> None:
 
 
 def read(file: Path) -> Iterator[Upload]:
-    """The uploads that a backup carries, one after another, by their digests; none of an older backup.
+    """Yield the uploads in a backup by their digests; older backups have none.
 
     Raises
     ------
     StorageError
-        `corrupt` for one that is too large, of another type, or not what its digest says: whoever made the
-        file is not believed.
+        `corrupt` for one that is too large, of another type, or does not match its digest: a backup is not
+        trusted.
     """
     part = "CASE WHEN typeof({0}) = 'blob' AND length({0}) <= {1} THEN {0} END"
     name = "CASE WHEN typeof({0}) = 'text' AND length({0}) = 32 THEN {0} END"
@@ -89,7 +89,7 @@ def read(file: Path) -> Iterator[Upload]:
             before = ""
             for row in connection.execute(f"SELECT {', '.join(columns)} FROM {_TABLE} ORDER BY digest"):
                 upload = _checked(file, *row)
-                if upload.digest <= before:  # pages that lead in a circle
+                if upload.digest <= before:  # a cycle of pages
                     raise _damaged(file, upload.digest, "it comes twice")
                 before = upload.digest
                 yield upload
@@ -98,7 +98,7 @@ def read(file: Path) -> Iterator[Upload]:
 
 
 def remove(file: Path) -> None:
-    """Take out what a backup carries, and give back its room: what is left is a label database."""
+    """Remove the uploads from a backup and free their space, which leaves a label database."""
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:
             if _is_there(connection, file):
@@ -109,7 +109,7 @@ def remove(file: Path) -> None:
 
 
 def _is_there(connection: sqlite3.Connection, file: Path) -> bool:
-    """Whether there is the table, as it is made here; anything else of that name is refused unread."""
+    """Return whether the table exists as created here; any other object of its name is refused unread."""
     found = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (_TABLE,)).fetchall()
     if found and found != [("table", _MADE_BY)]:
         raise StorageError(f"{file} carries uploads in a form that this version does not know", "corrupt")

@@ -35,7 +35,7 @@ class Concepts:
     ----------
     database : Database
     clock : callable
-        Gives the time in milliseconds since 1970 UTC.
+        Returns the time in milliseconds since 1970 UTC.
     """
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
@@ -54,12 +54,12 @@ class Concepts:
         put_away: bool = False,
         instead_of: int | None = None,
     ) -> ConceptRecord:
-        """Add a concept; in the same transaction put it away, or the one that it takes the place of.
+        """Add a concept; in the same transaction, archive it or the one that it replaces.
 
         Raises
         ------
         StorageError
-            `exists`, if another has that name; `invalid`, for a value that is not allowed.
+            `exists`, if another has this name; `invalid`, for a value that is not allowed.
         """
         values = _checked(
             {
@@ -80,13 +80,13 @@ class Concepts:
         return self.get(_key(made))
 
     def all(self) -> list[ConceptRecord]:
-        """Every concept, oldest first."""
+        """Return every concept, oldest first."""
         with self.database.read() as connection:
             found = connection.execute(select(*rows.columns(Concept)).order_by(Concept.id)).all()
         return [rows.concept(row) for row in found]
 
     def get(self, concept_id: int) -> ConceptRecord:
-        """The concept of that id.
+        """Return the concept with this id.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class Concepts:
         return rows.concept(row)
 
     def named(self, name: str) -> ConceptRecord | None:
-        """The concept of that name, None if there is none."""
+        """Return the concept with this name, or None."""
         with self.database.read() as connection:
             row = connection.execute(
                 select(*rows.columns(Concept)).where(Concept.name == name.strip())
@@ -110,7 +110,7 @@ class Concepts:
     def update(self, concept_id: int, **changes: Any) -> ConceptRecord:
         """Change a concept's question, guideline, name, positive_class, c or class_weight.
 
-        What was selected before keeps, in its own row, the C and class weight that it was made with.
+        Earlier selections record the C and the class weight that they were made with.
 
         Raises
         ------
@@ -130,20 +130,20 @@ class Concepts:
     def add_example(
         self, concept_id: int, image: bytes, is_positive: bool, feature: ArrayLike | None = None
     ) -> ExampleRecord:
-        """Keep an image that shows what the concept is, or is not; the same image counts once.
+        """Store an example image of what the concept is, or is not; the same image counts once.
 
-        So an upload that is repeated after an error adds nothing twice.
+        An upload that is repeated after an error is therefore not added twice.
 
         Parameters
         ----------
         concept_id : int
-            The concept that it belongs to.
+            The concept.
         image : bytes
             A PNG of at most `MAX_EXAMPLE_BYTES`.
         is_positive : bool
-            Whether the answer would be yes.
+            Whether the answer is yes.
         feature : array of shape (n_features,), float32, optional
-            What the SVM is to learn from it.
+            Its features, as the SVM learns them.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Concepts:
         return _example(row)
 
     def withdraw_example(self, example_id: int) -> None:
-        """Let an example count no longer; withdrawing it twice is harmless.
+        """Withdraw an example; withdrawing it twice has no effect.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class Concepts:
                 )
 
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
-        """The examples that count, oldest first, as of a position in their log (now, if None)."""
+        """Return the examples in force, oldest first, up to a position in their log (now, if None)."""
         through = self.examples_position(concept_id) if through is None else through
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None), Example.id <= through)
         query = (
@@ -228,7 +228,7 @@ class Concepts:
         return [_example(row) for row in found]
 
     def examples_position(self, concept_id: int) -> int:
-        """Where the log of this concept's examples ends: the last id, withdrawals included; 0 if empty."""
+        """Return the last id in the log of the concept's examples, withdrawals included; 0 if it is empty."""
         query = select(func.coalesce(func.max(Example.id), 0)).where(Example.concept_id == concept_id)
         with self.database.read() as connection:
             return int(connection.scalar(query) or 0)
@@ -255,7 +255,7 @@ def _key(made: CursorResult[Any]) -> int:
 
 
 def _checked(values: dict[str, Any]) -> dict[str, Any]:
-    """The values, trimmed, if a concept may have them."""
+    """Return the values, trimmed, after checking that a concept may have them."""
     checked: dict[str, Any] = {}
     for name, value in values.items():
         if name in _LIMITS:

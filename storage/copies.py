@@ -1,4 +1,4 @@
-"""Copies of a database that are whole: of a live one into a file, and from such a file back."""
+"""Back up a live database into a file, and restore such a file."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from closecall.storage.place import LabelFile, Server, Where, place_of
 def backup(
     where: Where, file: str | Path, *, overwrite: bool = False, uploads: Iterable[Upload] = ()
 ) -> Path:
-    """Copy the database at `where`, even while a server writes to it, to `file`: one instant of it, checked.
+    """Copy the database at `where` to `file`: a checked snapshot, even while a server writes to it.
 
-    The copy is a file of SQLite's wherever the labels are, and appears under its name only when it is
-    complete and sound.
+    The copy is an SQLite file, wherever the labels are, and gets its name only when it is complete and sound.
 
     Parameters
     ----------
     where : str or Path
         The database, as for `Database.open`.
     file : str or Path
-        The copy to be made.
+        The copy.
     overwrite : bool
         Replace an existing `file` instead of refusing.
     uploads : iterable of Upload
-        Images that the log may refer to, to be carried in the copy (see `storage.carried`); asked for after
-        the labels are copied, so that none that they refer to is missing.
+        Images that the log may refer to, stored in the copy (see `storage.carried`). They are read after the
+        labels are copied, so that none is missing.
 
     Raises
     ------
@@ -61,17 +60,17 @@ def backup(
 
 
 def restore(file: str | Path, where: Where, *, overwrite: bool = False) -> LabelFile | Server | None:
-    """Put the backup `file` in place as the database at `where`, after checking that it is one.
+    """Check the backup `file` and put it in place as the database at `where`.
 
-    No server may have it open. With `overwrite` an existing database is not deleted but set aside, a file
-    together with its journal, under the name that is returned. `file` itself is not touched. Uploads that it
-    carries are no part of a database: `storage.carried.read` gives them.
+    No server may have the database open. With `overwrite`, an existing database is not deleted but set aside,
+    a file together with its journal, under the name that is returned. `file` itself is not changed. Its
+    uploads are not part of a database: use `storage.carried.read`.
 
     Raises
     ------
     StorageError
         `missing`, `not-a-database`, `corrupt`, `newer`, `exists`, `locked`, `full`, `read-only`,
-        `unreachable`; `where` is as it was before.
+        `unreachable`; `where` is unchanged then.
     """
     file, place = Path(file), place_of(where)
     sqlite.check_owner(file)
@@ -107,10 +106,10 @@ def _copy(source: Path, target: Path) -> None:
             closing(sqlite.connect(target, read_only=False)) as copy,
         ):
             live.backup(copy)
-            # One file that is complete by itself, wherever it is carried.
+            # A single file without a journal, which can be moved anywhere.
             copy.execute("PRAGMA journal_mode=DELETE")
     except sqlite.BROKEN as error:
-        # A damaged page is the source's fault, a full disk the copy's.
+        # A damaged page means a bad source, a full disk a bad copy.
         guilty = source if getattr(error, "sqlite_errorcode", 0) & 0xFF in damaged else target
         raise sqlite.explain(error, guilty) from error
 
@@ -146,7 +145,7 @@ def _set_aside(path: Path) -> Path | None:
         _close_journal(path)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     aside = path.with_name(f"{path.name}.replaced-{moment}")
-    # The database goes first: interrupted here, it is missing, and never open without its journal.
+    # The database goes first: after an interruption here it is missing, but never opened without its journal.
     moved = [old for old in (path, *sqlite.companions(path)) if old.exists()]
     for old in moved:
         old.rename(aside.with_name(aside.name + old.name.removeprefix(path.name)))
@@ -156,7 +155,7 @@ def _set_aside(path: Path) -> Path | None:
 def _close_journal(path: Path) -> None:
     try:
         with closing(sqlite.connect(path, read_only=False, busy_timeout=1.0)) as old:
-            # Leaving the write-ahead log needs the file for oneself, so this also finds out who has it open.
+            # Leaving the write-ahead log needs exclusive access: this fails if another program has it open.
             old.execute("PRAGMA journal_mode=DELETE")
     except sqlite.BROKEN as error:
         explained = sqlite.explain(error, path)
@@ -164,4 +163,4 @@ def _close_journal(path: Path) -> None:
             raise StorageError(
                 f"{path} is open in another program; stop it before restoring", "locked"
             ) from error
-        # Damaged is no obstacle: that is why it is being replaced.
+        # A damaged database may be replaced.

@@ -1,4 +1,4 @@
-"""The database of a project: opened once a process, written in one place, in short transactions."""
+"""A project's database: opened once per process, written in one place, in short transactions."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from closecall.storage.place import LabelFile, Server, Where, place_of
 _events = logging.getLogger("closecall.storage")
 
 _TROUBLES: frozenset[Kind] = frozenset({"locked", "unreachable", "full", "read-only", "corrupt", "other"})
-"""What is the database's fault, not that of what was asked or stored."""
+"""Errors of the database itself rather than of a request or a value."""
 
 
 class Database:
     """A label database; `Database.open` makes one.
 
-    Any thread may read and write at any time. `write` lets one transaction of this process in at a time,
-    and the database one of all processes: transactions commit in the order of `seq`, so whoever has read a
-    log up to some `seq` never misses an earlier row. (SQLite has one lock for that; PostgreSQL lets writers
-    overlap, so they take an advisory lock of the schema's first.)
+    Any thread may read and write at any time. `write` admits one transaction of this process at a time, and
+    the database one of all processes. Transactions therefore commit in the order of `seq`: a reader who has
+    seen the log up to some `seq` never misses an earlier row. (SQLite has one lock for writers; PostgreSQL's
+    writers take an advisory lock of the schema first.)
     """
 
     def __init__(
@@ -57,31 +57,31 @@ class Database:
         copies_in: Path | None = None,
         busy_timeout: float = 5.0,
     ) -> Database:
-        """Open the database at `where`, bringing an older one to the newest schema.
+        """Open the database at `where`, and upgrade an older one to the newest schema.
 
         Parameters
         ----------
         where : str or Path
-            A file, or an address in PostgreSQL: ``postgresql://user@host/database?schema=name``.
+            A file, or a PostgreSQL address: ``postgresql://user@host/database?schema=name``.
         create : bool
-            Make it where there is none; an interrupted creation leaves none.
+            Create a missing database; an interrupted creation leaves none.
         read_only : bool
-            Only read: nothing is created, migrated or written, and a server may have it open meanwhile.
+            Only read: nothing is created, migrated or written, and a server may have it open.
         alone : bool
-            On a server, refuse (`locked`) as long as another program has it open for writing.
+            On a server, refuse (`locked`) while another program has it open for writing.
         backup_before_migration : bool
-            Copy an older database to a file before it is changed; `backup_made` then says where.
+            Copy an older database to a file before it is changed; `backup_made` then has the path.
         copies_in : Path or None
-            The folder for that copy; beside the database, if it is a file, where None.
+            The folder for that copy; None puts it beside a database that is a file.
         busy_timeout : float
-            Seconds to wait for another writer before giving up.
+            Longest wait for another writer, in seconds.
 
         Raises
         ------
         StorageError
             `missing`, `not-a-database`, `corrupt`, `newer`, `older` (with `read_only`, or on a server without
-            a folder for the copy), `read-only`, `locked`, `unreachable` or `full`. The database is as it was
-            before.
+            a folder for the copy), `read-only`, `locked`, `unreachable` or `full`. The database is unchanged
+            then.
         """
         place = place_of(where)
         if not place.exists():
@@ -89,7 +89,7 @@ class Database:
                 raise place.unopenable()
             cls._create(place, busy_timeout)
         place.check_owner()
-        # Even opening for writing changes a file, so first make sure whose it is.
+        # Even opening for writing changes a file, so check first whose it is.
         database = cls(place, read_only=True, busy_timeout=busy_timeout)
         with _closing_on_error(database):
             database._check_version(database.schema_version, may_migrate=not read_only)
@@ -101,7 +101,7 @@ class Database:
         with _closing_on_error(database):
             if database.schema_version != migrate.SCHEMA_VERSION:
                 database._migrate(keep_copy=backup_before_migration, copies_in=copies_in)
-            with database.write():  # says now, not at the first answer, that it is read-only or locked
+            with database.write():  # reports now, not at the first answer, that it is read-only or locked
                 pass
         return database
 
@@ -115,7 +115,7 @@ class Database:
             database._migrate(keep_copy=False)
 
     def close(self) -> None:
-        """Close every connection; SQLite's last one to close folds the write-ahead log into the file."""
+        """Close all connections; SQLite's last one merges the write-ahead log into the file."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -128,39 +128,39 @@ class Database:
 
     @property
     def schema_version(self) -> str | None:
-        """The number of the newest migration that was applied; None while there are no tables."""
+        """Return the number of the newest applied migration; None without tables."""
         with self.read() as connection:
             return migrate.version_of(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that sees one state of the database and takes no lock that a writer would wait for.
+        """Open a transaction that sees one state of the database and blocks no writer.
 
         Raises
         ------
         StorageError
-            Whatever the engine reports, in one sentence.
+            The engine's error, in one sentence.
         """
         with self._explained(), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that may write, alone. Committed, and on the disk, when the block ends without error.
+        """Open the only writing transaction; it is committed to disk when the block ends without an error.
 
         Raises
         ------
         StorageError
-            `locked` after the busy timeout, `full`, `read-only`, or whatever the engine reports; nothing of
-            the block was written then. `unreachable` where a server was lost: whether the block was written
-            is unknown if that happened at its end, so it must be safe to repeat.
+            `locked` after the busy timeout, `full`, `read-only`, or the engine's error; then nothing of the
+            block was written. `unreachable` if the server was lost: if that happened at the block's end, it
+            may have been written, so the block must be safe to repeat.
         """
         if self.read_only:
             raise StorageError(f"{self.place} was opened for reading only", "read-only")
         if not self._writing.acquire(timeout=self._busy_timeout):
             trouble = self._trouble
             if trouble is not None and trouble.kind == "locked":
-                raise StorageError(str(trouble), "locked")  # for which that other write waits, too
+                raise StorageError(str(trouble), "locked")  # which the other writer is waiting for, too
             raise StorageError(
                 f"{self.place} is busy with another write for {self._busy_timeout:g} s", "locked"
             )
@@ -178,12 +178,12 @@ class Database:
             self._writing.release()
 
     def check(self) -> None:
-        """Find out whether answers can be stored now, for whoever watches over the server.
+        """Check whether answers can be stored now, for monitoring.
 
         Raises
         ------
         StorageError
-            What prevents it. Where the last attempt to write failed, it is tried again, without a row.
+            The reason why not. After a failed write, an empty write is attempted.
         """
         with self.read() as connection:
             connection.execute(text("SELECT 1"))
@@ -212,11 +212,11 @@ class Database:
             raise StorageError(f"{self.place} refuses {half}", "invalid") from error
 
     def _told(self, error: BaseException) -> StorageError:
-        """What the engine's error means."""
+        """Return the engine's error as a StorageError."""
         return self._noted(self.place.explain(error, self._busy_timeout))
 
     def _noted(self, explained: StorageError) -> StorageError:
-        """The same; the server's events tell of it where it is the database's fault."""
+        """Return the error; log an event if the database caused it."""
         if explained.kind in _TROUBLES:
             _events.warning("storage", extra={"told": {"kind": explained.kind, "message": str(explained)}})
         return explained
@@ -245,7 +245,7 @@ class Database:
             connection.execution_options(**self.place.writing)
             self.place.before_migration(connection)
             with connection.begin():
-                # Another process may have been first; from here on it waits for us.
+                # Another process may have been first; from now on it waits for this one.
                 version = migrate.version_of(connection)
                 if version != migrate.SCHEMA_VERSION:
                     if keep_copy:
@@ -260,7 +260,7 @@ class Database:
         return self.place.copy_name(folder, f"{version}-before-{migrate.SCHEMA_VERSION}.{moment}.backup")
 
     def count_rows(self) -> dict[str, int]:
-        """How many rows each table has, by table name."""
+        """Return the number of rows of each table, by table name."""
         with self.read() as connection:
             return {
                 name: int(connection.execute(text(f"SELECT COUNT(*) FROM {name}")).scalar_one())
@@ -270,7 +270,7 @@ class Database:
 
 @contextmanager
 def _closing_on_error(database: Database) -> Iterator[None]:
-    """Leave no connection behind where opening fails."""
+    """Close the database if opening it fails."""
     try:
         yield
     except BaseException:

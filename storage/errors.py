@@ -1,4 +1,4 @@
-"""What can go wrong with what must not be lost, each told in one sentence."""
+"""Errors of the label store, each explained in one sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 Kind = Literal[
     "missing",  # no such file, folder, concept, session
-    "exists",  # would overwrite something
+    "exists",  # would overwrite an existing file or row
     "not-a-database",  # another kind of file, or another program's database
     "corrupt",  # a database, but damaged
     "newer",  # written by a newer version of the program
@@ -21,13 +21,13 @@ Kind = Literal[
 
 
 class StorageError(Exception):
-    """The database could not do it. The message is one sentence: what it is about, what is wrong, what helps.
+    """The database could not do what was asked. The message is one sentence: subject, problem and remedy.
 
     Parameters
     ----------
     message : str
     kind : str
-        One of `Kind`, for callers that react differently: a full disk or a lock passes, a corrupt file stays.
+        One of `Kind`, for callers that handle errors differently: a lock may pass, a corrupt file does not.
     """
 
     def __init__(self, message: str, kind: Kind = "other") -> None:
@@ -36,5 +36,5 @@ class StorageError(Exception):
 
     @property
     def passes(self) -> bool:
-        """Whether trying again later may succeed without anybody changing the input."""
+        """Return whether a retry with the same input may succeed later."""
         return self.kind in ("locked", "unreachable", "full")

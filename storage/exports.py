@@ -1,4 +1,4 @@
-"""Labels and log as files that other programs read."""
+"""Export labels and the log to files for other programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LABELS = (
     Column("skip", "whole"),
     Column("last_answered", "time"),
 )
-"""The columns of the current labels, one row an item and concept."""
+"""Columns of the current labels, one row per item and concept."""
 
 _SELECTION = (
     Column("round", "whole"),
@@ -72,10 +72,10 @@ LOG = (
     *_SELECTION,
     Column("selected_time", "time"),
 )
-"""The columns of the log, one row an answer."""
+"""Columns of the log, one row per answer."""
 
 PREDICTED = (Column("item", "whole"), Column("score", "number"), Column("predicted"))
-"""The columns of another model's predictions, one row an item."""
+"""Columns of another model's predictions, one row per item."""
 
 
 def export(
@@ -88,30 +88,30 @@ def export(
     names_of: NamesOf | None = None,
     data_of: DataOf | None = None,
 ) -> int:
-    """Write labels, one line an item and concept, or with `log` every answer; return the number of lines.
+    """Write labels, one line per item and concept, or with `log` every answer; return the number of lines.
 
     Parameters
     ----------
     database : Database
-        What to read; labeling may go on meanwhile.
+        The source; labeling may continue meanwhile.
     out : file
         A text file, opened with newline="" for CSV; a binary one for Parquet. Lines are written as they are
         read.
     concept_id : int, optional
-        Only this concept's.
+        Export only this concept.
     format : {"csv", "jsonl", "parquet", "label-studio"}
-        See `write_table`, and `storage.label_studio` for its tasks, one an item, with everybody's answers.
+        See `write_table`, and `storage.label_studio` for its tasks, one per item with everybody's answers.
     log : bool
-        Every answer with why its item was shown, instead of the current labels.
+        Export every answer with the reason why its item was shown, instead of the current labels.
     names_of : callable, optional
-        Gives the names of some items, for a column of its own.
+        Returns the names of items, for an additional column.
     data_of : callable, optional
-        Gives what Label Studio's tasks show of some items.
+        Returns the data of Label Studio's tasks for items.
 
     Raises
     ------
     StorageError
-        `invalid` for an unknown format, and for a log for Label Studio; what `Database.read` raises.
+        `invalid` for an unknown format, and for the log in Label Studio's format; errors of `Database.read`.
     """
     if format not in get_args(Format):
         raise StorageError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}", "invalid")
@@ -134,24 +134,24 @@ def export_predictions(
     format: TableFormat = "csv",  # noqa: A002 (the command line's word)
     names_of: NamesOf | None = None,
 ) -> int:
-    """Write another model's predictions, as `Predictions.all` lists them, so that they can be imported again.
+    """Write another model's predictions, as `Predictions.all` lists them, in a form that can be imported.
 
     Parameters
     ----------
     database, out, format, names_of
-        As for `export`; tables alone.
+        As for `export`; tables only.
     set_id : int
         The id of the model's record.
 
     Returns
     -------
     int
-        How many there are.
+        Number of predictions.
 
     Raises
     ------
     StorageError
-        `invalid` for an unknown format; what `Database.read` raises.
+        `invalid` for an unknown format; errors of `Database.read`.
     """
     columns: tuple[Column, ...] = PREDICTED
     rows: Iterator[Row] = Predictions(database).of(set_id)
@@ -163,7 +163,7 @@ def export_predictions(
 def with_names(
     columns: Sequence[Column], rows: Iterable[Row], names_of: NamesOf
 ) -> tuple[tuple[Column, ...], Iterator[Row]]:
-    """A table with the items' names in a column of their own, behind the items."""
+    """Add a column with the items' names after the items."""
     place = [column.name for column in columns].index("item") + 1
 
     def named() -> Iterator[Row]:
@@ -176,7 +176,7 @@ def with_names(
 
 
 def label_rows(database: Database, concept_id: int | None = None, *, by_item: bool = False) -> Iterator[Row]:
-    """The current labels in the columns of `LABELS`, by concept and item, or by item and concept."""
+    """Yield the current labels in the columns of `LABELS`, by concept and item, or by item and concept."""
     query = (
         "SELECT c.name, l.item, l.label, l.status, l.yes, l.no, l.unsure, l.skip, l.last_time "
         "FROM current_labels AS l JOIN concepts AS c ON c.id = l.concept_id "
@@ -187,7 +187,7 @@ def label_rows(database: Database, concept_id: int | None = None, *, by_item: bo
 
 
 def _votes(database: Database, concept_id: int | None) -> Iterator[Vote]:
-    """What each annotator says, by item, annotator and concept, and what was decided after all of them."""
+    """Yield each annotator's answers by item, annotator and concept, and adjudications last."""
     query = (
         "SELECT a.item, c.name, a.annotator, a.answer, a.purpose "
         "FROM current_answers AS a JOIN concepts AS c ON c.id = a.concept_id "

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are whole."""
+"""Write files that get their name only when they are complete."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from closecall.storage.errors import StorageError
 
 
 def partial_name(file: Path) -> Path:
-    """A name of its own beside `file`, for what is going to be it."""
+    """Return a unique name beside `file` to write its content under."""
     return file.with_name(f".{file.name}.{secrets.token_hex(4)}.partial")
 
 
 def check_target(file: Path, overwrite: bool) -> None:
-    """Refuse early where no file of that name can be made.
+    """Raise an error early if no file of this name can be made.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def check_target(file: Path, overwrite: bool) -> None:
 
 
 def publish(partial: Path, file: Path, overwrite: bool) -> None:
-    """Give a complete file its name, at once and lastingly.
+    """Give a complete file its name, atomically and durably.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
         partial.replace(file)
     else:
         try:
-            file.hardlink_to(partial)  # unlike a rename, it fails where a file of that name has appeared
+            file.hardlink_to(partial)  # unlike a rename, a link fails if a file of this name has appeared
         except OSError as error:
             if file.exists():
                 raise _exists(file) from error
@@ -54,13 +54,13 @@ def publish(partial: Path, file: Path, overwrite: bool) -> None:
 
 
 def _sync_file(file: Path) -> None:
-    """Have a file's content on the disk; Windows takes only a handle that may write."""
+    """Flush a file's content to disk; Windows requires a writable handle."""
     with file.open("rb+") as opened:
         os.fsync(opened.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the names in `folder` on the disk; Windows opens no folder, and does it without being asked."""
+    """Flush the names in `folder` to disk; Windows can't open folders, and does this by itself."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Which file system a folder is on: over a network SQLite's locks and shared memory can't be relied upon."""
+"""Detect network file systems, on which SQLite's locks and shared memory are unreliable."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOUNTS = Path("/proc/self/mountinfo")
-"""Linux's list of what is mounted where; see proc_pid_mountinfo(5)."""
+"""Linux's list of mounts; see proc_pid_mountinfo(5)."""
 
 NETWORK = re.compile("9p|afs|beegfs|ceph|cifs|coda|davfs|glusterfs|gpfs|lustre|nfs4?|smb[23]|smbfs|vboxsf")
-"""Types of file systems that lie on another machine."""
+"""Types of network file systems."""
 
 REMOTE_FUSE = re.compile(
     "blobfuse2?|ceph(fs)?|curlftpfs|davfs|gcsfuse|glusterfs|goofys|juicefs|mount-s3|rclone|s3fs|smbnetfs|sshfs"
 )
-"""The same for what runs as a program of a user's, where its type tells ("fuse.sshfs")."""
+"""FUSE types of network file systems, such as "fuse.sshfs"."""
 
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://|//[^/]|[^/\s]+:/?", re.I)  # https://host, //host, user@host:/path
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -36,21 +36,21 @@ class _Mount:
         return bool(NETWORK.fullmatch(self.kind))
 
     def holds(self, path: str) -> bool:
-        """Whether `path` lies there, unless something is mounted between."""
+        """Return whether `path` is on this mount, unless another one lies between."""
         return path == self.point or path.startswith(self.point.rstrip("/") + "/")
 
 
 def network_file_system(path: Path, mounts: Path = MOUNTS) -> str | None:
-    """The type of the network file system that `path` is on, such as "nfs4".
+    """Return the type of the network file system that `path` is on, such as "nfs4".
 
-    None where it is on none, and on systems that do not say.
+    Return None for local file systems, and on systems that don't report types.
     """
     try:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
         return None
     there = os.path.realpath(path)
-    # Of mounts over each other the last one counts.
+    # The last of several mounts at one place counts.
     found = [mount for mount in map(_mount, lines) if mount is not None and mount.holds(there)]
     nearest = max(enumerate(found), key=lambda numbered: (len(numbered[1].point), numbered[0]), default=None)
     return nearest[1].kind if nearest is not None and nearest[1].is_remote else None
@@ -65,5 +65,5 @@ def _mount(line: str) -> _Mount | None:
 
 
 def _unescaped(field: str) -> str:
-    """Spaces, tabs, line ends and backslashes are written as octal numbers."""
+    """Decode the octal numbers of spaces, tabs, line ends and backslashes."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), field)

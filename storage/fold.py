@@ -1,9 +1,9 @@
-"""The heart: what a sequence of answers means. A pure fold, the same for the live service and for a replay.
+"""The meaning of a log: a pure fold over answers, the same for the live service and for a replay.
 
-An annotator's answer about an item is the last one that was not undone. An item's status is what its
-annotators say together: the majority of yes and no, `tied` where both are equally many, else `unsure` or
-`skip`. A decision outranks them: it is given where they disagree, and the last one not undone holds. Only a
-yes or no trains, never a tie, and never an audit's answer.
+An annotator's answer about an item is the last one that was not undone. An item's status combines its
+annotators' answers: the majority of yes and no, `tied` if both are equally many, else `unsure` or `skip`. An
+adjudication takes precedence over these, and the last one not undone counts. Only yes and no train, never a
+tie or an audit's answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from closecall.storage.errors import StorageError
 from closecall.storage.records import ANSWERS, STATUSES, AnswerRecord, AnswerWord, Counts, Labels, Status
 
 IsItem = Callable[[int], bool]
-"""Whether answers about an item count."""
+"""Returns whether answers about an item count."""
 
 VOTES: tuple[AnswerWord, ...] = tuple(word for word in ANSWERS if word != "undo")
 
@@ -33,7 +33,7 @@ class _Vote(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """Of all answers in force about an item."""
+    """The combined meaning of all answers in force about an item."""
 
     status: Status | None
     label: bool | None
@@ -41,7 +41,7 @@ class _Meaning(NamedTuple):
 
 
 class _Sets(NamedTuple):
-    """Items by what is said of them; see `_marks`."""
+    """Items by their meaning; see `_marks`."""
 
     labels: Ascending
     answered: Ascending
@@ -50,7 +50,7 @@ class _Sets(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a selection depends on.
+    """The labels and items that a selection depends on.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ class Standing(NamedTuple):
     answered : array of shape (n_items,), int64
         Items with any answer in force, ascending.
     skipped : array of shape (n_skipped,), int64
-        Those that everybody who saw them skipped, ascending.
+        Items skipped by everybody who saw them, ascending.
     audited : array of shape (n_audited,), int64
-        Those that belong to an audit, ascending.
+        Items of an audit, ascending.
     counts : Counts
     wanted : array of shape (n_wanted,), int64
-        Those that a further person is to answer; see `LabelState.wanted`. Empty unless asked for.
+        Items for a further annotator; see `LabelState.wanted`. Empty unless requested.
     """
 
     labels: Labels
@@ -75,24 +75,24 @@ class Standing(NamedTuple):
 
 
 class LabelState:
-    """The labels of one concept as of a log position; grows answer by answer.
+    """The labels of one concept up to a log position, updated answer by answer.
 
     Parameters
     ----------
     concept_id : int
     is_item : callable or None
-        Answers about other items count for nothing, as if they were not in the log. All count, if None.
+        Answers about other items are ignored, as if they were not in the log. None ignores none.
 
     Attributes
     ----------
     seq : int
-        The position in the log: the `seq` of the last answer applied, 0 at first.
+        Position in the log: the `seq` of the last answer applied, 0 at first.
     left_out : set of int
-        Items of answers that count for nothing.
+        Items of ignored answers.
 
     Notes
     -----
-    Arrays that it hands out never change afterwards. It is not locked: one thread at a time may apply.
+    Arrays that were returned never change. Not locked: only one thread at a time may apply answers.
     """
 
     def __init__(self, concept_id: int, is_item: IsItem | None = None) -> None:
@@ -105,10 +105,10 @@ class LabelState:
         self._meaning: dict[int, _Meaning] = {}
         self._number = dict.fromkeys((*STATUSES, "labels"), 0)
         self._sets = _Sets(*(Ascending() for _ in _Sets._fields))
-        self._overlaps: dict[int, _Overlap] = {}  # by how many people an item is for
+        self._overlaps: dict[int, _Overlap] = {}  # by the number of people per item
 
     def apply(self, answer: AnswerRecord) -> bool:
-        """Take in the next answer of the log; False, and no effect, for one at or before `seq`.
+        """Apply the next answer of the log; return False, without effect, for one at or before `seq`.
 
         Raises
         ------
@@ -139,72 +139,72 @@ class LabelState:
         return True
 
     def fold(self, answers: Iterable[AnswerRecord]) -> Self:
-        """Apply several answers, in the log's order."""
+        """Apply several answers in the log's order."""
         for answer in answers:
             self.apply(answer)
         return self
 
     def labels(self) -> Labels:
-        """The labels that train, as of `seq`."""
+        """Return the training labels at `seq`."""
         return Labels(*self._sets.labels.read(), self.seq)
 
     def answered_items(self) -> NDArray[np.int64]:
-        """Items with any answer in force, skips included: ascending, of shape (n_items,)."""
+        """Return the items with any answer in force, skips included: ascending, of shape (n_items,)."""
         return self._sets.answered.read()[0]
 
     def skipped_items(self) -> NDArray[np.int64]:
-        """Items that everybody who saw them skipped: ascending, of shape (n_items,)."""
+        """Return the items skipped by everybody who saw them: ascending, of shape (n_items,)."""
         return self._sets.skipped.read()[0]
 
     def audited_items(self) -> NDArray[np.int64]:
-        """Items that an answer of an audit is in force about: ascending, of shape (n_items,)."""
+        """Return the items with an audit's answer in force: ascending, of shape (n_items,)."""
         return self._sets.audited.read()[0]
 
     def audit_labels(self) -> Labels:
-        """What was said of the audit's items, where it was yes or no; none of it trains."""
+        """Return the yes and no answers about the audit's items, which don't train."""
         settled = [i for i in self.audited_items().tolist() if self._meaning[i].status in ("yes", "no")]
         yes = [self._meaning[item].status == "yes" for item in settled]
         return Labels(frozen(np.array(settled, np.int64)), frozen(np.array(yes, np.bool_)), self.seq)
 
     def status(self, item: int) -> Status | None:
-        """What the annotators say of the item together; None without an answer in force."""
+        """Return the item's status, or None without an answer in force."""
         return self._meaning.get(item, _NOTHING).status
 
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
-        """Each annotator's answer about the item, without decisions."""
+        """Return each annotator's answer about the item, without adjudications."""
         return {vote.annotator: vote.answer for vote in self._votes.get(item, ()) if not vote.decides}
 
     def decision(self, item: int) -> AnswerWord | None:
-        """What the annotators' disagreement about the item was decided to be; None without a decision."""
+        """Return the adjudication of the item, or None."""
         decision = _decision(self._votes.get(item, ()))
         return decision.answer if decision else None
 
     def wanted(self, persons: int, annotator: str) -> NDArray[np.int64]:
-        """Items that fewer than so many `persons` have answered, and not this annotator: ascending.
+        """Return the items that fewer than `persons` have answered, this annotator not among them: ascending.
 
-        Without those that nobody has answered, or all have skipped, and those that are decided.
+        Items that nobody has answered, that all have skipped, or that are adjudicated are not included.
         """
         if persons not in self._overlaps:
             self._overlaps[persons] = _Overlap(persons, self._votes)
         return self._overlaps[persons].wanted(annotator)
 
     def is_audited(self, item: int) -> bool:
-        """Whether an answer of an audit is in force about the item: then none about it may train."""
+        """Return whether an audit's answer about the item is in force; then no answer about it trains."""
         return self._meaning.get(item, _NOTHING).is_audited
 
     def is_in_force(self, answer_id: str) -> bool:
-        """Whether the answer is in the log and was not undone (a later one may have replaced it)."""
+        """Return whether the answer is in the log and not undone (a later one may have replaced it)."""
         return answer_id in self._item_of
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
-        """All that a selection for the annotator depends on, where an item is for so many `persons`."""
+        """Return what a selection for the annotator depends on, if each item is for `persons` annotators."""
         wanted = self.wanted(persons, annotator) if persons > 1 else NONE
         return self._standing({}, self.counts, wanted)
 
     def supposing(
         self, item: int, annotator: str, answer: AnswerWord, *, trains: bool = True, persons: int = 1
     ) -> Standing:
-        """The same, if the annotator's next answer were this one, about this item."""
+        """Return the same if the annotator's next answer were this one, about this item."""
         meaning = _together([*self._votes.get(item, ()), _Vote("", annotator, answer, trains)])
         number = dict(self._number)
         _count(number, self._meaning.get(item, _NOTHING), meaning)
@@ -213,13 +213,13 @@ class LabelState:
 
     @property
     def counts(self) -> Counts:
-        """Items by status."""
+        """Return the number of items by status."""
         return Counts(**self._number)
 
     def _standing(
         self, supposed: Mapping[int, _Meaning], counts: Counts, wanted: NDArray[np.int64]
     ) -> Standing:
-        """With what each of the `supposed` items would mean."""
+        """Return the standing with the `supposed` meanings of items."""
         marks = {item: _marks(meaning) for item, meaning in supposed.items()}
         labels, answered, skipped, audited = (
             kept.read({item: own[place] for item, own in marks.items()})
@@ -228,7 +228,7 @@ class LabelState:
         return Standing(Labels(*labels, self.seq), answered[0], skipped[0], audited[0], counts, wanted)
 
     def _take_back(self, undo: AnswerRecord) -> tuple[int, str]:
-        """The item that the answer was about, and whose answer it was."""
+        """Undo an answer; return its item and its annotator."""
         item = self._item_of.pop(undo.undoes or "", None)
         if item is None:
             raise StorageError(
@@ -243,7 +243,7 @@ class LabelState:
         return item, undone.annotator
 
     def _settle(self, item: int, annotator: str) -> None:
-        """The annotator's answers about the item changed."""
+        """Update the item after a change of the annotator's answers about it."""
         votes = self._votes.get(item, ())
         before, meaning = self._meaning.get(item, _NOTHING), _together(votes)
         if meaning != before:
@@ -259,7 +259,7 @@ class LabelState:
 
 
 class _Overlap:
-    """Who may still be asked about which item, where each item is for several people."""
+    """The items each annotator may still be asked about, if each item is for several people."""
 
     def __init__(self, persons: int, votes: Mapping[int, Sequence[_Vote]]) -> None:
         self._persons = persons
@@ -271,7 +271,7 @@ class _Overlap:
                 self.settle(item, given, annotator)
 
     def settle(self, item: int, votes: Sequence[_Vote], annotator: str) -> None:
-        """The annotator's answers about the item changed; `votes` are all that are in force."""
+        """Update the item after a change of the annotator's answers; `votes` are all in force."""
         said = {vote.annotator: vote.answer for vote in votes}
         labeled = sum(word != "skip" for word in said.values())
         is_open = 0 < labeled < self._persons and _decision(votes) is None
@@ -288,7 +288,7 @@ class _Overlap:
 
 
 def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
-    """An item means something else."""
+    """Update the counts after a change of an item's meaning."""
     for meaning, change in ((before, -1), (after, 1)):
         if meaning.status is not None:
             number[meaning.status] += change
@@ -296,13 +296,13 @@ def _count(number: dict[str, int], before: _Meaning, after: _Meaning) -> None:
 
 
 def _marks(meaning: _Meaning) -> tuple[bool | None, ...]:
-    """What an item is marked with in each of `_Sets`; None where it is not in it."""
+    """Return an item's mark in each of `_Sets`; None where it is not included."""
     status, label, is_audited = meaning
     return label, status is not None or None, status == "skip" or None, is_audited or None
 
 
 def _together(votes: Sequence[_Vote]) -> _Meaning:
-    """What all answers in force about an item mean, in the log's order."""
+    """Combine all answers in force about an item, given in the log's order."""
     if len(votes) == 1:
         return _ALONE[votes[0].answer, votes[0].trains]
     is_audited = any(not vote.trains for vote in votes)
@@ -319,7 +319,7 @@ def _decision(votes: Sequence[_Vote]) -> _Vote | None:
 
 
 def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
-    """The status of an item and the label that trains, from one vote an annotator."""
+    """Return an item's status and its training label from one vote per annotator."""
     said = dict.fromkeys(VOTES, 0)
     balance = 0
     for vote in votes:
@@ -330,7 +330,7 @@ def _tally(votes: Iterable[_Vote]) -> tuple[Status | None, bool | None]:
 
 
 def status_of(*, yes: int = 0, no: int = 0, unsure: int = 0, skip: int = 0) -> Status | None:
-    """What so many annotators say of an item together; None where nobody says anything."""
+    """Return the status of an item with these numbers of answers, or None without any."""
     if yes != no:
         return "yes" if yes > no else "no"
     if yes:

@@ -1,9 +1,8 @@
-"""Labels and predictions out of files: what each line says, in words, before anybody knows what they mean.
+"""Read labels and predictions from files: each line's statement in words, before these are interpreted.
 
-A file's labels become answers of purpose "import" in sessions of their own, one for each concept and
-annotator. Session and answer ids are made from the file's digest and from what is said, so that a file
-that is imported twice is stored once, and `closecall verify` can tell whether the log still says what the
-file said.
+A file's labels become answers of purpose "import" in sessions of their own, one per concept and annotator.
+Session and answer ids are made from the file's digest and the statement. A file that is imported twice is
+therefore stored once, and `closecall verify` can check that the log still agrees with the file.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from closecall.storage.tabular import Line, TableFormat, batched, read_table, sh
 ImportFormat = Literal["csv", "jsonl", "parquet", "label-studio"]
 
 IMPORT = "import"
-"""Describes, among a session's parameters, the file that its answers came from; also its strategy's name."""
+"""Key of a session's parameter that describes the imported file; also its strategy's name."""
 
 ITEM_COLUMNS = ("item",)
 NAME_COLUMNS = ("name", "path", "file", "filename", "image")
@@ -42,7 +41,7 @@ SCORE_COLUMNS = ("score", "probability", "confidence", "margin")
 VOTE_COLUMNS = ("yes", "no", "unsure", "skip")
 
 MOST_VOTES = 1_000
-"""Annotators that one line may count."""
+"""Largest number of annotators that one line may count."""
 
 _SUFFIXES: dict[str, ImportFormat] = {
     ".csv": "csv",
@@ -61,32 +60,33 @@ _MAX_INT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That somebody says something of an item.
+    """A statement about an item in a file.
 
     Parameters
     ----------
     place : str
-        Where the file says so, such as "line 7".
+        Place in the file, such as "line 7".
     item : int or None
         The item's id.
     name : str or None
-        Its name or path.
+        The item's name or path.
     concept : str or None
         The concept's name.
     word : str
         Yes, no, unsure, skip, or a class.
     annotator : str or None
-        Who says so; None where the file does not tell.
+        The annotator; None if the file has none.
     number : int
-        Which of several unnamed annotators, from 1.
+        Index among several unnamed annotators, from 1.
     purpose : {"import", "audit", "decision"}
-        What an audit asked for is kept out of training, here, too, and a decision outranks votes.
+        As in the log: audit answers don't train, and an adjudication ("decision") takes precedence over
+        votes.
     score : float or None
-        A prediction's.
+        The score of a prediction.
     replaces : bool
-        Whether it counts in place of what the same annotator said earlier in the file, as it does in a log.
+        Whether it supersedes the same annotator's earlier statement in the file, as in a log.
     is_certain : bool
-        Whether the concept must be one of the project's: not where another program named it.
+        Whether the concept must be one of the project's; false for names that another program chose.
     """
 
     place: str
@@ -103,12 +103,12 @@ class Claim:
 
 
 def format_of(path: Path) -> ImportFormat:
-    """The format that the file's name tells.
+    """Return the format that the file's name implies.
 
     Raises
     ------
     StorageError
-        `invalid`, if it tells none.
+        `invalid`, if it implies none.
     """
     found = _SUFFIXES.get(path.suffix.lower())
     if found is None:
@@ -119,7 +119,7 @@ def format_of(path: Path) -> ImportFormat:
 
 
 def digest_of(path: Path) -> str:
-    """Names the file's content: 32 hexadecimal digits."""
+    """Return the digest of the file's content: 32 hexadecimal digits."""
     if not path.exists():
         raise StorageError(f"There is no file {path}", "missing")
     if not path.is_file():
@@ -129,14 +129,14 @@ def digest_of(path: Path) -> str:
 
 
 def read_labels(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A002
-    """The labels of a file, in its order; lines without one are left out.
+    """Yield the labels of a file in order; lines without one are skipped.
 
-    What `export` writes is read back: current labels by their votes, a log by its answers in force.
+    Files written by `export` are supported: current labels by their votes, a log by its answers in force.
 
     Raises
     ------
     StorageError
-        `missing` or `invalid`, in a sentence that names the file and the line.
+        `missing` or `invalid`; the message names the file and the line.
     """
     if format == "label-studio":
         return _of_annotations(path)
@@ -144,19 +144,19 @@ def read_labels(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A
 
 
 def read_predictions(path: Path, format: ImportFormat) -> Iterator[Claim]:  # noqa: A002
-    """The predictions of a file, in its order: a score, a class, or both; errors as `read_labels`."""
+    """Yield the predictions of a file in order: a score, a class, or both; errors as in `read_labels`."""
     if format == "label-studio":
         return _of_predictions(path)
     return _of_predicted_table(path, format)
 
 
 def session_id(digest: str, concept_id: int, annotator: str) -> str:
-    """The id of the session that holds what an annotator says in a file."""
+    """Return the id of the session with an annotator's statements in a file."""
     return str(uuid.uuid5(_IDS, json.dumps([digest, concept_id, annotator])))
 
 
 def answer_id(digest: str, said: AnswerRecord) -> str:
-    """The id of an imported answer."""
+    """Return the id of an imported answer."""
     told = [digest, said.concept_id, said.annotator, said.item, said.answer, said.purpose]
     return str(uuid.uuid5(_IDS, json.dumps(told)))
 
@@ -164,12 +164,12 @@ def answer_id(digest: str, said: AnswerRecord) -> str:
 def store(
     database: Database, sessions: Iterable[SessionRecord], answers: Iterable[AnswerRecord], server_time: int
 ) -> tuple[int, int]:
-    """Store imported answers with their sessions, all or none; how many were new, and how many known.
+    """Store imported answers with their sessions, all or none; return the numbers of new and known ones.
 
     Raises
     ------
     StorageError
-        `invalid`, if an answer is refused; what `Database.write` raises. Nothing was stored then.
+        `invalid`, if an answer is refused; errors of `Database.write`. Nothing is stored then.
     """
     new = known = 0
     with database.write() as connection:
@@ -186,7 +186,7 @@ def store(
 
 
 def checked_annotator(name: str, place: str) -> str:
-    """An annotator's name as it can be stored; `place` says where it was read."""
+    """Return an annotator's name in the form in which it is stored; `place` is its place in the file."""
     stripped = name.strip()
     if not 0 < len(stripped) <= MAX_NAME:
         raise StorageError(
@@ -205,7 +205,7 @@ def _of_table(path: Path, form: TableFormat) -> Iterator[Claim]:
         if {*VOTE_COLUMNS, "status"} <= cells.keys():
             yield from _votes(path, line)
             continue
-        if {"predicted", "score"} <= cells.keys():  # as `closecall predict` writes them
+        if {"predicted", "score"} <= cells.keys():  # in the form that `closecall predict` writes
             raise StorageError(
                 f"{path} holds predictions (its columns score and predicted say so), not labels: import them "
                 f"with --predictions MODEL",
@@ -227,7 +227,7 @@ def _of_table(path: Path, form: TableFormat) -> Iterator[Claim]:
 
 
 def _votes(path: Path, line: Line) -> Iterator[Claim]:
-    """A line of current labels as so many answers, each by somebody unnamed, and what was decided instead."""
+    """Yield a line of current labels as unnamed annotators' votes, with an adjudication if there was one."""
     status, label = _text(path, line, "status"), _text(path, line, "label")
     purpose: Purpose = "audit" if status in ("yes", "no") and not label else "import"
     number, said = 0, dict.fromkeys(VOTE_COLUMNS, 0)
@@ -274,7 +274,7 @@ def _claim(path: Path, line: Line, word: str, **more: Any) -> Claim:
 
 
 def _first(cells: Mapping[str, Any], columns: Iterable[str]) -> str | None:
-    """The first of these columns that the table has."""
+    """Return the first of these columns that the table has, or None."""
     return next((column for column in columns if column in cells), None)
 
 
@@ -292,7 +292,7 @@ def _text(path: Path, line: Line, column: str) -> str:
 
 
 def _word(path: Path, line: Line, column: str) -> str:
-    """A label as text; JSON and Parquet may have truth values and numbers in place of words."""
+    """Return a label as text; JSON and Parquet may have truth values and numbers."""
     value = line.cells[column]
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -304,7 +304,7 @@ def _word(path: Path, line: Line, column: str) -> str:
 
 
 def _whole(path: Path, line: Line, column: str) -> int | None:
-    """A whole number from 0 on; None where nothing is given."""
+    """Return a non-negative integer, or None for an empty cell."""
     value = line.cells[column]
     if value is None or value == "":
         return None
@@ -328,7 +328,7 @@ def _score(path: Path, line: Line, column: str) -> float | None:
 
 
 def number_of(value: object) -> float | None:
-    """A finite number, given as one or as text; None for anything else."""
+    """Return a finite number, given as a number or as text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -426,7 +426,7 @@ def _of_result(
 
 
 def _annotator(meta: Mapping[str, Any], annotation: Mapping[str, Any]) -> str | None:
-    """Whose answer it is: as this program wrote it, else Label Studio's user."""
+    """Return the annotator from this program's metadata, else Label Studio's user."""
     named, by = meta.get("text"), annotation.get("completed_by")
     if isinstance(named, list) and len(named) == 1 and isinstance(named[0], str):
         return named[0]

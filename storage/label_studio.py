@@ -1,10 +1,9 @@
-"""Label Studio's tasks: what its import takes and its JSON export gives, one task an item.
+"""Label Studio's tasks, as its import and its JSON export have them: one task per item.
 
-Each concept is a control of its own, <Choices name="concept:its name">, and each annotator's answers about
-an item are one annotation: a result a concept. What was decided where they disagree is an annotation of its
-own, the ground truth. `labeling_config` is the project's labeling interface, against
-which Label Studio checks the tasks. Who answered stands in the results' `meta`, since `completed_by` may only
-name users whom Label Studio has.
+Each concept is a control, <Choices name="concept:NAME">. Each annotator's answers about an item are one
+annotation, with one result per concept. An adjudication is a separate annotation, the ground truth.
+`labeling_config` is the project's labeling interface, against which Label Studio checks the tasks. The
+annotator's name is in the results' `meta`, since `completed_by` may only name Label Studio's users.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from closecall.storage.records import AnswerWord, Purpose
 from closecall.storage.tabular import BATCH_ROWS, batched, open_text, shown
 
 ITEM = "closecall:item"
-"""What the labeling interface calls the image or text: the `to_name` of every result."""
+"""The image or text in the labeling interface: the `to_name` of each result."""
 
-_CONTROL = "concept:"  # Label Studio takes a name that is a number, or true, for no name
+_CONTROL = "concept:"  # Label Studio ignores a name that is a number, or true
 
 CHOICES: tuple[AnswerWord, ...] = ("yes", "no", "unsure", "skip")
 MAX_TASK = 50_000_000
-"""Characters of a task that is read."""
+"""Largest number of characters of a task."""
 
 _CHUNK = 1 << 20
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Vote(NamedTuple):
-    """What an annotator says of an item for a concept."""
+    """An annotator's answer about an item for a concept."""
 
     item: int
     concept: str
@@ -45,11 +44,11 @@ class Vote(NamedTuple):
 
 
 DataOf = Callable[[Sequence[int]], list[dict[str, Any]]]
-"""Gives what a task shows of each of some items: its `image` or `text`, and its `name`."""
+"""Returns the data of some items' tasks: an `image` or `text`, and a `name`."""
 
 
 def labeling_config(concepts: Iterable[tuple[str, str]], *, is_text: bool = False) -> str:
-    """The labeling interface for these concepts, given by name and question."""
+    """Return the labeling interface for these concepts, given by name and question."""
     shows = f'<Text name="{ITEM}" value="$text"/>' if is_text else f'<Image name="{ITEM}" value="$image"/>'
     lines = ["<View>", f"  {shows}"]
     for name, question in concepts:
@@ -63,31 +62,31 @@ def labeling_config(concepts: Iterable[tuple[str, str]], *, is_text: bool = Fals
 
 
 def control_of(concept: str) -> str:
-    """What the labeling interface calls a concept's control: the `from_name` of its results."""
+    """Return the name of a concept's control: the `from_name` of its results."""
     return _CONTROL + _xml(concept)
 
 
 def _xml(text: str) -> str:
-    """The text without what XML can't hold."""
+    """Return the text without characters that XML can't contain."""
     return _NOT_XML.sub("\ufffd", text)
 
 
 def concept_of(control: str) -> tuple[str, bool]:
-    """The concept's name, and whether this program made it a control; others call theirs as they like."""
+    """Return the concept's name, and whether this program named the control."""
     return control.removeprefix(_CONTROL), control.startswith(_CONTROL)
 
 
 def write_tasks(votes: Iterable[Vote], out: IO[str], data_of: DataOf | None = None) -> int:
-    """Write a task for each item as it comes; returns how many there were.
+    """Write one task per item as it comes; return their number.
 
     Parameters
     ----------
     votes : iterable of Vote
-        By item, then by annotator, decisions last.
+        By item, then by annotator, adjudications last.
     out : file
         A text file.
     data_of : callable, optional
-        What the tasks show; without it they name the item's id alone.
+        Returns the tasks' data; without it they have only the item's id.
     """
     number = 0
     out.write("[")
@@ -122,12 +121,12 @@ def _result(vote: Vote) -> dict[str, Any]:
 
 
 def read_tasks(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The tasks of a file one by one, each with its place in words.
+    """Yield the tasks of a file one by one, each with its place in words.
 
     Raises
     ------
     StorageError
-        `invalid`, in a sentence that names the file and the task.
+        `invalid`; the message names the file and the task.
     """
     for number, task in enumerate(_elements(path), start=1):
         place = f"task {number:,}"
@@ -139,7 +138,7 @@ def read_tasks(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _elements(path: Path) -> Iterator[Any]:
-    """The elements of the array that a JSON file holds; no more than one of them is kept."""
+    """Yield the elements of the array in a JSON file; only one is in memory at a time."""
     decode = json.JSONDecoder().raw_decode
     number = 0
     with open_text(path) as text:

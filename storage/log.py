@@ -1,4 +1,4 @@
-"""The label log: sessions, what was shown and why, and every answer, in the order they were stored."""
+"""The label log: sessions, selections with their reasons, and all answers in the order of storing."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from closecall.storage.records import (
 )
 
 FORESEEN = 1_000
-"""Foreseen selections kept of a session: those of its last three hundred rounds.
+"""Foreseen selections kept per session: those of its last three hundred rounds.
 
-A browser may show one long after it was sent: the answer before it waits for the server to be back.
+A browser may show one long after it was sent, if the answer before it waits for the server to return.
 """
 
 AHEAD = 32
-"""Of a session's foreseen selections, those that may follow what is in view are among its last."""
+"""Number of a session's last foreseen selections that may follow the item in view."""
 
 _events = logging.getLogger("closecall.answers")
 
 _LAST = 2**63 - 1  # no seq is larger
-_PAGE = 2_000  # rows a query: a log is read in short transactions, however long it is
+_PAGE = 2_000  # rows per query: a log is read in short transactions, however long it is
 
 
 class LabelLog:
@@ -52,7 +52,7 @@ class LabelLog:
     ----------
     database : Database
     clock : callable
-        Gives the server's time in milliseconds since 1970 UTC. Nothing is ordered by it.
+        Returns the server's time in milliseconds since 1970 UTC. It never determines an order.
     """
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
@@ -71,7 +71,7 @@ class LabelLog:
         parameters: Mapping[str, Any] | None = None,
         id: str | None = None,  # noqa: A002 (it is the session's id)
     ) -> SessionRecord:
-        """Begin a sitting of one annotator; the id is made here unless given.
+        """Start a session of one annotator; its id is generated unless given.
 
         Raises
         ------
@@ -98,12 +98,12 @@ class LabelLog:
         return record
 
     def session(self, session_id: str) -> SessionRecord | None:
-        """The session of that id, None if there is none."""
+        """Return the session with this id, or None."""
         found = self._all(select(*rows.columns(Session)).where(Session.id == session_id))
         return rows.session(found[0]) if found else None
 
     def sessions(self, concept_id: int | None = None) -> list[SessionRecord]:
-        """All sessions, or those of one concept, oldest first."""
+        """Return all sessions, or those of one concept, oldest first."""
         query = select(*rows.columns(Session)).order_by(Session.created, Session.id)
         if concept_id is not None:
             query = query.where(Session.concept_id == concept_id)
@@ -112,7 +112,7 @@ class LabelLog:
     def update_session(
         self, session_id: str, *, strategy: str | None = None, parameters: Mapping[str, Any] | None = None
     ) -> SessionRecord:
-        """Remember another choice of strategy, so that a reload keeps it; each selection records its own."""
+        """Store another choice of strategy, which reloads keep; each selection records its own."""
         changes: dict[str, Any] = {}
         if strategy is not None:
             changes["strategy"] = strategy
@@ -129,7 +129,7 @@ class LabelLog:
     # Selections
 
     def record_selection(self, record: SelectionRecord) -> SelectionRecord:
-        """Store why an item is about to be shown; returns it with its `seq` and time.
+        """Store the reason why an item is about to be shown; return it with its `seq` and time.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class LabelLog:
         return self.record_selections([record])[0]
 
     def record_selections(self, records: Sequence[SelectionRecord]) -> list[SelectionRecord]:
-        """Store several, all or none, in their order."""
+        """Store several selections in order, all or none."""
         created = self._clock()
         values = [rows.selection_values(record, created) for record in records]
         with self.database.write() as connection:
@@ -151,10 +151,10 @@ class LabelLog:
         ]
 
     def foresee(self, records: Sequence[SelectionRecord]) -> None:
-        """Store selections that a browser gets ahead, each for one answer to what is in view.
+        """Store selections that a browser gets in advance, each for one possible answer to the item in view.
 
-        One that is shown, or answered, becomes a selection like others: see `append_answers`. Of a session's
-        the last `FORESEEN` are kept.
+        One that is shown or answered joins the log of selections: see `append_answers`. The last `FORESEEN`
+        of a session are kept.
         """
         created = self._clock()
         with self.database.write() as connection:
@@ -172,27 +172,27 @@ class LabelLog:
                 connection.execute(delete(Foreseen).where(own, Foreseen.seq < oldest_kept))
 
     def selection(self, selection_id: str) -> SelectionRecord | None:
-        """The selection of that id, None if there is none."""
+        """Return the selection with this id, or None."""
         found = self._all(_selections().where(Selection.id == selection_id))
         return rows.selection(found[0]) if found else None
 
     def foreseen(self, selection_id: str) -> SelectionRecord | None:
-        """The selection of that id which a browser got ahead and has not shown; None if there is none."""
+        """Return the foreseen selection with this id that has not been shown, or None."""
         found = self._all(select(Foreseen.selection).where(Foreseen.id == selection_id))
         return rows.foreseen(found[0][0]) if found else None
 
     def last_selection(self, session_id: str) -> SelectionRecord | None:
-        """What the session was shown last, so that a reload shows it again."""
+        """Return the session's last shown selection, which a reload shows again."""
         found = self.recent_selections(session_id, 1)
         return found[0] if found else None
 
     def recent_selections(self, session_id: str, n: int) -> list[SelectionRecord]:
-        """The session's last n selections, oldest first."""
+        """Return the session's last n selections, oldest first."""
         query = _selections().where(Selection.session_id == session_id).order_by(Selection.seq.desc())
         return [rows.selection(row) for row in reversed(self._all(query.limit(n)))]
 
     def recent_rounds(self, session_id: str, n: int) -> list[SelectionRecord]:
-        """The first selection of each of the session's last n rounds, oldest first."""
+        """Return the first selection of each of the session's last n rounds, oldest first."""
         firsts = (
             select(func.min(Selection.seq))
             .where(Selection.session_id == session_id)
@@ -204,7 +204,7 @@ class LabelLog:
         return [rows.selection(row) for row in self._all(query)]
 
     def latest_accuracy(self, concept_id: int) -> float | None:
-        """The accuracy of the concept's newest selection that has one, 0 … 1."""
+        """Return the accuracy of the concept's newest selection that has one, 0 … 1."""
         query = select(Selection.accuracy).where(
             Selection.concept_id == concept_id, Selection.accuracy.is_not(None)
         )
@@ -212,15 +212,15 @@ class LabelLog:
         return float(found[0][0]) if found else None
 
     def last_shown(self) -> SelectionRecord | None:
-        """The newest selection of all sessions, None if there is none."""
+        """Return the newest selection of all sessions, or None."""
         found = self._all(_selections().order_by(Selection.seq.desc()).limit(1))
         return rows.selection(found[0]) if found else None
 
     def in_hand(self, since: int) -> list[SelectionRecord]:
-        """What sessions that were heard of since then had in view, unanswered, and ahead of that.
+        """Return the unanswered selections in view or ahead in sessions that were active since then.
 
-        A session was heard of when it began a round, or when something was foreseen for it: a slow server may
-        do that long after the round began.
+        A session is active when it starts a round or gets foreseen selections, which a slow server may store
+        long after the round has started.
         """
         began = select(Selection.session_id).where(Selection.created >= since).distinct()
         heard = {session for (session,) in self._all(began)}
@@ -247,14 +247,15 @@ class LabelLog:
         return found
 
     def was_answered(self, concept_id: int, item: int) -> bool:
-        """Whether anybody ever answered the item for the concept, be it undone or not."""
+        """Return whether the item was ever answered for the concept, undone or not."""
         about = select(Answer.seq).where(Answer.concept_id == concept_id, Answer.item == item)
         return bool(self._all(about.limit(1)))
 
     def is_answered(self, selection_id: str) -> bool:
-        """Whether the annotator of the selection's session has answered it, and has not undone that.
+        """Return whether the annotator of the selection's session has answered it, without an undo.
 
-        Corrections by other annotators do not count; logs of earlier versions may have some that name it.
+        Corrections by other annotators don't count; logs of earlier versions may have some with this
+        selection.
         """
         return bool(self._all(_answers_to(), selection=selection_id))
 
@@ -266,7 +267,7 @@ class LabelLog:
         after: int = 0,
         through: int | None = None,
     ) -> Iterator[SelectionRecord]:
-        """Selections with `after` < seq ≤ `through`, in order, read page by page."""
+        """Yield selections with `after` < seq ≤ `through`, in order, read page by page."""
         query = _selections()
         if concept_id is not None:
             query = query.where(Selection.concept_id == concept_id)
@@ -276,9 +277,9 @@ class LabelLog:
             yield rows.selection(row)
 
     def audited(self, concept_id: int) -> list[SelectionRecord]:
-        """The selections that answers of an audit were given to, in the order of these answers.
+        """Return the selections that got an audit's answers, in the order of these answers.
 
-        Not all of them are draws: a further person may be shown an audited item for another reason.
+        Not all of them are draws: another annotator may see an audited item for another reason.
         """
         query = _selections().join(Answer, Answer.selection_id == Selection.id)
         wanted = (Answer.concept_id == concept_id, Answer.purpose == "audit", Answer.answer != "undo")
@@ -287,20 +288,20 @@ class LabelLog:
     # Answers
 
     def append_answers(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
-        """Store answers in one transaction; when this returns, what is acknowledged is on the disk.
+        """Store answers in one transaction; acknowledged answers are on disk when this returns.
 
         Sending an answer again is harmless: the same id with the same content is acknowledged as known. An
-        answer that cannot be right (its id says something else already, its selection showed another item,
-        what it undoes is unknown, undone already or another session's) is refused with a reason; the others
-        are stored.
+        answer that can't be right is refused with a reason, and the others are stored. Reasons are an id that
+        belongs to other content, a selection of another item, or an undo of an answer that is unknown, undone
+        already or another session's.
 
-        `shown` names foreseen selections that the browser shows by now. They, and those that an answer refers
+        `shown` lists foreseen selections that the browser has shown. They, and those that an answer refers
         to, join the selections in the same transaction.
 
         Raises
         ------
         StorageError
-            `locked`, `full`, `read-only`, ...: nothing of the batch was stored; all may be sent again.
+            `locked`, `full`, `read-only`, ...: nothing of the batch was stored; all of it may be sent again.
         """
         if not answers and not shown:
             return AppendResult((), (), ())
@@ -312,45 +313,45 @@ class LabelLog:
         return result
 
     def position(self) -> int:
-        """The `seq` of the last answer of any concept, 0 if there is none."""
+        """Return the `seq` of the last answer of any concept, 0 if there is none."""
         return int(self._all(select(func.coalesce(func.max(Answer.seq), 0)))[0][0])
 
     def answers_after(
         self, concept_id: int, seq: int = 0, through: int | None = None
     ) -> Iterator[AnswerRecord]:
-        """A concept's answers with `seq` < their seq ≤ `through`, in order, read page by page."""
+        """Yield a concept's answers with `seq` < their seq ≤ `through`, in order, read page by page."""
         for row in self._pages(_answers_of(), seq, through, concept=concept_id):
             yield rows.answer(row)
 
     def answer(self, answer_id: str) -> AnswerRecord | None:
-        """The answer of that id, None if there is none."""
+        """Return the answer with this id, or None."""
         found = self._all(select(*rows.columns(Answer)).where(Answer.id == answer_id))
         return rows.answer(found[0]) if found else None
 
     def state(
         self, concept_id: int, through: int | None = None, *, is_item: IsItem | None = None
     ) -> LabelState:
-        """What a concept's answers mean together, as of a log position (now, if None); see `LabelState`."""
+        """Return the meaning of a concept's answers up to a log position (now, if None); see `LabelState`."""
         return LabelState(concept_id, is_item).fold(self.answers_after(concept_id, 0, through))
 
     def catch_up(self, state: LabelState) -> LabelState:
-        """Fold into `state` what was stored since; the way to follow the log, whoever writes it."""
+        """Fold answers stored since then into `state`, whoever wrote them."""
         return state.fold(self.answers_after(state.concept_id, state.seq))
 
     def labels(self, concept_id: int, through: int | None = None, *, is_item: IsItem | None = None) -> Labels:
-        """The labels that train, as of a log position."""
+        """Return the training labels at a log position."""
         return self.state(concept_id, through, is_item=is_item).labels()
 
     def answered_items(self, concept_id: int, through: int | None = None) -> NDArray[np.int64]:
-        """Items with an answer in force as of a log position, skips included: ascending."""
+        """Return the items with an answer in force at a log position, skips included: ascending."""
         return self.state(concept_id, through).answered_items()
 
     def counts(self, concept_id: int) -> Counts:
-        """Items by status."""
+        """Return the number of items by status."""
         return self.state(concept_id).counts
 
     def tally(self, concept_id: int) -> Counts:
-        """The same, counted by the database: faster where nobody keeps a state of the concept."""
+        """Return the same, counted by the database: faster without a state of the concept in memory."""
         query = text(
             "SELECT status, count(*), count(label) FROM current_labels WHERE concept_id = :id GROUP BY status"
         )
@@ -362,14 +363,14 @@ class LabelLog:
     def recent_answers(
         self, concept_id: int, n: int, *, session_id: str | None = None, annotator: str | None = None
     ) -> list[AnswerRecord]:
-        """The answers in force about the last n items, newest first, one an item and annotator.
+        """Return the answers in force about the last n items, newest first, one per item and annotator.
 
-        A correction stands in the place of the answer that it corrects. Reads only the log's end.
+        A correction takes the place of the answer that it corrects. Only the log's end is read.
         """
         query = _in_force()
         if session_id is None:
             query = query.where(Answer.concept_id == concept_id)
-        else:  # a database that looked for the concept first would read others' answers from the log's end on
+        else:  # filtering by concept first would read other concepts' answers from the log's end on
             query = query.where(Answer.session_id == session_id, Answer.concept_id + 0 == concept_id)
         if annotator is not None:
             query = query.where(Answer.annotator == annotator)
@@ -390,7 +391,7 @@ class LabelLog:
         return list(shown.values())[:n]
 
     def log_rows(self, concept_id: int | None = None, through: int | None = None) -> Iterator[LogRow]:
-        """The whole log, flattened, as of a position (now, if None): in order, read page by page."""
+        """Yield the flattened log up to a position (now, if None) in order, read page by page."""
         through = self.position() if through is None else through
         undo = aliased(Answer)
         query = (
@@ -414,9 +415,9 @@ class LabelLog:
     def _pages(
         self, query: Select[Any], after: int, through: int | None, **values: object
     ) -> Iterator[Sequence[Any]]:
-        """The rows of a `_paged` query, each page in a transaction of its own.
+        """Yield the rows of a `_paged` query, each page in its own transaction.
 
-        Rows only ever join at the end, so pages fit together as if all were read at once.
+        Rows are only added at the end, so the pages together are the same as one query's result.
         """
         through = _LAST if through is None else through
         while page := self._all(query, after=after, through=through, **values):
@@ -431,19 +432,19 @@ class LabelLog:
 
 
 def _tell_of(answers: Sequence[AnswerRecord], result: AppendResult, milliseconds: float) -> None:
-    """How many answers were stored, for whoever follows the server's events; not what they say."""
+    """Log an event with the number of stored answers, without their content."""
     told = {"sessions": sorted({str(answer.session_id)[:64] for answer in answers}), "ms": milliseconds}
     stored = {"stored": len(result.accepted), "known": len(result.known)}
     _events.info("answers", extra={"told": told | stored})
 
 
 def _paged(query: Select[Any], seq: Any) -> Select[Any]:
-    """A page of the query's rows with `after` < seq ≤ `through`; `seq` is the first column."""
+    """Return a query for one page of rows with `after` < seq ≤ `through`; `seq` is the first column."""
     within = (seq > bindparam("after"), seq <= bindparam("through"))
     return query.where(*within).order_by(seq).limit(_PAGE)
 
 
-# Statements that are asked with every answer are kept: SQLAlchemy takes longer to make one than to ask it.
+# Statements used by each answer are cached: SQLAlchemy takes longer to build one than to execute it.
 
 
 @cache
@@ -459,7 +460,7 @@ def _selections() -> Select[Any]:
 
 @cache
 def _answers_to() -> Select[Any]:
-    """One answer to a `selection`, by the annotator of its session, that was not undone."""
+    """Return a query for one answer to a `selection`, by its session's annotator, that was not undone."""
     undo = aliased(Answer)
     return (
         select(Answer.seq)
@@ -473,7 +474,7 @@ def _answers_to() -> Select[Any]:
 
 @cache
 def _in_force() -> Select[Any]:
-    """Answers that were not undone, newest first; beside each, where it corrects one, that one's undo."""
+    """Return a query for answers that were not undone, newest first, with the undo of what each corrects."""
     undo, replaced = aliased(Answer), aliased(Answer)
     return (
         select(*rows.columns(Answer), replaced.seq)

@@ -1,4 +1,4 @@
-"""Schema versions: which one a database has, and how it gets to the newest."""
+"""Schema versions: detect a database's version and upgrade it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection, inspect, text
 
 from closecall.storage.errors import StorageError
 
-# The newest migration's number. Numbers only grow: a higher one was written by a newer program.
+# The newest migration's number. Numbers only grow: a higher one comes from a newer program.
 SCHEMA_VERSION = "0005"
 SCRIPTS = Path(__file__).parent / "migrations"
 
@@ -18,9 +18,9 @@ _alembic = threading.Lock()
 
 
 def version_of(connection: Connection) -> str | None:
-    """The schema version that the database says it has.
+    """Return the schema version recorded in the database.
 
-    Returns None where there are no tables at all, and "" where there are tables but none of ours.
+    None means that there are no tables at all, "" that there are only other programs' tables.
     """
     tables = inspect(connection).get_table_names()
     if not tables:
@@ -31,12 +31,12 @@ def version_of(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection, version: str = "head") -> None:
-    """Bring the database to the newest schema, or to `version`, inside the connection's open transaction.
+    """Upgrade the database to the newest schema, or to `version`, in the connection's open transaction.
 
     Raises
     ------
     StorageError
-        `corrupt`, if it says that it has a version that there never was.
+        `corrupt`, if it records a version that never existed.
     """
     from alembic import command
     from alembic.config import Config

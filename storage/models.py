@@ -1,7 +1,7 @@
-"""The tables: what a project remembers. Migrations make them; this says what the newest one made.
+"""The tables of a project. Migrations create them; the models describe the newest schema.
 
-`answers`, `selections` and `examples` are logs: rows are added, never changed or deleted (triggers see to
-it), and everything else (current labels, counts, the training set at some moment) is a view of them.
+`answers`, `selections` and `examples` are logs: rows are added, never changed or deleted, which triggers
+enforce. Everything else (current labels, counts, an earlier training set) is derived from them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MIN_ID, MAX_ID = 8, 64
 
 _Id = String(MAX_ID)
 _Name = String(MAX_NAME)
-# SQLite gives out ever-growing keys only to a column declared INTEGER.
+# SQLite generates increasing keys only for a column declared INTEGER.
 _Seq = BigInteger().with_variant(Integer, "sqlite")
 
 
@@ -44,7 +44,7 @@ def _one_of(column: str, words: tuple[str, ...]) -> str:
 
 
 class Base(DeclarativeBase):
-    """What all tables share: names for constraints that later migrations can refer to."""
+    """Common base of the tables: names of constraints, for use in later migrations."""
 
     metadata = MetaData(
         naming_convention={
@@ -58,7 +58,7 @@ class Base(DeclarativeBase):
 
 
 class Concept(Base):
-    """A yes/no question and how its SVM is trained."""
+    """A yes/no question and its SVM's parameters."""
 
     __tablename__ = "concepts"
     __table_args__ = (
@@ -78,7 +78,7 @@ class Concept(Base):
 
 
 class Example(Base):
-    """An image given as an example, or (with `withdraws`) the word that an earlier one no longer counts."""
+    """An image given as an example, or (with `withdraws`) the withdrawal of an earlier one."""
 
     __tablename__ = "examples"
     __table_args__ = (
@@ -99,7 +99,7 @@ class Example(Base):
 
 
 class Session(Base):
-    """One annotator's sitting at one concept; its id is in the page's address."""
+    """One annotator's session with one concept; its id is part of the page's URL."""
 
     __tablename__ = "sessions"
     __table_args__ = (
@@ -118,7 +118,7 @@ class Session(Base):
 
 
 class Selection(Base):
-    """Why an item was shown, with all that is needed to compute it again."""
+    """The reason why an item was shown, with everything needed to compute it again."""
 
     __tablename__ = "selections"
     __table_args__ = (
@@ -166,9 +166,9 @@ class Selection(Base):
 
 
 class Foreseen(Base):
-    """A selection that follows if what is in view is answered in some way, written before a browser has it.
+    """A selection that follows a possible answer to the item in view, stored before a browser gets it.
 
-    It moves to `selections` when it is shown. No log: the oldest ones of a session go.
+    It moves to `selections` when it is shown. This table is not a log: a session's oldest rows are deleted.
     """
 
     __tablename__ = "foreseen"
@@ -185,7 +185,7 @@ class Foreseen(Base):
 
 
 class PredictionSet(Base):
-    """What another model says of items, for a concept: no labels, no log (a new file replaces it)."""
+    """Another model's predictions for a concept: neither labels nor a log, and replaced by a new file."""
 
     __tablename__ = "prediction_sets"
     __table_args__ = (
@@ -219,7 +219,7 @@ class Prediction(Base):
 
 
 class Answer(Base):
-    """What an annotator said of an item, in the order in which it reached the disk."""
+    """An annotator's answer about an item; rows are in the order in which they reached the disk."""
 
     __tablename__ = "answers"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Where labels are: in a file of SQLite's, or in a schema of a PostgreSQL server's database."""
+"""The place of labels: an SQLite file, or a schema of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from closecall.storage.errors import StorageError
 
 
 class Place(Protocol):
-    """What `Database` has to know of the engine that it runs on; as text, what sentences call it."""
+    """The operations that depend on the database engine; as text, the place's name in messages."""
 
     @property
     def errors(self) -> type[Exception]:
-        """What the engine's driver raises."""
+        """Return the base class of the driver's exceptions."""
 
     @property
     def writing(self) -> Mapping[str, Any]:
-        """The execution options of a connection that is going to write."""
+        """Return the execution options of a connection for writing."""
 
     def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
-        """An engine for it; nothing is opened yet. `busy_timeout` is in seconds.
+        """Return an engine without opening a connection. `busy_timeout` is in seconds.
 
-        With `alone` it connects only as long as no other program may write, where a file's folder has no
-        lock that says so.
+        With `alone` it connects only while no other program may write, where the folder has no lock for that.
         """
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
-        """Say in one sentence what an error of the driver means."""
+        """Return an error of the driver as a StorageError."""
 
     def require_room(self, connection: Connection) -> None:
-        """Make sure, inside a transaction that may write, that there is room for more rows.
+        """Check in a writing transaction that there is room for more rows.
 
         Raises
         ------
@@ -45,56 +44,56 @@ class Place(Protocol):
         """
 
     def exists(self) -> bool:
-        """Whether there is something, be it a label database or not."""
+        """Return whether there is anything at this place, a label database or not."""
 
     def unopenable(self) -> StorageError:
-        """Why there is nothing to open."""
+        """Return the error that explains why there is nothing to open."""
 
     def check_makable(self) -> None:
-        """Refuse to make a database where none can be."""
+        """Raise an error if no database can be created here."""
 
     def being_made(self) -> AbstractContextManager[LabelFile | Server]:
-        """Where to make it, so that it is there whole from its first moment on, or not at all."""
+        """Yield the place to create the database in, so that it appears complete or not at all."""
 
     def check_owner(self) -> None:
-        """Refuse, without changing it, what is another program's."""
+        """Raise an error, without changing anything, if the database is another program's."""
 
     def check_writable(self) -> None:
-        """Refuse early what cannot be written."""
+        """Raise an error early if the database can't be written."""
 
     def before_migration(self, connection: Connection) -> None:
-        """Prepare a connection, before its transaction."""
+        """Prepare a connection before its transaction."""
 
     def make(self, connection: Connection) -> None:
-        """Make what tables are put into, inside the transaction."""
+        """Create the container of the tables in the transaction."""
 
     def after_migration(self, connection: Connection) -> None:
-        """Check what was made, inside the transaction."""
+        """Check the migrated database in the transaction."""
 
     def copy_name(self, folder: Path | None, words: str) -> Path:
-        """The file for a copy made before a migration: in `folder` or, if None, beside the database."""
+        """Return the file for a copy before a migration: in `folder` or, if None, beside the database."""
 
 
 class Server(Place, Protocol):
-    """What carrying labels to a server and back takes, beside that."""
+    """Operations to transfer labels to a server and back."""
 
     def take_alone(self, connection: Connection) -> None:
-        """Keep everybody else out until the transaction ends, or say who is there."""
+        """Get exclusive access until the transaction ends, or raise an error that names who has it open."""
 
     def set_aside(self, connection: Connection) -> Server:
-        """Give what is there another name, inside the transaction; returns where it is then."""
+        """Rename the existing labels in the transaction; return their new place."""
 
     def continue_counting(self, connection: Connection) -> None:
-        """Let the next rows of each table come after those that it was given, inside the transaction."""
+        """Continue each table's generated keys after its restored rows, in the transaction."""
 
 
 def place_of(where: Where) -> LabelFile | Server:
-    """The place that a path, or an address such as ``postgresql://host/labels?schema=herbarium``, means.
+    """Return the place for a path, or an address such as ``postgresql://host/labels?schema=herbarium``.
 
     Raises
     ------
     StorageError
-        `invalid` for an address that is none; `other` where the driver is not installed.
+        `invalid` for a malformed address; `other` if the driver is not installed.
     """
     if isinstance(where, str) and is_address(where):
         try:
@@ -108,7 +107,7 @@ def place_of(where: Where) -> LabelFile | Server:
 
 
 class LabelFile:
-    """A file of SQLite's."""
+    """An SQLite file."""
 
     errors = sqlite.Error
     writing: Mapping[str, Any] = {sqlite.WRITE: True}
@@ -120,7 +119,7 @@ class LabelFile:
         return str(self.path)
 
     def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:  # noqa: ARG002
-        """See `Place`; who serves a file holds a lock in its folder."""
+        """See `Place`; a server of a file holds a lock in its folder."""
         return sqlite.engine(self.path, read_only=read_only, busy_timeout=busy_timeout)
 
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
@@ -128,7 +127,7 @@ class LabelFile:
         return sqlite.explain(error, self.path, busy_timeout)
 
     def require_room(self, connection: Connection) -> None:  # noqa: ARG002
-        """See `Place`; a row that is rolled back never gets as far as the disk, so a file tries it."""
+        """See `Place`. This writes a file, since a row that is rolled back never reaches the disk."""
         sqlite.require_room(self.path)
 
     def exists(self) -> bool:
@@ -147,14 +146,14 @@ class LabelFile:
 
     @contextmanager
     def being_made(self) -> Iterator[LabelFile]:
-        """It is made under another name, and has its own at the end."""
+        """Create it under another name, and rename it at the end."""
         partial = files.partial_name(self.path)
         try:
             yield LabelFile(partial)
             sqlite.fold_journal(partial)
             files.publish(partial, self.path, overwrite=False)
         except StorageError as error:
-            if error.kind != "exists":  # somebody else was faster
+            if error.kind != "exists":  # another process was faster
                 raise
         finally:
             for left in (partial, *sqlite.companions(partial)):
@@ -173,7 +172,7 @@ class LabelFile:
         sqlite.before_migration(connection)
 
     def make(self, connection: Connection) -> None:
-        """The connection has made the file."""
+        """Do nothing: the connection has created the file."""
 
     def after_migration(self, connection: Connection) -> None:
         """See `Place`."""
@@ -185,4 +184,4 @@ class LabelFile:
 
 
 Where = str | Path | LabelFile | Server
-"""How a database may be named."""
+"""A path, or an address as text."""

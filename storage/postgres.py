@@ -1,4 +1,4 @@
-"""All that is PostgreSQL's own: how a connection is set up, how writers take turns, what its errors mean."""
+"""PostgreSQL: setting up connections, ordering writers, and explaining errors."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from sqlalchemy.schema import CreateSchema
 from closecall.storage import address, rows
 from closecall.storage.errors import Kind, StorageError
 
-_DEFAULT = "marginalia"  # what the program was called when the first labels were stored there
+_DEFAULT = "marginalia"  # the program's name when the first labels were stored there
 
-# Advisory locks are told apart by two numbers: one of these, and one made from the schema's name.
-_WRITERS = 0x4D617267  # "Marg": two versions at one schema must know of each other
+# Advisory locks have two numbers: one of these, and one made from the schema's name.
+_WRITERS = 0x4D617267  # "Marg": two versions that use one schema must respect each other's locks
 _IN_USE = _WRITERS + 1
-_LINGERS = 2.0  # seconds until a killed program's connections are surely gone
-_HUNG = "60s"  # what a transaction that writes may take, or wait for its program: others wait for it
+_LINGERS = 2.0  # seconds after which a killed program's connections are certainly closed
+_HUNG = "60s"  # longest duration and longest idle time of a writing transaction, for which others wait
 
-_PATIENT = "closecall_patient"  # the execution option of one that copies or changes every row
+_PATIENT = "closecall_patient"  # the execution option for transactions that copy or change every row
 
 _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
-_US = f"closecall {uuid4().hex}"  # which program a connection belongs to
+_US = f"closecall {uuid4().hex}"  # the program of a connection
 
-# The server, too, notices a program that is gone, however it went.
+# The server, too, must notice a program that is gone, however it ended.
 _SET_UP = """
 SELECT set_config('search_path', quote_ident(%s), false), set_config('lock_timeout', %s, false),
        set_config('client_min_messages', 'warning', false),
        set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
        set_config('tcp_keepalives_count', '3', false)
 """
-# A table's file grows on the disk as soon as a row needs it to, whatever is committed later.
+# A table's file grows as soon as a row needs space, even if the row is never committed.
 _ROOM = """
 CREATE TEMPORARY TABLE closecall_room ON COMMIT DROP AS
 SELECT repeat(md5(number::text), 30) AS filling FROM generate_series(1, 128) AS number
@@ -56,7 +56,7 @@ WHERE held.locktype = 'advisory' AND held.classid = %s AND held.objid = %s AND h
 """
 
 _ALIVE = {
-    "keepalives_idle": 10,  # seconds, as the next one: a server that is gone is noticed within half a minute
+    "keepalives_idle": 10,  # seconds, as the next one: a lost server is noticed within half a minute
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
@@ -72,7 +72,7 @@ _KINDS: dict[str, Kind] = {
 
 
 class Schema:
-    """The schema of a PostgreSQL database that one project's labels are in.
+    """The schema of a PostgreSQL database with one project's labels.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Schema:
 
     @classmethod
     def at(cls, where: str) -> Schema:
-        """The schema at an address; the one named ``marginalia`` where the address names none.
+        """Return the schema at an address; ``marginalia`` if the address names none.
 
         Raises
         ------
@@ -108,15 +108,15 @@ class Schema:
         return address.shown(self._url, self.schema)
 
     def engine(self, *, read_only: bool, busy_timeout: float, alone: bool = False) -> Engine:
-        """See `storage.place.Place`. As long as it has a connection that may write, the schema is in use."""
+        """See `storage.place.Place`. The schema is in use while the engine has a connection for writing."""
         made = create_engine(
             self._url,
             json_serializer=rows.json_text,
-            hide_parameters=True,  # what people said is in no error's text
+            hide_parameters=True,  # errors must not contain what people answered
             pool_size=8,
             max_overflow=24,
             pool_timeout=busy_timeout,
-            pool_pre_ping=True,  # a server that was started again is not an error
+            pool_pre_ping=True,  # a restarted server is not an error
             execution_options=_READING,
             connect_args=_ALIVE | {"connect_timeout": max(2, ceil(busy_timeout)), "application_name": _US},
         )
@@ -200,13 +200,13 @@ class Schema:
         return said
 
     def require_room(self, connection: Connection) -> None:
-        """See `storage.place.Place`. A user who may make no temporary table learns it by the next answer."""
+        """See `storage.place.Place`. Users who may not create temporary tables notice at the next answer."""
         query = "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
         if connection.exec_driver_sql(query).scalar_one():
             connection.exec_driver_sql(_ROOM)
 
     def exists(self) -> bool:
-        """Whether the schema has tables."""
+        """Return whether the schema has tables."""
         with self._look() as connection:
             found = connection.exec_driver_sql(
                 "SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = to_regnamespace(quote_ident(%s)) "
@@ -220,15 +220,15 @@ class Schema:
         return StorageError(f"there is no label database at {self}", "missing")
 
     def check_makable(self) -> None:
-        """The transaction that makes it finds out."""
+        """Do nothing: the creating transaction checks this."""
 
     @contextmanager
     def being_made(self) -> Iterator[Schema]:
-        """One transaction makes it, so it needs no other name."""
+        """Yield this schema: one transaction creates it, so no other name is needed."""
         yield self
 
     def check_owner(self) -> None:
-        """Reading changes nothing here, so there is nothing to find out beforehand."""
+        """Do nothing: reading changes nothing here, so no check is needed beforehand."""
 
     def check_writable(self) -> None:
         """See `storage.place.Place`."""
@@ -243,13 +243,13 @@ class Schema:
         connection.execution_options(**{_PATIENT: True})
 
     def make(self, connection: Connection) -> None:
-        """Make the schema where there is none, inside the connection's transaction."""
+        """Create the schema if it is missing, in the connection's transaction."""
         there = connection.exec_driver_sql("SELECT to_regnamespace(quote_ident(%s))", (self.schema,))
         if there.scalar_one() is None:
             connection.execute(CreateSchema(self.schema))
 
     def after_migration(self, connection: Connection) -> None:
-        """Foreign keys are checked by the transaction itself."""
+        """Do nothing: the transaction itself checks foreign keys."""
 
     def copy_name(self, folder: Path | None, words: str) -> Path:
         """See `storage.place.Place`.
@@ -268,12 +268,12 @@ class Schema:
         return folder / f"{self.schema.replace('/', '-')}.{words}"
 
     def take_alone(self, connection: Connection) -> None:
-        """Keep everybody who would write out until the transaction ends.
+        """Lock out all writers until the transaction ends.
 
         Raises
         ------
         StorageError
-            `locked`, if somebody has it open.
+            `locked`, if another program has it open.
         """
         query = "SELECT pg_try_advisory_xact_lock(%s, %s)"
         if not connection.exec_driver_sql(query, (_IN_USE, self._number)).scalar_one():
@@ -303,7 +303,7 @@ class Schema:
 
     @contextmanager
     def _look(self) -> Iterator[Connection]:
-        """A connection for one question, before there is a `Database`."""
+        """Open a connection for one query, before there is a `Database`."""
         engine = create_engine(
             self._url, poolclass=NullPool, execution_options=_READING, connect_args={"connect_timeout": 5}
         )

@@ -1,4 +1,4 @@
-"""What other models say of items, beside the labels: it never trains, and a new file replaces an old one."""
+"""Other models' predictions: stored beside the labels, never used for training, replaced by a new file."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class ModelRecord:
     ----------
     id, concept_id : int
     concept, model, file, digest : str
-        The concept's and the model's name; the file that it came in, and its content's digest.
+        The concept's and the model's name; the imported file, and its content's digest.
     created : int
-        When, in milliseconds since 1970 UTC.
+        Time of the import in milliseconds since 1970 UTC.
     items : int
-        How many items have one.
+        Number of items with a prediction.
     labeled, agree : int
-        Items of them with a yes or no on either side, and those where both are the same.
+        Items that have a yes or no both predicted and labeled, and those where both are the same.
     """
 
     id: int
@@ -61,7 +61,7 @@ class Predictions:
     ----------
     database : Database
     clock : callable
-        Gives the time in milliseconds since 1970 UTC.
+        Returns the time in milliseconds since 1970 UTC.
     """
 
     def __init__(self, database: Database, clock: Callable[[], int] = rows.now_ms) -> None:
@@ -71,13 +71,13 @@ class Predictions:
     def store(
         self, concept_id: int, model: str, predicted: Iterable[Predicted], *, file: str, digest: str
     ) -> int:
-        """Keep a model's predictions, in place of those that it had, all or none; how many there are.
+        """Replace a model's predictions, all or none; return the number of new ones.
 
         Raises
         ------
         StorageError
-            `invalid` for a model without a name, and for an item that comes twice; what `predicted` raises.
-            What was there before is there still, then.
+            `invalid` for a model without a name, and for a repeated item; errors of `predicted`. The earlier
+            predictions stay then.
         """
         if not 0 < len(model.strip()) <= MAX_NAME:
             raise StorageError(f"a model needs a name of at most {MAX_NAME} characters", "invalid")
@@ -104,7 +104,7 @@ class Predictions:
         return number
 
     def all(self) -> list[ModelRecord]:
-        """Every model's, by concept and model."""
+        """Return all models' records, by concept and model."""
         query = """
             SELECT s.id, s.concept_id, c.name, s.model, s.file, s.digest, s.created, COUNT(p.item),
                    SUM(CASE WHEN l.status IN ('yes', 'no') AND p.label IS NOT NULL THEN 1 ELSE 0 END),
@@ -119,7 +119,7 @@ class Predictions:
             return [ModelRecord(*row) for row in connection.execute(text(query))]
 
     def of(self, set_id: int) -> Iterator[Predicted]:
-        """A model's predictions by item."""
+        """Yield a model's predictions by item."""
         query = select(Prediction.item, Prediction.score, Prediction.label)
         query = query.where(Prediction.set_id == set_id).order_by(Prediction.item)
         with self.database.read() as connection:

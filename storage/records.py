@@ -1,7 +1,7 @@
-"""The values that cross the seam: what the service gives to the log and gets back from it.
+"""The values passed between the service and the log.
 
-All times are integers, milliseconds since 1970-01-01 UTC, as a browser's `Date.now()` gives them. Order is
-told by `seq`, the position in a log, never by a clock: clocks are set back.
+All times are integers, milliseconds since 1970-01-01 UTC, as from a browser's `Date.now()`. Order is given by
+`seq`, the position in a log, never by a clock: clocks can be set back.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConceptRecord:
-    """A yes/no question being learned. `positive_class` names the truth's class where truth is known."""
+    """A yes/no question being learned. `positive_class` is the class of the truth, if truth is known."""
 
     id: int
     name: str
@@ -63,7 +63,7 @@ class ConceptRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExampleRecord:
-    """An image that a person gave as an example. `feature` has shape (n_features,), float32, read-only."""
+    """An example image from a person. `feature` has shape (n_features,), float32, read-only."""
 
     id: int
     concept_id: int
@@ -75,7 +75,7 @@ class ExampleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """One annotator at one concept; `id` stands in the address of the page."""
+    """One annotator's session with one concept; `id` is part of the page's URL."""
 
     id: str
     concept_id: int
@@ -88,13 +88,13 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionRecord:
-    """Why an item was shown: written before the item is sent to a browser, never changed.
+    """The reason why an item was shown: written before the item is sent to a browser, never changed.
 
     `trained_through` and `examples_through` are the last `seq` of the answers and the last id of the examples
-    that the hyperplane was trained on; with `c`, `class_weight`, `seed`, `leased`, `pool_version` and
-    `items_total` (the rows that the index covered) a selection can be computed again. `margin` is |wᵀx + b|,
-    None where no hyperplane existed. Of several selected at once the first has what was `leased`; the others
-    have nothing there. `seq` and `created` are set by the log.
+    that trained the hyperplane. With `c`, `class_weight`, `seed`, `leased`, `pool_version` and `items_total`
+    (the rows in the index), a selection can be computed again. `margin` is |wᵀx + b|, or None without a
+    hyperplane. Of several items selected together, only the first records what was `leased`. The log sets
+    `seq` and `created`.
     """
 
     session_id: str
@@ -127,12 +127,12 @@ class SelectionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
-    """One answer as the browser gave it; `id` was born there. `seq` and `server_time` are set by the log.
+    """One answer as the browser gave it, with an `id` made there. The log sets `seq` and `server_time`.
 
-    An undo names in `undoes` the answer that it takes back, and repeats that answer's item. A correction
-    names in `corrects` the answer that it replaces. Answers with purpose "audit" never train; one with
-    purpose "decision" settles what annotators disagree on, and is no vote; those with purpose "import" came
-    from a file, of another program perhaps, and train like others.
+    An undo has the answer that it takes back in `undoes`, and repeats that answer's item. A correction has
+    the answer that it replaces in `corrects`. Answers with purpose "audit" never train. One with purpose
+    "decision" is an adjudication and not a vote. Those with purpose "import" came from a file and train like
+    others.
     """
 
     id: str
@@ -151,7 +151,7 @@ class AnswerRecord:
     server_time: int = 0
 
     def says_the_same_as(self, other: AnswerRecord) -> bool:
-        """Whether id and content agree; times do not count, so what is sent again is the same."""
+        """Return whether id and content are the same; times are ignored, as a retry has others."""
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
@@ -171,7 +171,7 @@ class AnswerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that was not stored, and why; `reason` is one sentence for the person."""
+    """An answer that was not stored; `reason` is one sentence for the person."""
 
     id: str
     kind: RefusalKind
@@ -180,9 +180,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What became of a batch of answers. Everything accepted or known is on the disk.
+    """Outcome of storing a batch of answers. Everything accepted or known is on disk.
 
-    `accepted` are new and carry their `seq`, `known` were there already (as stored), `refused` are not.
+    `accepted` answers are new and have their `seq`, `known` ones were stored before (as returned), `refused`
+    ones are not stored.
     """
 
     accepted: tuple[AnswerRecord, ...]
@@ -191,15 +192,15 @@ class AppendResult:
 
     @property
     def acknowledged(self) -> tuple[str, ...]:
-        """The ids that the browser may drop from its queue because they are stored."""
+        """Return the ids of stored answers, which the browser may drop from its queue."""
         return tuple(a.id for a in self.accepted + self.known)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """The labels that train: `items` int64 ascending and `yes` bool, both of shape (n_labels,), read-only.
+    """The training labels: `items` int64 ascending and `yes` bool, both of shape (n_labels,), read-only.
 
-    `through` is the log position that they are true of.
+    `through` is the log position of the labels.
     """
 
     items: NDArray[np.int64]
@@ -210,7 +211,7 @@ class Labels:
         return len(self.items)
 
     def teach_the_same_as(self, other: Labels) -> bool:
-        """Whether they are the same labels, whatever position of the log they are of."""
+        """Return whether the labels are the same, at any position of the log."""
         return all(
             mine is theirs or np.array_equal(mine, theirs)
             for mine, theirs in ((self.yes, other.yes), (self.items, other.items))
@@ -219,7 +220,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Items of a concept by their status; `labels` is how many train (yes or no, without the audit's)."""
+    """Numbers of a concept's items by status; `labels` is how many train (yes or no, without the audit's)."""
 
     yes: int = 0
     no: int = 0
@@ -230,13 +231,13 @@ class Counts:
 
     @property
     def answered(self) -> int:
-        """Items with any answer in force."""
+        """Return the number of items with any answer in force."""
         return self.yes + self.no + self.tied + self.unsure + self.skip
 
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One line of the flattened log: an answer, why its item was shown, and whether it was taken back."""
+    """One line of the flattened log: an answer, why its item was shown, and whether it was undone."""
 
     concept: str
     answer: AnswerRecord

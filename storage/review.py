@@ -1,7 +1,7 @@
-"""Every answer of a concept in columns: what review sorts, searches and counts without asking the database.
+"""A concept's answers in columns, which review sorts, searches and counts without the database.
 
-The log stays the truth. A table follows it, as `LabelState` does, and reads each row once: 10⁵ answers take
-a few megabytes, and are gone through in a few milliseconds.
+The log remains the source of truth. A table follows it like `LabelState` and reads each row once: 10⁵ answers
+take a few megabytes, and a pass over them a few milliseconds.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from closecall.storage.models import Answer, Selection
 from closecall.storage.records import ANSWERS, STATUSES, AnswerRecord, Status
 
 CODES: dict[str, int] = {word: code for code, word in enumerate(ANSWERS)}
-"""What stands for an answer in the column `Answers.word`."""
+"""Codes of the answers in the column `Answers.word`."""
 
 STATUS_CODES: dict[Status, int] = {status: code for code, status in enumerate(STATUSES)}
-"""What stands for a status in the column `Items.status`."""
+"""Codes of the statuses in the column `Items.status`."""
 
 UNKNOWN = -1
-"""Stands in the column `Answers.taken` where nobody knows how long the answer took."""
+"""An unknown duration in the column `Answers.taken`."""
 
 DECIDED = -2
-"""Stands for the annotator of decisions: whoever decides last takes the place of who did before."""
+"""Stands for the annotator of adjudications: each replaces the one before, whoever makes it."""
 
 Column = NDArray[np.int64]
 
@@ -51,7 +51,7 @@ _PAGE = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """What a concept's annotators say of each item together, as `LabelState` tells it: one row an item.
+    """The status of each item, as in `LabelState`: one row per item.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Items:
     status : array of shape (n_items,), int64
         By `STATUS_CODES`.
     is_contested : array of shape (n_items,), bool
-        Whether one annotator says yes and another one no, and nobody has decided.
+        Whether annotators have answered both yes and no, without an adjudication.
     last : array of shape (n_items,), int64
         The `seq` of the newest answer in force.
     """
@@ -73,23 +73,23 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The log of a concept up to `seq[-1]`, undos included: one row an answer, in the log's order; read-only.
+    """The log of a concept up to `seq[-1]`, undos included: one row per answer, in order; read-only.
 
     Parameters
     ----------
     seq, item, time, taken : arrays of shape (n_answers,), int64
-        Place in the log, item, the browser's time and the time taken in milliseconds.
+        Position in the log, item, the browser's time and the time taken, both in milliseconds.
     annotator : array of shape (n_answers,), int64
-        Place in `annotators`.
+        Index into `annotators`.
     word : array of shape (n_answers,), int64
         The answer, by `CODES`.
     is_correction, is_decision, in_force : arrays of shape (n_answers,), bool
-        Whether the answer corrects another; whether it decides what annotators disagree on; whether it is
-        what its annotator says of its item now, or what is decided now: the last that was not undone.
+        Whether the answer corrects another, whether it is an adjudication, and whether it is its annotator's
+        present answer or the present adjudication: the last that was not undone.
     ids : sequence of str
         The answers' ids.
     annotators : sequence of str
-        Everybody who answered, in the order of their first answers.
+        All annotators, in the order of their first answers.
     """
 
     seq: Column
@@ -108,16 +108,16 @@ class Answers:
         return len(self.seq)
 
     def of(self, item: int) -> Column:
-        """The rows about an item, oldest first."""
+        """Return the rows about an item, oldest first."""
         return np.flatnonzero(self.item == item)
 
     def by(self, annotator: str) -> Answers:
-        """The annotator's own, as if nobody else had answered, or decided."""
+        """Return the annotator's own answers, as if there were no others and no adjudications."""
         number = self.annotators.index(annotator) if annotator in self.annotators else -1
         return self._of_rows((self.annotator == number) & ~self.is_decision)
 
     def about(self, is_item: NDArray[np.bool_]) -> Answers:
-        """Those where `is_item`, of shape (n_answers,), is true, as if nobody had said anything else."""
+        """Return the answers where `is_item`, of shape (n_answers,), is true, as if there were no others."""
         return self if is_item.all() else self._of_rows(is_item)
 
     def _of_rows(self, chosen: NDArray[np.bool_]) -> Answers:
@@ -130,7 +130,7 @@ class Answers:
 
     @cached_property
     def items(self) -> Items:
-        """The answers in force, item by item."""
+        """Return the answers in force, item by item."""
         rows = np.flatnonzero(self.in_force)
         item, place = np.unique(self.item[rows], return_inverse=True)
         word, decides = self.word[rows], self.is_decision[rows]
@@ -151,7 +151,7 @@ class Answers:
 
 
 class AnswerTable:
-    """Keeps the columns of one concept; one thread at a time may let it follow the log.
+    """The columns of one concept; only one thread at a time may update them.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class AnswerTable:
         self._answers: Answers | None = None
 
     def follow(self, database: Database) -> Self:
-        """Take in what was stored since, page by page."""
+        """Add the answers stored since the last call, page by page."""
         while True:
             with database.read() as connection:
                 page = connection.execute(_page(), {"concept": self.concept_id, "after": self.seq}).all()
@@ -182,7 +182,7 @@ class AnswerTable:
                 return self
 
     def fold(self, answers: Iterable[AnswerRecord]) -> Self:
-        """Take in answers, in the log's order; those at or before `seq` are there already."""
+        """Add answers in the log's order; those at or before `seq` are ignored."""
         for a in answers:
             if a.seq > self.seq:
                 taken = a.time_taken_ms
@@ -201,7 +201,7 @@ class AnswerTable:
         return self
 
     def answers(self) -> Answers:
-        """The columns as of `seq`; they never change afterwards."""
+        """Return the columns at `seq`; they never change afterwards."""
         if self._answers is None:
             self._answers = Answers(
                 **{name: np.frombuffer(bytes(column), np.int64) for name, column in self._numbers.items()},
@@ -214,11 +214,11 @@ class AnswerTable:
         return self._answers
 
     def row_of(self, answer_id: str) -> int | None:
-        """The row of an answer, None if it is not in the log."""
+        """Return the row of an answer, or None if it is not in the log."""
         return self._row_of.get(answer_id)
 
     def standing(self, item: int, annotator: str) -> str | None:
-        """The id of what the annotator says of the item now; None where there is no answer in force."""
+        """Return the id of the annotator's present answer about the item, or None."""
         rows = self._standing.get((item, self._annotators.get(annotator, -1)))
         return self._ids[rows[-1]] if rows else None
 
@@ -260,7 +260,7 @@ class AnswerTable:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What the columns leave out: the answer that an undo takes back; round and strategy of a selection."""
+    """Fields without a column: the answer that an undo takes back; round and strategy of a selection."""
 
     undoes: str | None
     round: int | None
@@ -269,13 +269,13 @@ class Detail:
 
 @cache
 def _page() -> Select[Any]:
-    """A page of one concept's answers `after` a seq; kept, as it takes longer to make than to ask."""
+    """Return a query for a page of a concept's answers `after` a seq; cached, as building it is slow."""
     of_concept = Answer.concept_id == bindparam("concept")
     return select(*_READ).where(of_concept, Answer.seq > bindparam("after")).order_by(Answer.seq).limit(_PAGE)
 
 
 def details_of(database: Database, seqs: Iterable[int]) -> dict[int, Detail]:
-    """Details of the answers at these places of the log, a page of them at most."""
+    """Return the details of the answers at these positions of the log, at most one page of them."""
     wanted = [int(seq) for seq in seqs]
     query = (
         select(Answer.seq, Answer.undoes, Selection.round, Selection.strategy)

@@ -1,4 +1,4 @@
-"""Between table rows and records: one place that knows both."""
+"""Convert between table rows and records."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from closecall.storage.records import AnswerRecord, ConceptRecord, SelectionReco
 
 
 def table(model: type[Base]) -> Table:
-    """The table of a model."""
+    """Return the table of a model."""
     made = model.__table__
     assert isinstance(made, Table)
     return made
 
 
 def columns(model: type[Base]) -> list[Column[Any]]:
-    """The columns of a model, in the order in which `answer`, `selection`, ... expect their values."""
+    """Return the columns of a model, in the order in which `answer`, `selection`, ... expect their values."""
     return list(table(model).columns)
 
 
@@ -31,7 +31,7 @@ def now_ms() -> int:
 
 
 def json_text(value: object) -> str:
-    """JSON as every database stores it: the same value, the same text."""
+    """Return JSON in a canonical form: equal values have equal texts."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -42,7 +42,7 @@ _CONCEPT = [column.name for column in columns(Concept)]
 
 
 def answer(values: Sequence[Any]) -> AnswerRecord:
-    """An answer from its row. Spelled out, because a long log has many."""
+    """Return an answer from its row. Written out for speed, as a long log has many."""
     (seq, id_, concept_id, session_id, selection_id, item, word, undoes, corrects, *rest) = values
     (annotator, purpose, browser_time, server_time, time_taken_ms) = rest
     return AnswerRecord(
@@ -64,35 +64,35 @@ def answer(values: Sequence[Any]) -> AnswerRecord:
 
 
 def selection(values: Sequence[Any]) -> SelectionRecord:
-    """A selection from its row."""
+    """Return a selection from its row."""
     fields = dict(zip(_SELECTION, values, strict=True))
     fields["leased"] = tuple(fields["leased"])
     return SelectionRecord(**fields)
 
 
 def foreseen(values: Mapping[str, Any]) -> SelectionRecord:
-    """A selection that is not in the log yet."""
+    """Return a selection that is not in the log yet."""
     return SelectionRecord(**{**values, "leased": tuple(values["leased"])})
 
 
 def session(values: Sequence[Any]) -> SessionRecord:
-    """A session from its row."""
+    """Return a session from its row."""
     return SessionRecord(**dict(zip(_SESSION, values, strict=True)))
 
 
 def concept(values: Sequence[Any]) -> ConceptRecord:
-    """A concept from its row."""
+    """Return a concept from its row."""
     return ConceptRecord(**dict(zip(_CONCEPT, values, strict=True)))
 
 
 def answer_values(record: AnswerRecord, server_time: int) -> dict[str, Any]:
-    """What to insert for an answer; the database gives the `seq`."""
+    """Return the values to insert for an answer; the database generates the `seq`."""
     values = {name: getattr(record, name) for name in _ANSWER if name != "seq"}
     return values | {"server_time": server_time}
 
 
 def selection_values(record: SelectionRecord, created: int) -> dict[str, Any]:
-    """What to insert for a selection; numpy's numbers become Python's."""
+    """Return the values to insert for a selection, with Python's numbers for numpy's."""
     values = {name: getattr(record, name) for name in _SELECTION if name != "seq"}
     for name in ("round", "item", "items_scored", "items_total", "n_labels", "trained_through"):
         values[name] = int(values[name])

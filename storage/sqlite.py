@@ -1,6 +1,6 @@
-"""All that is SQLite's own: how a connection is set up, what its errors mean, what its files look like.
+"""SQLite: setting up connections, explaining errors, and checking files.
 
-Another database engine gets a room like this one; nothing else in `storage` names SQLite's dialect.
+Each database engine has a module like this one; nothing else in `storage` depends on SQLite.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from closecall.storage.errors import StorageError
 
 Error = sqlite3.Error
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
-"""What reading a file may raise: what SQLite says of a damaged one need not be text."""
-APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: whose database this is
-WRITE = "closecall_write"  # the execution option of a connection that is going to write
-_ROOM = 1 << 17  # bytes that the disk must have left for answers to come
+"""Exceptions that reading a damaged file may raise: SQLite's messages about it may not be valid text."""
+APPLICATION_ID = 0x4D617267  # "Marg", at byte 68 of the file: the application id
+WRITE = "closecall_write"  # the execution option of a connection for writing
+_ROOM = 1 << 17  # bytes that the disk must have free for further answers
 
 
 def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
-    """An engine on the file at `path`; nothing is opened yet. `busy_timeout` is in seconds."""
+    """Return an engine for the file at `path` without opening it. `busy_timeout` is in seconds."""
     made = create_engine(
         "sqlite://",
         creator=lambda: connect(path, read_only=read_only, busy_timeout=busy_timeout),
         json_serializer=rows.json_text,
         poolclass=QueuePool,
-        hide_parameters=True,  # what people said is in no error's text
+        hide_parameters=True,  # errors must not contain what people answered
         pool_size=8,
         max_overflow=24,
         pool_timeout=busy_timeout,
@@ -46,7 +46,7 @@ def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
         cursor.execute("PRAGMA foreign_keys=ON")
         if not read_only:
             cursor.execute("PRAGMA journal_mode=WAL")
-            # A commit is on the disk, not on its way there, before an answer is acknowledged.
+            # A commit must be on disk before an answer is acknowledged.
             cursor.execute("PRAGMA synchronous=FULL")
             cursor.execute("PRAGMA fullfsync=ON")
         cursor.close()
@@ -61,7 +61,7 @@ def engine(path: Path, *, read_only: bool, busy_timeout: float) -> Engine:
 
 
 def explain(error: BaseException, path: Path, busy_timeout: float = 0.0) -> StorageError:
-    """Say in one sentence what an error of SQLite means for the database at `path`."""
+    """Return an error of SQLite as a StorageError about the database at `path`."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     if primary == sqlite3.SQLITE_FULL:
@@ -93,12 +93,12 @@ def _full(path: Path) -> StorageError:
 
 
 def require_room(path: Path) -> None:
-    """Make sure that the disk has room for more answers; leaves nothing behind.
+    """Check that the disk has room for more answers; leave nothing behind.
 
     Raises
     ------
     StorageError
-        `full`, or `other` where a file can't be written beside the database.
+        `full`, or `other` if no file can be written beside the database.
     """
     try:
         with TemporaryFile(dir=path.parent) as file:
@@ -114,12 +114,12 @@ def require_room(path: Path) -> None:
 
 
 def _said(error: object) -> str:
-    """What SQLite says, on one line; it repeats whole statements."""
+    """Return SQLite's message on one line, without the statements that it repeats."""
     return " ".join(str(error).split())[:300]
 
 
 def unopenable(path: Path) -> StorageError:
-    """Why a database cannot be opened, as far as the file system tells."""
+    """Return the error that explains why a database can't be opened, from the state of the file system."""
     folder = path.parent
     if not folder.is_dir():
         return StorageError(f"the folder {folder} does not exist, so there is no database in it", "missing")
@@ -138,10 +138,10 @@ def unopenable(path: Path) -> StorageError:
 
 
 def check_owner(path: Path) -> None:
-    """Refuse a file that is no SQLite database, or another program's.
+    """Raise an error if a file is not an SQLite database, or is another program's.
 
-    SQLite itself reads the file: on POSIX, closing a file that one has opened oneself gives up every lock
-    that the process holds on it, and with them the database of a server in this process.
+    SQLite itself reads the file: on POSIX, closing a file gives up all locks that the process holds on it,
+    including those of a server in this process.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def check_owner(path: Path) -> None:
 
 
 def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite3.Connection:
-    """A plain connection to the file at `path`; it begins no transaction by itself.
+    """Return a plain connection to the file at `path`, which begins no transaction by itself.
 
     Without `read_only` a missing file is created. `busy_timeout` is in seconds.
     """
@@ -175,7 +175,7 @@ def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite
         options = "mode=ro"
         log = _beside(path, "-wal")
         if not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
-            # On a read-only medium nobody can write behind our back, nor can SQLite make its lock file there.
+            # On a read-only medium nobody else can write, and SQLite can't create its lock file.
             options = "mode=ro&immutable=1"
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
@@ -189,14 +189,14 @@ def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite
 
 
 def _roll_back(path: Path) -> None:
-    """Finish what a program killed while it changed the journal's mode began; only a writer may do that."""
+    """Roll back a change of journal mode that a killed program began; only a writer may do that."""
     if _beside(path, "-journal").exists() and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         with closing(connect(path, read_only=False)) as connection:
             connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
 
 
 def companions(path: Path) -> tuple[Path, ...]:
-    """The files that SQLite keeps beside an open database, and that belong to it alone."""
+    """Return the files that SQLite keeps beside an open database."""
     return tuple(_beside(path, suffix) for suffix in ("-wal", "-shm", "-journal"))
 
 
@@ -205,7 +205,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def damage(path: Path, *, quick: bool = False) -> str | None:
-    """What SQLite finds wrong with the file, None if nothing. Reads all of it; `quick` skips the indexes."""
+    """Return the damage that SQLite finds in the file, or None. Reads all of it; `quick` skips indexes."""
     with closing(connect(path, read_only=True)) as connection:
         rows = connection.execute("PRAGMA quick_check" if quick else "PRAGMA integrity_check").fetchall()
         if rows != [("ok",)]:
@@ -215,7 +215,7 @@ def damage(path: Path, *, quick: bool = False) -> str | None:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse early what the file system says cannot be written.
+    """Raise an error early if the file system does not permit writing.
 
     Raises
     ------
@@ -232,12 +232,12 @@ def check_writable(path: Path) -> None:
 
 
 def fold_journal(path: Path) -> None:
-    """Move all of the write-ahead log into the file, so that it is complete by itself.
+    """Merge the write-ahead log into the file, which is complete by itself then.
 
     Raises
     ------
     StorageError
-        `full`, ...; the log is still there then.
+        `full`, ...; the log is kept then.
     """
     try:
         with closing(connect(path, read_only=False)) as connection:
@@ -249,7 +249,7 @@ def fold_journal(path: Path) -> None:
 
 
 def leave_journal(path: Path) -> None:
-    """Make it one file that is complete by itself, wherever it is carried.
+    """Turn the database into one file that is complete by itself and can be moved.
 
     Raises
     ------
@@ -264,19 +264,19 @@ def leave_journal(path: Path) -> None:
 
 
 def before_migration(connection: Connection) -> None:
-    """Before the transaction: let tables be rebuilt; foreign keys are checked in `after_migration`."""
+    """Allow tables to be rebuilt; `after_migration` checks foreign keys. Call it before the transaction."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     driver.execute("PRAGMA foreign_keys=OFF")
 
 
 def after_migration(connection: Connection, path: Path) -> None:
-    """Check what `before_migration` put off and mark the file as ours, still inside the transaction.
+    """Check the foreign keys and mark the file as this program's, in the transaction.
 
     Raises
     ------
     StorageError
-        `corrupt`, if a row refers to one that is missing.
+        `corrupt`, if a row refers to a missing one.
     """
     if connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
         raise StorageError(f"{path} has rows that refer to missing rows; restore it from a backup", "corrupt")

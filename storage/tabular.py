@@ -1,7 +1,7 @@
-"""Tables as files: CSV, JSON Lines and Parquet, written and read some thousand rows at a time.
+"""Read and write tables as CSV, JSON Lines and Parquet, some thousand rows at a time.
 
-CSV is written by RFC 4180, in UTF-8. What is read may come from a spreadsheet: with a byte order mark, in
-UTF-16, parted by commas, semicolons, tabs or bars, with any line ends. Headings are read in lower case.
+CSV is written according to RFC 4180, in UTF-8. Files from spreadsheets can be read: with a byte order mark,
+in UTF-16, separated by commas, semicolons, tabs or bars, with any line ends. Headings are read in lower case.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ T = TypeVar("T")
 
 BATCH_ROWS = 10_000
 MAX_LINE = 10_000_000
-"""Characters of a JSON line that are read; no label is that long."""
+"""Largest number of characters of a JSON line; no label is that long."""
 
-# A spreadsheet takes a cell that begins like this for a formula, full-width signs included, and runs it.
+# Spreadsheets execute cells that begin like this as formulas, full-width signs included.
 _FORMULA = "=+-@\t\r\n＝＋－＠"
 _GUARDED = frozenset(_FORMULA + "'")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DELIMITERS = ",;\t|"
-_HEADING = 65_536  # characters that tell by what cells are parted
+_HEADING = 65_536  # characters in which to look for the separator
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column's heading, and what is in it; a "time" is in milliseconds since 1970 UTC."""
+    """A column's heading and type; a "time" is in milliseconds since 1970 UTC."""
 
     name: str
     kind: Kind = "text"
@@ -45,25 +45,25 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of a file that was read: its cells by heading, and where it stands, such as "line 7"."""
+    """A row of a file: its cells by heading, and its place, such as "line 7"."""
 
     place: str
     cells: dict[str, Any]
 
 
 def guarded(cell: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula."""
+    """Return the text as a cell that spreadsheets don't take for a formula."""
     return "'" + cell if cell[:1] in _GUARDED else cell
 
 
 def unguarded(cell: str) -> str:
-    """The text that `guarded` was given; a text that it would not have given stays as it is."""
+    """Invert `guarded`; texts that it does not produce are returned unchanged."""
     bare = cell.removeprefix("'")
     return bare if guarded(bare) == cell else cell
 
 
 def iso(milliseconds: int) -> str:
-    """A time as ISO 8601 in UTC, to the millisecond; what no calendar holds stays a number."""
+    """Return a time as ISO 8601 in UTC with milliseconds; times outside the calendar stay numbers."""
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -77,19 +77,19 @@ def write_table(
     out: IO[Any],
     format: TableFormat,  # noqa: A002 (the command line's word)
 ) -> int:
-    """Write rows as they come; returns how many there were.
+    """Write rows as they come; return their number.
 
     Parameters
     ----------
     columns : sequence of Column
-        In their order.
+        In order.
     rows : iterable of sequences
-        Their values in the columns' order, None where there is none.
+        Values in the columns' order, None for an empty cell.
     out : file
         A text file, opened with newline="" for CSV; a binary one for Parquet.
     format : {"csv", "jsonl", "parquet"}
-        Text cells of a CSV that a spreadsheet would run as a formula begin with an apostrophe; `unguarded`
-        takes it off. The others carry everything unchanged.
+        In CSV, text cells that a spreadsheet would execute as a formula get an apostrophe in front, which
+        `unguarded` removes. The other formats are exact.
 
     Raises
     ------
@@ -103,26 +103,26 @@ def write_table(
 
 
 def read_table(path: Path, format: TableFormat) -> Iterator[Line]:  # noqa: A002
-    """The rows of a table, some thousand at a time.
+    """Yield the rows of a table, read some thousand at a time.
 
     Raises
     ------
     StorageError
-        `missing` or `invalid`, in a sentence that names the file and, where there is one, the line.
+        `missing` or `invalid`; the message names the file and, if there is one, the line.
     """
     with _file_trouble(path):
         yield from _READERS[format](path)
 
 
 def batched(values: Iterable[T], n: int) -> Iterator[list[T]]:
-    """The values, up to n at a time."""
+    """Yield lists of up to n values."""
     rest = iter(values)
     while batch := list(islice(rest, n)):
         yield batch
 
 
 def _write_csv(columns: Sequence[Column], rows: Iterable[Row], out: IO[str]) -> int:
-    writer = csv.writer(out)  # its line ends, those of RFC 4180, also make it quote every line end in a cell
+    writer = csv.writer(out)  # these line ends, RFC 4180's, also make the writer quote line ends in cells
     writer.writerow([guarded(column.name) for column in columns])
     cells = [_CSV_CELLS[column.kind] for column in columns]
     number = 0
@@ -203,7 +203,7 @@ _WRITERS: dict[TableFormat, Callable[[Sequence[Column], Iterable[Row], IO[Any]],
 
 @contextmanager
 def _file_trouble(path: Path) -> Iterator[None]:
-    """Say what the file system, or the text's encoding, has against a file."""
+    """Raise errors of the file system or the text's encoding as a StorageError."""
     try:
         yield
     except FileNotFoundError:
@@ -218,7 +218,7 @@ def _file_trouble(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_text(path: Path) -> Iterator[IO[str]]:
-    """The file as text, line ends as they are; a byte order mark tells UTF-16 from UTF-8."""
+    """Open the file as text, line ends unchanged; a byte order mark distinguishes UTF-16 from UTF-8."""
     with path.open("rb") as raw:
         marked = raw.read(2) in (b"\xff\xfe", b"\xfe\xff")
     with _file_trouble(path), path.open(encoding="utf-16" if marked else "utf-8-sig", newline="") as text:
@@ -278,7 +278,7 @@ def _read_parquet(path: Path) -> Iterator[Line]:
     import pyarrow
     import pyarrow.parquet
 
-    with path.open("rb"):  # says what the file system has against it
+    with path.open("rb"):  # raises the file system's error
         pass
     number = 0
     try:
@@ -297,14 +297,14 @@ def _read_parquet(path: Path) -> Iterator[Line]:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """Return an error's reason on one line."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return " ".join(str(error).split())[:200]
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it, however long it is."""
+    """Return a value in a form short enough for messages."""
     try:
         told = repr(value)
     except ValueError:  # an integer of too many digits
@@ -320,7 +320,7 @@ _READERS: dict[TableFormat, Callable[[Path], Iterator[Line]]] = {
 
 
 def require_headings(names: Sequence[str], path: Path) -> None:
-    """Refuse a heading that is empty, or has a name twice."""
+    """Raise an error if a heading is empty or repeated."""
     if not any(names):
         raise StorageError(f"{path} is empty: a heading is needed, such as item,label", "invalid")
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)

@@ -1,4 +1,4 @@
-"""Labels carried from a server into a file and back, table by table, each time one instant of them."""
+"""Transfer labels from a server to a file and back, table by table, as one snapshot."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from closecall.storage import migrate, sqlite
 from closecall.storage.errors import StorageError
 from closecall.storage.place import LabelFile, Place, Server
 
-_PAGE = 2_000  # rows on the way at once
+_PAGE = 2_000  # rows per batch
 
 
 def to_file(place: Server, file: LabelFile) -> None:
-    """Copy the labels at `place`, of whatever schema version, into a new `file`.
+    """Copy the labels at `place`, of any schema version, into a new `file`.
 
     Raises
     ------
     StorageError
-        What either database reports; `not-a-database` for another program's.
+        Errors of both databases; `not-a-database` for another program's.
     """
     with _connected(place, read_only=True) as source:
         version = migrate.version_of(source)
@@ -35,9 +35,9 @@ def to_file(place: Server, file: LabelFile) -> None:
 
 
 def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) -> Server | None:
-    """Put the labels of `file`, which has that schema version, to `place`, in one transaction.
+    """Copy the labels of `file`, which has that schema version, to `place` in one transaction.
 
-    Returns what was there before and was set aside for it.
+    Returns the place of existing labels that were set aside.
     """
     with _connected(file, read_only=True) as source, _connected(place, read_only=False) as target:
         place.take_alone(target)
@@ -55,7 +55,7 @@ def to_schema(file: LabelFile, version: str, place: Server, *, overwrite: bool) 
 
 @contextmanager
 def _connected(place: Place, *, read_only: bool) -> Iterator[Connection]:
-    """A connection in a transaction of its own, which ends with the block."""
+    """Open a connection in a transaction that ends with the block."""
     engine = place.engine(read_only=read_only, busy_timeout=5.0)
     try:
         with engine.connect() as connection:
@@ -64,7 +64,7 @@ def _connected(place: Place, *, read_only: bool) -> Iterator[Connection]:
                 place.before_migration(connection)
             with connection.begin():
                 yield connection
-            connection.invalidate()  # what `before_migration` did to it stays with it
+            connection.invalidate()  # settings of `before_migration` stay on the connection
     except DBAPIError as error:
         if not isinstance(error.orig, place.errors):
             raise
@@ -74,7 +74,7 @@ def _connected(place: Place, *, read_only: bool) -> Iterator[Connection]:
 
 
 def _copy_tables(source: Connection, target: Connection) -> None:
-    """Every row of every table, those first that others refer to, and each table in the order of its key."""
+    """Copy all rows, referenced tables first, each table in the order of its key."""
     theirs, ours = _tables(source), _tables(target)
     for name, table in ours.items():
         if name not in theirs:

@@ -1,4 +1,4 @@
-"""``python -m closecall.app.cli`` is the command."""
+"""Entry point of ``python -m closecall.app.cli``."""
 
 from closecall.app.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Whatever a user can mend is said in one plain sentence, with exit code 2 and without a traceback."""
+"""Turn errors that a user can correct into one plain sentence, exit code 2 and no traceback."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MENDABLE = (
     errno.ENOTDIR,
     errno.EISDIR,
 )
-"""What a file system reports that is about the names and the disk that a user gave."""
+"""Errors of the file system that concern names and disks given by the user."""
 
 
 class PlainErrors(click.Group):
-    """A group of commands that turn what a user can mend into one sentence on stderr and exit code 2."""
+    """A command group that reports errors a user can correct in one sentence on stderr, with exit code 2."""
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command."""

@@ -1,4 +1,4 @@
-"""The commands that take labels, predictions and classifiers in and out of a project."""
+"""Commands to import and export labels, predictions and classifiers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def export_command(
     out: Path | None,
     image_url: str,
 ) -> None:
-    """Write the labels of PROJECT, or another model's predictions that were imported."""
+    """Write the labels of PROJECT, or another model's imported predictions."""
     from closecall.app.exchange.exporting import export_labels, export_model_predictions
 
     if model is None:
@@ -66,9 +66,9 @@ def export_command(
 def import_command(
     project: Path, file: Path, form: str | None, concept: str | None, annotator: str, model: str | None
 ) -> None:
-    """Read labels into PROJECT, or another model's predictions, which are kept beside them.
+    """Read labels into PROJECT, or another model's predictions, which are stored separately.
 
-    Items are found by id, or by name or path. Importing a file twice stores it once. A file that is
+    Items are matched by id, or by name or path. Importing a file twice stores it once. A file that is
     malformed, or contradicts itself, changes nothing.
     """
     from closecall.app.exchange.importing import import_labels, import_predictions
@@ -83,7 +83,7 @@ def import_command(
 @click.command("predictions")
 @_PROJECT
 def predictions_command(project: Path) -> None:
-    """List the other models' predictions that PROJECT has."""
+    """List the other models' predictions in PROJECT."""
     from closecall.app.exchange.importing import tell_predictions
 
     tell_predictions(project)
@@ -124,7 +124,7 @@ def predict_command(project: Path, concept: str | None, form: str | None, out: P
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def backup(project: Path, file: Path, force: bool) -> None:
-    """Copy the labels of PROJECT, and its uploads, to FILE, also while it is being served."""
+    """Copy the labels of PROJECT and its uploads to FILE, even while it is being served."""
     from closecall.app.exchange.backup import backup_labels
 
     backup_labels(project, file, overwrite=force)
@@ -140,7 +140,7 @@ def backup(project: Path, file: Path, force: bool) -> None:
     help="Where PROJECT's labels go and stay: an address in PostgreSQL, or the word sqlite.",
 )
 def restore(file: Path, project: Path, force: bool, database: str | None) -> None:
-    """Put the labels and uploads of a backup FILE into PROJECT."""
+    """Restore the labels and uploads of a backup FILE into PROJECT."""
     from closecall.app.exchange.backup import restore_labels
 
     restore_labels(file, project, overwrite=force, database=database)

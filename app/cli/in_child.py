@@ -1,4 +1,4 @@
-"""Runs ``closecall`` in a child process; `app.runtime.child` makes its command line."""
+"""Run ``closecall`` in a child process; `app.runtime.child` makes its command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _run(nice: str, *words: str) -> None:
     if hasattr(os, "nice"):
         os.nice(int(nice))
 
-    from closecall.app.cli.main import main  # which takes a while: the priority is lower by then
+    from closecall.app.cli.main import main  # this import takes a while, by then at lower priority
 
     main(words, prog_name="closecall")
 

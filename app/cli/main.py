@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
-    """Before anything else loads: libraries keep the stderr that they find."""
+    """Start the event log before other imports: libraries keep the stderr that they find."""
     if chosen == "json":
         from closecall.app.projects.oidc import secret_files
         from closecall.app.runtime import event_log as events
@@ -148,7 +148,7 @@ def serve_project(
     allow_hosts: tuple[str, ...],
     headless: bool,
 ) -> None:
-    """Serve PROJECT, one project's folder or a folder of projects."""
+    """Serve PROJECT, a project's folder or a folder of projects."""
     from closecall.app.projects.config import checked_database, require_database
     from closecall.app.projects.oidc import sign_in
     from closecall.app.projects.roles import Roles
@@ -222,7 +222,7 @@ def new_project(
     use_classes: bool | None,
     database: str | None,
 ) -> None:
-    """Make PROJECT, a folder with a question over some images; serve it to label."""
+    """Create PROJECT, a folder with a question about images; serve it to label."""
     from closecall.app.display.phrases import some
     from closecall.app.projects.folder_classes import FolderClasses
     from closecall.app.sessions.workspace import NewProject, Workspace
@@ -296,7 +296,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
 @click.argument("pool", type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Read every file and compare its checksum.")
 def pool_info(pool: Path, check: bool) -> None:
-    """Say what POOL holds, and which files could not be read."""
+    """Show the contents of POOL and the files that could not be read."""
     from closecall.app.display.pool_output import show_pool
 
     show_pool(pool, check=check)
@@ -306,7 +306,7 @@ def pool_info(pool: Path, check: bool) -> None:
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def verify(project: Path, as_json: bool) -> None:
-    """Replay the log of PROJECT: retrain, compare every digest and selection, rank by brute force."""
+    """Replay the log of PROJECT: retrain, compare all digests and selections, and rank by brute force."""
     from closecall.app.verification.verify import verify_project
 
     sys.exit(verify_project(project, as_json=as_json))
