@@ -44,7 +44,7 @@ class Archive:
         self.database = database
         self._clock = clock
 
-    def put_away(self, concept_id: int) -> None:
+    def add(self, concept_id: int) -> None:
         """Archive a concept; archiving it twice has no effect.
 
         Raises

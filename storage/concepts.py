@@ -51,7 +51,7 @@ class Concepts:
         positive_class: str | None = None,
         c: float = 1.0,
         class_weight: ClassWeight | None = None,
-        put_away: bool = False,
+        archived: bool = False,
         instead_of: int | None = None,
     ) -> ConceptRecord:
         """Add a concept; in the same transaction, archive it or the one that it replaces.
@@ -75,7 +75,7 @@ class Concepts:
             if connection.scalar(select(Concept.id).where(Concept.name == values["name"])) is not None:
                 raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
             made = connection.execute(insert(Concept).values(**values, created=self._clock()))
-            for gone in ([_key(made)] if put_away else []) + ([instead_of] if instead_of is not None else []):
+            for gone in ([_key(made)] if archived else []) + ([instead_of] if instead_of is not None else []):
                 archive(connection, gone, self._clock())
         return self.get(_key(made))
 

@@ -196,7 +196,7 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            raise self._told(error.orig or error) from error
+            raise self._explained(error.orig or error) from error
         except NoConnectionError as error:
             raise self._noted(
                 StorageError(
@@ -206,19 +206,19 @@ class Database:
                 )
             ) from error
         except (self.place.errors, UnicodeDecodeError) as error:
-            raise self._told(error) from error
+            raise self._explained(error) from error
         except UnicodeEncodeError as error:
             half = f"half a character in {error.object!r:.80}"
             raise StorageError(f"{self.place} refuses {half}", "invalid") from error
 
-    def _told(self, error: BaseException) -> StorageError:
+    def _explained(self, error: BaseException) -> StorageError:
         """Return the engine's error as a StorageError."""
         return self._noted(self.place.explain(error, self._busy_timeout))
 
     def _noted(self, explained: StorageError) -> StorageError:
         """Return the error; log an event if the database caused it."""
         if explained.kind in _TROUBLES:
-            _events.warning("storage", extra={"told": {"kind": explained.kind, "message": str(explained)}})
+            _events.warning("storage", extra={"fields": {"kind": explained.kind, "message": str(explained)}})
         return explained
 
     def _check_version(self, version: str | None, *, may_migrate: bool) -> None:

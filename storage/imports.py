@@ -157,8 +157,8 @@ def session_id(digest: str, concept_id: int, annotator: str) -> str:
 
 def answer_id(digest: str, said: AnswerRecord) -> str:
     """Return the id of an imported answer."""
-    told = [digest, said.concept_id, said.annotator, said.item, said.answer, said.purpose]
-    return str(uuid.uuid5(_IDS, json.dumps(told)))
+    content = [digest, said.concept_id, said.annotator, said.item, said.answer, said.purpose]
+    return str(uuid.uuid5(_IDS, json.dumps(content)))
 
 
 def store(

@@ -433,9 +433,9 @@ class LabelLog:
 
 def _tell_of(answers: Sequence[AnswerRecord], result: AppendResult, milliseconds: float) -> None:
     """Log an event with the number of stored answers, without their content."""
-    told = {"sessions": sorted({str(answer.session_id)[:64] for answer in answers}), "ms": milliseconds}
+    fields = {"sessions": sorted({str(answer.session_id)[:64] for answer in answers}), "ms": milliseconds}
     stored = {"stored": len(result.accepted), "known": len(result.known)}
-    _events.info("answers", extra={"told": told | stored})
+    _events.info("answers", extra={"fields": fields | stored})
 
 
 def _paged(query: Select[Any], seq: Any) -> Select[Any]:

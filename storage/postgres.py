@@ -170,34 +170,34 @@ class Schema:
     def explain(self, error: BaseException, busy_timeout: float = 0.0) -> StorageError:
         """See `storage.place.Place`."""
         code = getattr(error, "sqlstate", None) or ""
-        said = self._one_line(error)
+        reason = self._one_line(error)
         waited = f" (waited {busy_timeout:g} s)" if busy_timeout else ""
         if code == "55P03":
             return StorageError(f"{self} is locked by another program{waited}; try again", "locked")
         if code == "57014":
-            return StorageError(f"{self} is too busy: {said}; try again", "locked")
+            return StorageError(f"{self} is too busy: {reason}; try again", "locked")
         if code[:2] == "40":
-            return StorageError(f"{self} is busy with another write: {said}; try again", "locked")
+            return StorageError(f"{self} is busy with another write: {reason}; try again", "locked")
         if code == "53100":
             return StorageError(
-                f"{self}: the disk of the server is full ({said}), so nothing was written; what was "
+                f"{self}: the disk of the server is full ({reason}), so nothing was written; what was "
                 f"acknowledged before is safe, and work goes on once there is room",
                 "full",
             )
         if code in _KINDS:
-            return StorageError(f"{self}: {said}", _KINDS[code])
+            return StorageError(f"{self}: {reason}", _KINDS[code])
         if code[:2] in ("22", "23") or (not code and isinstance(error, psycopg.DataError)):
-            return StorageError(f"{self} refuses the row: {said}", "invalid")
+            return StorageError(f"{self} refuses the row: {reason}", "invalid")
         if code[:2] in ("08", "53", "57") or code == "25P03" or isinstance(error, psycopg.OperationalError):
-            return StorageError(f"{self} cannot be reached: {said}", "unreachable")
-        return StorageError(f"{self}: {said}", "other")
+            return StorageError(f"{self} cannot be reached: {reason}", "unreachable")
+        return StorageError(f"{self}: {reason}", "other")
 
     def _one_line(self, error: BaseException) -> str:
         diagnosis = getattr(getattr(error, "diag", None), "message_primary", None)
-        said = " ".join((diagnosis or str(error)).split())
+        reason = " ".join((diagnosis or str(error)).split())
         for secret in filter(None, address.secrets_of(self._url)):
-            said = said.replace(secret, "***")
-        return said
+            reason = reason.replace(secret, "***")
+        return reason
 
     def require_room(self, connection: Connection) -> None:
         """See `storage.place.Place`. Users who may not create temporary tables notice at the next answer."""

@@ -306,10 +306,10 @@ def _reason(error: BaseException) -> str:
 def shown(value: object) -> str:
     """Return a value in a form short enough for messages."""
     try:
-        told = repr(value)
+        text = repr(value)
     except ValueError:  # an integer of too many digits
         return "a huge number"
-    return told if len(told) <= 60 else told[:57] + "…"
+    return text if len(text) <= 60 else text[:57] + "…"
 
 
 _READERS: dict[TableFormat, Callable[[Path], Iterator[Line]]] = {

@@ -84,16 +84,16 @@ class PlainCard:
         self._session = session
         self._drawn: Drawn | None = None
         self._pressed_at = -math.inf
-        self._unheard: dict[str, Any] | None = None  # an undo that may or may not be stored
-        self.told = ""
+        self._unacknowledged: dict[str, Any] | None = None  # an undo that may or may not be stored
+        self.message = ""
 
     def draw(self) -> Drawn:
         """Return what to show; the same object as before while nothing has changed.
 
         An undo whose reply was lost is sent again first: its button, and with it the id, may be gone by now.
         """
-        if self._unheard is not None:
-            self._send(self._unheard)
+        if self._unacknowledged is not None:
+            self._send(self._unacknowledged)
         card = card_of(self._session)
         if self._drawn is None or self._drawn.is_done or not self._drawn.shows_the_same_as(card):
             self._drawn = Drawn(card)
@@ -118,12 +118,12 @@ class PlainCard:
         try:
             settled = submit(self._session, [answer])
         except (InputError, StorageError) as error:
-            self._unheard = answer if answer["answer"] == "undo" else None
-            self.told = str(error)
+            self._unacknowledged = answer if answer["answer"] == "undo" else None
+            self.message = str(error)
             return False
-        self._unheard = None
+        self._unacknowledged = None
         reasons = [refusal["reason"] for refusal in settled["refused"]]
-        self.told = " ".join(reasons) or settled["message"] or ""
+        self.message = " ".join(reasons) or settled["message"] or ""
         return True
 
     def _answer(self, drawn: Drawn, word: str) -> dict[str, Any] | None:

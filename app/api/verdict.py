@@ -79,7 +79,7 @@ def verdict(blind: BlindComparison) -> dict[str, Any]:
     judged = _judged(blind)
     courses = [_course(blind, side, judged) for side in blind.rivals]
     found = _difference(judged, courses)
-    sides = [_told(side, course) for side, course in zip(blind.rivals, courses, strict=True)]
+    sides = [_side(side, course) for side, course in zip(blind.rivals, courses, strict=True)]
     labels = [side["label"] for side in sides]
     return {
         "headline": _headline(found, labels),
@@ -108,10 +108,10 @@ def _course(blind: BlindComparison, side: LabelingSession, judged: Judged) -> Co
     pool, record = blind.project.pool, side.concept.record
     assert pool is not None
     standing = side.concept.standing().labels
-    said = dict(zip(standing.items.tolist(), standing.yes.tolist(), strict=True))
+    label_of = dict(zip(standing.items.tolist(), standing.yes.tolist(), strict=True))
     answers = side.project.log.answers_after(record.id)
-    items = np.array(list(dict.fromkeys(a.item for a in answers if a.item in said)), dtype=np.int64)
-    yes = np.array([said[item] for item in items.tolist()], dtype=np.bool_)
+    items = np.array(list(dict.fromkeys(a.item for a in answers if a.item in label_of)), dtype=np.int64)
+    yes = np.array([label_of[item] for item in items.tolist()], dtype=np.bool_)
     known = Labels.of(pool, items, yes)
     curve: list[tuple[int, float]] = []
     hyperplane = None
@@ -143,7 +143,7 @@ def _difference(judged: Judged, courses: list[Course]) -> dict[str, float] | Non
     return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
-def _told(side: LabelingSession, course: Course) -> dict[str, Any]:
+def _side(side: LabelingSession, course: Course) -> dict[str, Any]:
     """Return a side as a row of the page."""
     own = course.yes[course.n_first :]
     taught = course.curve[0][0] if course.curve else course.n_first

@@ -84,9 +84,9 @@ def import_command(
 @_PROJECT
 def predictions_command(project: Path) -> None:
     """List the other models' predictions in PROJECT."""
-    from closecall.app.exchange.importing import tell_predictions
+    from closecall.app.exchange.importing import print_predictions
 
-    tell_predictions(project)
+    print_predictions(project)
 
 
 @click.command("export-model")
@@ -115,8 +115,8 @@ def predict_command(project: Path, concept: str | None, form: str | None, out: P
     from closecall.app.exchange.model import predict
     from closecall.storage.imports import format_of
 
-    said = form or (format_of(out) if out is not None else "csv")
-    predict(project, concept, out, cast(Any, said))
+    chosen = form or (format_of(out) if out is not None else "csv")
+    predict(project, concept, out, cast(Any, chosen))
 
 
 @click.command()

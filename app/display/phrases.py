@@ -12,14 +12,14 @@ NAMES_SHOWN = 12
 
 def growth(progress: Progress) -> str:
     """Return the progress of a pool: "612,000 of 1,000,000 items, 4,950 images/s, about 1 min 18 s left"."""
-    said = [f"{progress.done:,} of {progress.total:,} items"]
+    parts = [f"{progress.done:,} of {progress.total:,} items"]
     if progress.state == "stopped":
-        said.append("stopped")
+        parts.append("stopped")
     elif progress.per_second:
-        said.append(f"{progress.per_second:,.0f} images/s")
+        parts.append(f"{progress.per_second:,.0f} images/s")
     if progress.state == "building" and progress.seconds_left is not None:
-        said.append(f"about {duration(progress.seconds_left)} left")
-    return ", ".join(said)
+        parts.append(f"about {duration(progress.seconds_left)} left")
+    return ", ".join(parts)
 
 
 def short_growth(progress: Progress) -> str:
@@ -57,7 +57,7 @@ def of_class(question: str, name: str) -> str:
     return found[1] if found else stem
 
 
-def put_away(n_labels: int) -> str:
+def labels_kept(n_labels: int) -> str:
     """Return the sentence about what a reset does to the labels."""
     labels = "label stays" if n_labels == 1 else "labels stay"
     return f"{n_labels:,} {labels} in the log, where review, export and verify find them."

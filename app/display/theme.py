@@ -109,8 +109,8 @@ def page_style() -> str:
     it.
     """
     colours = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()}
-    said = [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in colours.items()]
-    said += [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in STRATEGY_COLOURS.items()]
-    said.append("--m-rule: color-mix(in srgb, var(--m-brand) 60%, var(--m-paper));")
-    said.append('--m-serif: "Source Serif", serif;')
-    return f":root {{ color-scheme: light dark; {' '.join(said)} }}\n{_PAGE_STYLE.read_text('utf-8')}"
+    rules = [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in colours.items()]
+    rules += [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in STRATEGY_COLOURS.items()]
+    rules.append("--m-rule: color-mix(in srgb, var(--m-brand) 60%, var(--m-paper));")
+    rules.append('--m-serif: "Source Serif", serif;')
+    return f":root {{ color-scheme: light dark; {' '.join(rules)} }}\n{_PAGE_STYLE.read_text('utf-8')}"

@@ -86,8 +86,8 @@ def place_of_frame(record: SelectionRecord) -> Place:
 
 def has_frame(record: SelectionRecord) -> bool:
     """Return whether the selection records all that is needed to repeat its draw."""
-    said: dict[str, Any] = record.parameters.get(AUDIT, {})
-    return said.keys() >= {"through", "examples_through", "digest", "seed"}
+    parameters: dict[str, Any] = record.parameters.get(AUDIT, {})
+    return parameters.keys() >= {"through", "examples_through", "digest", "seed"}
 
 
 def frames_then(
@@ -179,13 +179,13 @@ class Audit:
         """
         with self._concept.lock:
             state = self._concept.catch_up()
-            standing, said = state.standing(), state.audit_labels()
+            standing, labels = state.standing(), state.audit_labels()
         hyperplane = self._concept.train(pool, standing).hyperplane
-        if hyperplane is None or not len(said):
+        if hyperplane is None or not len(labels):
             return None
         drawn = self._drawn()
-        known = np.isin(said.items, list(drawn))
-        ids, yes = said.items[known], said.yes[known]
+        known = np.isin(labels.items, list(drawn))
+        ids, yes = labels.items[known], labels.yes[known]
         records = [drawn[item] for item in ids.tolist()]
         strata = self._strata(pool, records)
         number = {place: n for n, place in enumerate(strata)}

@@ -81,8 +81,8 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
             after.write(project)
             click.echo(f"From now on {project} has its labels in {after.labels(project)}")
             click.echo(f"Those it had stay in {before.labels(project)}")
-    said = f"; those it had are in {aside}" if aside else ""
-    click.echo(f"{project} has the labels of {file}{said}")
+    note = f"; those it had are in {aside}" if aside else ""
+    click.echo(f"{project} has the labels of {file}{note}")
     if number:
         click.echo(f"Uploaded images that came with them: {number:,}")
 

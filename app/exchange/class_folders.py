@@ -72,8 +72,8 @@ def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple
     called = {its["concept"]: its["name"] for its in labels_of(concepts)}
     names = {its.name: called[its.id] for its in concepts}
     folders = _folder_names(list(names.values()))
-    said = (row[:3] for row in label_rows(database, by_item=True) if row[2])
-    for item, its_labels in groupby(said, key=lambda row: row[1]):
+    labels = (row[:3] for row in label_rows(database, by_item=True) if row[2])
+    for item, its_labels in groupby(labels, key=lambda row: row[1]):
         classes = [folders[names[name]] for name, _, label in its_labels if label == "yes"]
         yield from ((item, folder) for folder in classes or [NONE])
 

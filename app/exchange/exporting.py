@@ -72,8 +72,8 @@ def export_model_predictions(
         If there is no such model, or it has predictions for several concepts and none is named.
     """
     if log or form not in get_args(TableFormat):
-        said = "--log" if log else f"--format {form}"
-        raise InputError(f"{said} holds labels, no predictions: use csv, jsonl or parquet")
+        option = "--log" if log else f"--format {form}"
+        raise InputError(f"{option} holds labels, no predictions: use csv, jsonl or parquet")
     if out is None and form == "parquet":
         raise InputError("--format parquet needs --out: it can't be written to the terminal")
     with open_labels(project) as database:

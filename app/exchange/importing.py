@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from closecall.app.exchange.item_matching import Items, require_matches
 from closecall.app.exchange.label_words import Meaning
 from closecall.app.exchange.offline_project import concept_named, one_concept, open_labels, open_pool
-from closecall.app.exchange.statements import Said, Saying
+from closecall.app.exchange.statements import Statement, Statements
 from closecall.app.projects.config import lock_project
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
@@ -85,7 +85,7 @@ def import_labels(
     pool = open_pool(project)
     with lock_project(project), open_labels(project, write=True) as database:
         only = concept_named(database, concept)
-        _tell(take_in(database, pool, file, form=form, concept=only, annotator=annotator), file)
+        _print(take_in(database, pool, file, form=form, concept=only, annotator=annotator), file)
 
 
 def take_in(
@@ -102,17 +102,19 @@ def take_in(
     offered = Archive(database).offered()
     meaning = Meaning(Concepts(database).all(), offered, concept, pool.classes)
     imported = Imported(Items(pool))
-    said = _said(read_labels(file, form), meaning, file, annotator, imported)
-    require_matches(imported.items, len(said), file)
+    statements = _statements(read_labels(file, form), meaning, file, annotator, imported)
+    require_matches(imported.items, len(statements), file)
     if not imported.lines:
         raise InputError(f"{file} holds no labels")
-    _store(database, said, file, digest, imported)
+    _store(database, statements, file, digest, imported)
     return imported
 
 
-def _said(claims: Iterable[Claim], meaning: Meaning, file: Path, annotator: str, imported: Imported) -> Said:
+def _statements(
+    claims: Iterable[Claim], meaning: Meaning, file: Path, annotator: str, imported: Imported
+) -> Statements:
     """Collect the file's statements about items that can be labeled."""
-    said = Said()
+    statements = Statements()
     try:
         for claim in claims:
             imported.lines += 1
@@ -123,33 +125,35 @@ def _said(claims: Iterable[Claim], meaning: Meaning, file: Path, annotator: str,
             by = claim.annotator or (annotator if claim.number == 1 else f"{annotator} {claim.number}")
             by = checked_annotator(by, f"{file}, {claim.place}")
             for concept, word in meant:
-                saying = Saying(concept.id, item, by, word, claim.purpose)
-                said.add(saying, claim.place, replaces=claim.replaces)
+                statement = Statement(concept.id, item, by, word, claim.purpose)
+                statements.add(statement, claim.place, replaces=claim.replaces)
     except (InputError, StorageError):
-        _require_one_mind(said, file)  # that line comes first then
+        _require_consistent(statements, file)  # that line comes first then
         raise
-    _require_one_mind(said, file)
-    return said
+    _require_consistent(statements, file)
+    return statements
 
 
-def _require_one_mind(said: Said, file: Path) -> None:
+def _require_consistent(statements: Statements, file: Path) -> None:
     """Raise InputError if the file contradicts itself."""
-    both = said.contradiction()
+    both = statements.contradiction()
     if both is not None:
-        before, its = said.at(np.array(both))
-        first, place = map(said.place, both)
+        before, its = statements.at(np.array(both))
+        first, place = map(statements.place, both)
         raise InputError(
             f"{file}, {place}: it says {its.word} of item {its.item}, where {first} says {before.word}: "
             f"{shown(its.annotator)} can say one thing of an item"
         ) from None
 
 
-def _news(database: Database, said: Said, imported: Imported) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _changes(
+    database: Database, statements: Statements, imported: Imported
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return two masks: statements that change their annotators' answers, and those on audited items."""
-    log, settled = LabelLog(database), said.settled()
-    states = {concept_id: log.state(concept_id) for concept_id in said.concepts()}
+    log, settled = LabelLog(database), statements.settled()
+    states = {concept_id: log.state(concept_id) for concept_id in statements.concepts()}
     is_new, is_audited = np.ones((2, len(settled)), dtype=np.bool_)
-    for number, its in enumerate(said.at(settled)):
+    for number, its in enumerate(statements.at(settled)):
         state = states[its.concept]
         is_audited[number] = its.purpose != "decision" and state.is_audited(its.item)
         if its.purpose == "decision":
@@ -165,10 +169,10 @@ def _news(database: Database, said: Said, imported: Imported) -> tuple[NDArray[n
     return settled[is_new], is_audited[is_new]
 
 
-def _store(database: Database, said: Said, file: Path, digest: str, imported: Imported) -> None:
+def _store(database: Database, statements: Statements, file: Path, digest: str, imported: Imported) -> None:
     """Store the new statements as answers; those about audited items don't train."""
-    news, is_audited = _news(database, said, imported)
-    speakers = dict.fromkeys((its.concept, its.annotator) for its in said.at(news))
+    news, is_audited = _changes(database, statements, imported)
+    speakers = dict.fromkeys((its.concept, its.annotator) for its in statements.at(news))
     ids = {(concept, by): session_id(digest, concept, by) for concept, by in speakers}
     sessions = (
         SessionRecord(
@@ -193,31 +197,31 @@ def _store(database: Database, said: Said, file: Path, digest: str, imported: Im
             browser_time=now,
             purpose="audit" if audited else its.purpose,
         )
-        for its, audited in zip(said.at(news), is_audited, strict=True)
+        for its, audited in zip(statements.at(news), is_audited, strict=True)
     )
     named = (replace(answer, id=answer_id(digest, answer)) for answer in answers)
     imported.new, imported.known = store(database, sessions, named, now)
 
 
-def _tell(imported: Imported, file: Path) -> None:
+def _print(imported: Imported, file: Path) -> None:
     click.echo(f"{imported.new:,} labels of {file} are in the log.")
     if imported.known + imported.same:
         click.echo(f"{imported.known + imported.same:,} were there already, and are not stored again.")
     if imported.contested:
         click.echo(f"{imported.contested:,} contradict another annotator: the Review page lists them.")
-    tell_matches(imported.items)
+    print_matches(imported.items)
 
 
-def tell_matches(items: Items) -> None:
+def print_matches(items: Items) -> None:
     """Print how many items were matched by a part of their names, and which lines matched none."""
     if items.by_end:
         click.echo(f"{items.by_end:,} names were matched by the end of their path.")
     if items.unmatched.number:
         click.echo(f"{items.unmatched.number:,} are about no item that can be labeled:")
-        for sentence in items.unmatched.told:
+        for sentence in items.unmatched.listed:
             click.echo(f"  {sentence}")
-        if items.unmatched.number > len(items.unmatched.told):
-            click.echo(f"  … and {items.unmatched.number - len(items.unmatched.told):,} more")
+        if items.unmatched.number > len(items.unmatched.listed):
+            click.echo(f"  … and {items.unmatched.number - len(items.unmatched.listed):,} more")
 
 
 def import_predictions(
@@ -237,7 +241,7 @@ def import_predictions(
         predicted = _predicted(read_predictions(file, form), its, pool, items, file)
         number = Predictions(database).store(its.id, model, predicted, file=as_text(file.name), digest=digest)
     click.echo(f"{number:,} predictions of {model} for {its.name!r} are beside its labels.")
-    tell_matches(items)
+    print_matches(items)
 
 
 def _predicted(
@@ -265,7 +269,7 @@ def _predicted(
         raise InputError(f"{file} holds no predictions")
 
 
-def tell_predictions(project: Path) -> None:
+def print_predictions(project: Path) -> None:
     """List the models that have predictions in the project."""
     open_pool(project)
     with open_labels(project) as database:

@@ -23,7 +23,7 @@ from closecall.core.sources import Source
 from closecall.storage.imports import Claim
 from closecall.storage.tabular import shown
 
-TOLD = 5
+LISTED = 5
 """Unmatched lines that are listed."""
 
 _BLOCK = 65_536
@@ -35,13 +35,13 @@ class Unmatched:
     """The number of lines whose item the pool does not have, with one sentence for each of the first few."""
 
     number: int = 0
-    told: list[str] = field(default_factory=list)
+    listed: list[str] = field(default_factory=list)
 
     def add(self, claim: Claim, reason: Callable[[], str]) -> None:
         """Count a line."""
         self.number += 1
-        if len(self.told) < TOLD:
-            self.told.append(f"{claim.place}: {reason()}")
+        if len(self.listed) < LISTED:
+            self.listed.append(f"{claim.place}: {reason()}")
 
 
 class Items:
@@ -187,4 +187,4 @@ def require_matches(items: Items, matched: int, file: object) -> None:
         With the first line's reason.
     """
     if not matched and items.unmatched.number:
-        raise InputError(f"{file} is about none of this project's items; {items.unmatched.told[0]}")
+        raise InputError(f"{file} is about none of this project's items; {items.unmatched.listed[0]}")

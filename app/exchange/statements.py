@@ -15,7 +15,7 @@ _BLOCK = 10_000
 _DECIDED = -1  # in place of an annotator, as an adjudication belongs to everybody
 
 
-class Saying(NamedTuple):
+class Statement(NamedTuple):
     """An annotator's answer about an item, or an adjudication."""
 
     concept: int
@@ -25,7 +25,7 @@ class Saying(NamedTuple):
     purpose: Purpose
 
 
-class Said:
+class Statements:
     """Statements in the order of a file.
 
     A subject can have only one statement that counts: an item of a concept with an annotator, or its
@@ -42,16 +42,16 @@ class Said:
     def __len__(self) -> int:
         return len(self._items)
 
-    def add(self, saying: Saying, place: str, *, replaces: bool) -> None:
+    def add(self, statement: Statement, place: str, *, replaces: bool) -> None:
         """Add a statement; with `replaces` it supersedes earlier ones on the same subject."""
-        number = self._numbers.setdefault(saying.annotator, len(self._names))
+        number = self._numbers.setdefault(statement.annotator, len(self._names))
         if number == len(self._names):
-            self._names.append(saying.annotator)
-        self._concepts.append(saying.concept)
-        self._items.append(saying.item)
+            self._names.append(statement.annotator)
+        self._concepts.append(statement.concept)
+        self._items.append(statement.item)
         self._annotators.append(number)
-        self._words.append(ANSWERS.index(saying.word))
-        self._purposes.append(PURPOSES.index(saying.purpose))
+        self._words.append(ANSWERS.index(statement.word))
+        self._purposes.append(PURPOSES.index(statement.purpose))
         self._replaces.append(replaces)
         self._places += place.encode()
         self._ends.append(len(self._places))
@@ -76,7 +76,7 @@ class Said:
         is_last = np.roll(is_first, -1)
         return order[is_last][np.argsort(order[is_first])]
 
-    def at(self, indices: NDArray[np.int64]) -> Iterator[Saying]:
+    def at(self, indices: NDArray[np.int64]) -> Iterator[Statement]:
         """Yield the statements at `indices`, block by block."""
         columns = [_column(each) for each in (self._concepts, self._items, self._annotators)]
         columns += [_column(each) for each in (self._words, self._purposes)]
@@ -84,7 +84,7 @@ class Said:
             block = indices[first : first + _BLOCK]
             cells = (column[block].tolist() for column in columns)
             for concept, item, annotator, word, purpose in zip(*cells, strict=True):
-                yield Saying(concept, item, self._names[annotator], ANSWERS[word], PURPOSES[purpose])
+                yield Statement(concept, item, self._names[annotator], ANSWERS[word], PURPOSES[purpose])
 
     def concepts(self) -> list[int]:
         """Return the ids of the concepts with statements, ascending."""

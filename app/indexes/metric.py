@@ -56,7 +56,7 @@ class LearnedMetric(AnswersMetric):
         self.seconds = seconds
         self.finished = time.time()
 
-    def said(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return for the page the number of labels used, and the metric's age and learning time in s."""
         return {"labels": self.n_labels, "age": time.time() - self.finished, "seconds": self.seconds}
 
@@ -161,11 +161,11 @@ class Learning:
             newest = self._newest if self._missing is None else None
         return newest if newest is not None and newest.n_items <= len(pool) else None
 
-    def said(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return for the page the metric's labels and age, and what is missing or went wrong."""
         with self._changed:
             newest = self._newest if self._missing is None else None
-            said = newest.said() if newest is not None else {"labels": None, "age": None, "seconds": None}
+            said = newest.state() if newest is not None else {"labels": None, "age": None, "seconds": None}
             problem = None if self._missing else self._problem
             return said | {"missing": self._missing, "problem": problem, "is_coming": self._is_running}
 

@@ -108,7 +108,7 @@ class Checked:
             event.wait(seconds)
         return self.is_done
 
-    def said(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the recall, 0 … 1, and the scan's time; None until they are known."""
         if self._job is None:
             return {"recall": 1.0, "exact_ms": 1000 * self.found.seconds}

@@ -114,8 +114,8 @@ class Indexes:
     def problem(self) -> str | None:
         """Return in one sentence why the pool can't be read or an index is not ready, or None."""
         known = list(self._indexes.values())
-        said = [self._pool_problem, *(index.failure for index in known), *(index.notice for index in known)]
-        return next(filter(None, said), None) or self._troubles.first
+        problems = [self._pool_problem, *(one.failure for one in known), *(one.notice for one in known)]
+        return next(filter(None, problems), None) or self._troubles.first
 
     @property
     def full_scan_ms(self) -> float | None:
@@ -192,11 +192,11 @@ class Indexes:
             fitted = index.fitted
             is_behind = fitted is None or is_due(fitted.n_items, index.seconds, pool)
             if is_behind and index.failed_at != len(pool):
-                self._fit_or_tell(name, index, pool)
+                self._try_to_fit(name, index, pool)
         if wanted:
             self._time_full_scan(pool)
 
-    def _fit_or_tell(self, name: str, index: IndexState, pool: Pool) -> None:
+    def _try_to_fit(self, name: str, index: IndexState, pool: Pool) -> None:
         """Fit a strategy; skip one that can't be fitted until the pool has grown."""
         try:
             self._fit(name, index, pool)

@@ -103,8 +103,8 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
 def show_turns(project: OpenProject, session: LabelingSession, found: BlindComparison) -> None:
     """Show the card, with the number of answers above it."""
     key = f"blind-{found.id}"
-    said: dict[str, Any] = state.get(key, {})
-    card = shown_or_kept(key, lambda: take(project, found, answers_of(said), person_at(project)))
+    sent: dict[str, Any] = state.get(key, {})
+    card = shown_or_kept(key, lambda: take(project, found, answers_of(sent), person_at(project)))
     wanted = found.wanted
     with st.container(key="blind-turns", horizontal=True, vertical_alignment="center"):
         if wanted:

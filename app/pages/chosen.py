@@ -99,9 +99,9 @@ def put_into_address(name: str, value: str) -> None:
         st.query_params[name] = value
 
 
-def pick_concept(project: OpenProject, session: LabelingSession, *, put_away: bool = False) -> None:
+def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bool = False) -> None:
     """Show the picker of questions, with archived ones on request; each question has its own session."""
-    offered = [*project.concepts(put_away=put_away), session.concept.record]
+    offered = [*project.concepts(archived=archived), session.concept.record]
     concepts = {concept.id: concept for concept in offered}
 
     def named(concept: int) -> str:

@@ -41,7 +41,7 @@ def main() -> None:
         if view == "race":
             pick("First labels", FIRST, "race-first", default=5, width=206)
             pick("Seconds per label", SECONDS, "race-seconds", default=1.5, width=160)
-        pick_concept(project, session, put_away=view != "blind")
+        pick_concept(project, session, archived=view != "blind")
     with st.container(key="compare"):
         if view == "race":
             show_race(session)
@@ -107,31 +107,31 @@ def comparison_of(session: LabelingSession) -> HyperplaneComparison:
 def show_hyperplane(session: LabelingSession) -> None:
     """Show what has been measured; the browser asks again while more is coming."""
     key = f"compare-{session.id}"
-    said = state.get(key, {})
+    sent = state.get(key, {})
     comparison = comparison_of(session)
     try:
-        if said.get("again"):
+        if sent.get("again"):
             comparison.renew(again=True)
         page = comparison.page()
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
     else:
         # A component whose payload does not change is not run, and would not ask again.
-        COMPARE.show({**page, "beat": said.get("beat")}, key=key)
+        COMPARE.show({**page, "beat": sent.get("beat")}, key=key)
 
 
 @st.fragment
 def show_race(session: LabelingSession) -> None:
     """Handle the browser's commands and show the race; its rounds come over a route of their own."""
     key = f"race-{session.id}"
-    said = state.get(key, {})
-    shown: dict[str, Any] = {"label_seconds": state["kept race-seconds"], "beat": said.get("beat")}
+    sent = state.get(key, {})
+    shown: dict[str, Any] = {"label_seconds": state["kept race-seconds"], "beat": sent.get("beat")}
     try:
-        race = race_of(session, again=_does(said) == "again")
+        race = race_of(session, again=_does(sent) == "again")
         if race is None:
             shown |= {"race": None, "is_coming": True, "said": preparation(session)}
         else:
-            obey(race, said)
+            obey(race, sent)
             shown |= race.about()
     except InputError as error:
         shown |= {
@@ -162,9 +162,9 @@ def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
     return race
 
 
-def obey(race: LiveRace, said: dict[str, Any]) -> None:
+def obey(race: LiveRace, sent: dict[str, Any]) -> None:
     """Handle the browser's commands to the race."""
-    does = _does(said)
+    does = _does(sent)
     if does in ("start", "again"):
         race.start()
     elif does == "step":
@@ -172,11 +172,11 @@ def obey(race: LiveRace, said: dict[str, Any]) -> None:
     elif does == "pause":
         race.pause()
     elif does == "speed":
-        race.set_speed(said["command"].get("value"))
+        race.set_speed(sent["command"].get("value"))
 
 
-def _does(said: dict[str, Any]) -> str | None:
-    command = said.get("command")
+def _does(sent: dict[str, Any]) -> str | None:
+    command = sent.get("command")
     return command.get("does") if isinstance(command, dict) else None
 
 

@@ -88,7 +88,7 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
     if not state.get(asked):
         action("Start afresh for the next audience…", ask, session)
         return
-    st.caption(words.put_away(session.concept.counts().answered))
+    st.caption(words.labels_kept(session.concept.counts().answered))
     with st.container(horizontal=True):
         action("Keep on", keep_on, session)
         action("Start afresh", begin, session)
@@ -107,17 +107,17 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
 
 
 def on_show(
-    project: OpenProject, session: LabelingSession, card: dict[str, Any], said: Mapping[str, Any]
+    project: OpenProject, session: LabelingSession, card: dict[str, Any], sent: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the card with the autopilot's answers, in its session, and the requested check."""
-    return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, said)}
+    return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, sent)}
 
 
-def _check(project: OpenProject, session: LabelingSession, said: Mapping[str, Any]) -> dict[str, Any] | None:
+def _check(project: OpenProject, session: LabelingSession, sent: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the check of the item that the browser asked about last."""
-    asked, key = said.get("check"), ("check", session.id)
+    asked, key = sent.get("check"), ("check", session.id)
     check: Check | None = state.get(key)
     if isinstance(asked, str) and (check is None or check.selection_id != asked):
         check = state[key] = Check(session, asked)
         check.start(project.executor)
-    return check.said() if check else None
+    return check.state() if check else None

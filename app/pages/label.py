@@ -200,18 +200,18 @@ def show_card(project: OpenProject, view: View) -> None:
     """Take the browser's answers, and show what comes next."""
     component = GRID if isinstance(view, BatchSession) else LABEL
     key = f"{key_of(view)}-{view.id}"
-    said = state.get(key, {})
+    sent = state.get(key, {})
 
     def card() -> dict[str, Any]:
         if isinstance(view, FoundSession):
-            view.ask(said.get("asked"))
-        shown = take(project, view, answers_of(said), person_at(project))
+            view.ask(sent.get("asked"))
+        shown = take(project, view, answers_of(sent), person_at(project))
         if isinstance(view, FoundSession):
             keep_search(view.text)
         elif isinstance(view, ClassSession):
-            shown = on_show(project, view.session_of(str(said.get("check"))), shown, said)
+            shown = on_show(project, view.session_of(str(sent.get("check"))), shown, sent)
         elif isinstance(view, LabelingSession):
-            shown = on_show(project, view, shown, said)
+            shown = on_show(project, view, shown, sent)
         return shown
 
     show_or_keep(component, key, card)

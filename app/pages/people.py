@@ -30,7 +30,7 @@ def main() -> None:
     project, session = found
     is_owner = person_at(project).is_owner
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
-        pick_concept(project, session, put_away=True)
+        pick_concept(project, session, archived=True)
         view = pick_view() if is_owner else "people"
     with st.container(key="card" if view == "decide" else "team"):
         if view == "decide":

@@ -72,7 +72,7 @@ def show_plain(session: LabelingSession) -> None:
             for word in TOOLS:
                 _button(plain, drawn, word, *TOOLS[word])
         st.html(_strip(drawn.card))
-        st.caption(literal(plain.told) if plain.told else _numbers(drawn.card), text_alignment="center")
+        st.caption(literal(plain.message) if plain.message else _numbers(drawn.card), text_alignment="center")
     drawn.sent()
 
 
@@ -127,13 +127,13 @@ def _strip(card: dict[str, Any]) -> str:
 
 def _numbers(card: dict[str, Any]) -> str:
     notes = card["notes"]
-    said = [f"round {card['round']}", f"{notes['scored']:,} of {notes['total']:,} scored"]
+    parts = [f"round {card['round']}", f"{notes['scored']:,} of {notes['total']:,} scored"]
     if notes["selection_ms"] is not None:
-        said.append(f"selection {notes['selection_ms']:.2f} ms")
+        parts.append(f"selection {notes['selection_ms']:.2f} ms")
     if notes["retrain_ms"] is not None:
-        said.append(f"retrain {notes['retrain_ms']:.1f} ms")
+        parts.append(f"retrain {notes['retrain_ms']:.1f} ms")
     if notes["margin"] is not None:
-        said.append(f"|wᵀx| {notes['margin']:.7f}")
+        parts.append(f"|wᵀx| {notes['margin']:.7f}")
     counts = notes["counts"]
-    said.append(f"{counts['no']} no, {counts['yes']} yes, {counts['left']:,} left")
-    return " · ".join(said).replace("|", "\\|")
+    parts.append(f"{counts['no']} no, {counts['yes']} yes, {counts['left']:,} left")
+    return " · ".join(parts).replace("|", "\\|")

@@ -10,7 +10,7 @@ import streamlit as st
 
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.state import state
-from closecall.app.runtime.event_log import tell
+from closecall.app.runtime.event_log import emit
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 
@@ -34,7 +34,7 @@ def show_problem(error: Exception | str, *, waits: bool = False) -> None:
 
 def _tell_of(error: Exception | str) -> None:
     kind = error.kind if isinstance(error, StorageError) else "input"
-    tell("problem shown", logging.WARNING, kind=kind)
+    emit("problem shown", logging.WARNING, kind=kind)
 
 
 @st.fragment(run_every=RETRY_SECONDS)

@@ -23,7 +23,7 @@ def main() -> None:
         return
     project, session = found
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
-        pick_concept(project, session, put_away=True)
+        pick_concept(project, session, archived=True)
     with st.container(key="progress"):
         show_progress(session)
 
@@ -32,8 +32,8 @@ def main() -> None:
 def show_progress(session: LabelingSession) -> None:
     """Handle the browser's request about the audit, and show the current state."""
     key = f"progress-{session.id}"
-    said = st.session_state.get(key, {})
-    share = said.get("share")
+    sent = st.session_state.get(key, {})
+    share = sent.get("share")
     try:
         if isinstance(share, int | float):
             session.set_audit_share(share, by=person_at(session.project))
@@ -42,7 +42,7 @@ def show_progress(session: LabelingSession) -> None:
         show_problem(error, waits=True)
     else:
         # A component whose payload does not change is not run, and would not ask again.
-        PROGRESS.show({**page, "beat": said.get("beat")}, key=key)
+        PROGRESS.show({**page, "beat": sent.get("beat")}, key=key)
 
 
 main()

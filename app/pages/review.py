@@ -23,7 +23,7 @@ def main() -> None:
         return
     project, session = found
     with st.container(key="reviewed"):
-        pick_concept(project, session, put_away=True)
+        pick_concept(project, session, archived=True)
     with st.container(key="review"):
         show_review(session)
 
@@ -32,14 +32,14 @@ def main() -> None:
 def show_review(session: LabelingSession) -> None:
     """Store the browser's corrections, and show what it asks for."""
     key = f"review-{session.id}"
-    said = state.get(key, {})
+    sent = state.get(key, {})
     if ("review", session.id) not in state:
         state["review", session.id] = Review(session, person_at(session.project))
     review: Review = state["review", session.id]
 
     def page() -> dict[str, Any]:
-        settled = review.submit(answers_of(said))
-        return {**review.page(Asked.of(said.get("asked")), zone_named(st.context.timezone)), **settled}
+        settled = review.submit(answers_of(sent))
+        return {**review.page(Asked.of(sent.get("asked")), zone_named(st.context.timezone)), **settled}
 
     show_or_keep(REVIEW, key, page)
 

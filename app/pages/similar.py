@@ -100,15 +100,15 @@ def _pick(
 def show_similar(project: OpenProject, similar: SimilarSession) -> None:
     """Handle the browser's answers and requests, and show what comes next."""
     key = f"{SIMILAR.name}-{similar.id}"
-    said = st.session_state.get(key, {})
+    sent = st.session_state.get(key, {})
 
     def card() -> dict[str, Any]:
-        similar.ask(said.get("asked"))
-        similar.upload(said.get("upload"))
-        shown = take(project, similar, answers_of(said), person_at(project))
+        similar.ask(sent.get("asked"))
+        similar.upload(sent.get("upload"))
+        shown = take(project, similar, answers_of(sent), person_at(project))
         if similar.like is not None:
             put_into_address(IN_ADDRESS, similar.like.word)
-        return {**shown, "beat": said.get("beat")}
+        return {**shown, "beat": sent.get("beat")}
 
     show_or_keep(SIMILAR, key, card)
 

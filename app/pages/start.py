@@ -171,8 +171,8 @@ def choose_classes(choice: str, paths: dict[str, str], question: str, positive: 
     )
     names = literal(words.some(found.names))
     if ticked:
-        said = f"Classes: {names}. A part of the items is held out."
-        st.caption(f"{said} Yes means “{literal(yes)}”." if yes else said)
+        caption = f"Classes: {names}. A part of the items is held out."
+        st.caption(f"{caption} Yes means “{literal(yes)}”." if yes else caption)
     else:
         st.caption(f"Subfolders: {names}. They do not count as classes: every item can be labeled.")
     return ticked

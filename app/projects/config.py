@@ -83,8 +83,8 @@ class ProjectFile:
         if not path.is_file():
             raise InputError(f"There is no project at {folder}: {PROJECT_FILE} is missing")
         try:
-            said = json.loads(path.read_text("utf-8"))
-            read = cls(**said)
+            stored = json.loads(path.read_text("utf-8"))
+            read = cls(**stored)
             _check_kinds(read)
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"The project file {path} is damaged: {one_line(error)}") from None
@@ -103,8 +103,8 @@ class ProjectFile:
 
     def write(self, folder: Path) -> None:
         """Write the settings into `folder`."""
-        said = {name: value for name, value in asdict(self).items() if value != DEFAULTS.get(name)}
-        _write(folder, said)
+        stored = {name: value for name, value in asdict(self).items() if value != DEFAULTS.get(name)}
+        _write(folder, stored)
 
     @classmethod
     def change(cls, folder: Path, **fields: object) -> None:
@@ -118,8 +118,8 @@ class ProjectFile:
             As `read`; nothing is written then.
         """
         cls.read(folder)
-        said = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
-        _write(folder, {name: value for name, value in said.items() if value != DEFAULTS.get(name)})
+        stored = json.loads((folder / PROJECT_FILE).read_text("utf-8")) | fields
+        _write(folder, {name: value for name, value in stored.items() if value != DEFAULTS.get(name)})
 
     def pool_path(self, folder: Path) -> Path:
         """Return the path of the pool of the project in `folder`."""
@@ -130,9 +130,9 @@ class ProjectFile:
         return self.database or folder / LABELS_FILE
 
 
-def _write(folder: Path, said: Mapping[str, object]) -> None:
+def _write(folder: Path, stored: Mapping[str, object]) -> None:
     """Write the file durably and atomically."""
-    replace_file(folder / PROJECT_FILE, (json.dumps(said, indent=2) + "\n").encode())
+    replace_file(folder / PROJECT_FILE, (json.dumps(stored, indent=2) + "\n").encode())
 
 
 def checked_database(given: str | None) -> str | None:

@@ -33,13 +33,13 @@ class Intake:
         self._log = log
         self._pool = pool
         self._problem = problem
-        self._unheard: set[str] = set()
+        self._unacknowledged: set[str] = set()
         self._lock = threading.Lock()
 
     @property
     def is_in_doubt(self) -> bool:
         """Return whether some answers may or may not be in the log."""
-        return bool(self._unheard)
+        return bool(self._unacknowledged)
 
     def store(self, answers: Sequence[AnswerRecord], *, shown: Sequence[str] = ()) -> AppendResult:
         """Store answers as `LabelLog.append_answers` does; answers about items without a row are refused.
@@ -60,11 +60,11 @@ class Intake:
             result = self._log.append_answers(fit, shown=shown)
         except StorageError:
             with self._lock:
-                self._unheard |= ids
+                self._unacknowledged |= ids
             raise
         with self._lock:
-            heard = ids & self._unheard
-            self._unheard -= heard
+            heard = ids & self._unacknowledged
+            self._unacknowledged -= heard
         late = tuple(answer for answer in result.known if answer.id in heard)
         return replace(
             result,

@@ -68,13 +68,13 @@ def sign_in(port: int) -> SignIn | None:
         If the secrets can't be read or are incomplete, or if the library for it is missing.
     """
     files = [path for path in secret_files() if path.is_file()]
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for path in files:
         try:
-            said |= tomllib.loads(path.read_text("utf-8"))
+            settings |= tomllib.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{path} can't be read: {error}") from None
-    if "auth" not in said:
+    if "auth" not in settings:
         return None
     try:
         import authlib.integrations.starlette_client  # noqa: F401 (what Streamlit signs in with)
@@ -82,7 +82,7 @@ def sign_in(port: int) -> SignIn | None:
         raise InputError(
             f"secrets.toml has [auth], which needs more to be installed: pip install authlib httpx2 ({error})"
         ) from None
-    return _checked(said["auth"], port)
+    return _checked(settings["auth"], port)
 
 
 def _checked(auth: object, port: int) -> SignIn:

@@ -156,9 +156,9 @@ class Project:
         """Return the display names of all query strategies by name, in the order of the page."""
         return {name: label_of(name) for name in strategy_names()}
 
-    def concepts(self, *, put_away: bool = False) -> list[ConceptRecord]:
+    def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
         """Return the project's concepts, oldest first; archived ones only on request."""
-        return self.concept_store.all() if put_away else self.archive.offered()
+        return self.concept_store.all() if archived else self.archive.offered()
 
     def add_concept(
         self,
@@ -182,11 +182,11 @@ class Project:
         return create_concept(self.concept_store, question, name, guideline, positive)
 
     def copy_concept(
-        self, concept: ConceptRecord, name: str, *, put_away: bool = False, in_its_place: bool = False
+        self, concept: ConceptRecord, name: str, *, archived: bool = False, in_its_place: bool = False
     ) -> ConceptRecord:
         """Add a concept that asks the same question, without labels or examples.
 
-        With `put_away` the copy is archived; with `in_its_place` it replaces the original, which is archived.
+        With `archived` the copy is archived; with `in_its_place` it replaces the original, which is archived.
         """
         return self.concept_store.create(
             name,
@@ -195,7 +195,7 @@ class Project:
             positive_class=concept.positive_class,
             c=concept.c,
             class_weight=concept.class_weight,
-            put_away=put_away,
+            archived=archived,
             instead_of=concept.id if in_its_place else None,
         )
 

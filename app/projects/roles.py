@@ -171,9 +171,9 @@ def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> s
 
 def called(user: Mapping[str, Any], name: str) -> str:
     """Return a person's display name: the one in the provider's token, else the one of the answers."""
-    said = user.get("name")
+    name = user.get("name")
     try:
-        return name_given(said) if isinstance(said, str) else name
+        return name_given(name) if isinstance(name, str) else name
     except InputError:
         return name
 

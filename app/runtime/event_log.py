@@ -1,6 +1,6 @@
 """Events on the server as JSON lines on stderr, for ``--log-format json``.
 
-An event is logged by `logging.getLogger("closecall")`, with its fields as ``extra={"told": {...}}``; without
+An event is logged by `logging.getLogger("closecall")` with ``extra={"fields": {...}}``; without
 ``--log-format json`` it is dropped. Other libraries' output on stderr becomes events too, so that each line
 is one.
 
@@ -67,9 +67,9 @@ FOLDERS = (
 _logger = logging.getLogger("closecall")
 
 
-def tell(event: str, level: int = logging.INFO, **told: Any) -> None:
+def emit(event: str, level: int = logging.INFO, **fields: Any) -> None:
     """Log an event with its fields: numbers, short words and ids."""
-    _logger.log(level, event, extra={"told": told})
+    _logger.log(level, event, extra={"fields": fields})
 
 
 class Redaction:
@@ -117,15 +117,15 @@ class Redaction:
             text = look.sub(instead, text)
         return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
-    def clean(self, told: Any) -> Any:
+    def clean(self, value: Any) -> Any:
         """Return a JSON value with every string in it redacted, names included."""
-        if isinstance(told, str):
-            return self(told)
-        if isinstance(told, Mapping):
-            return {self(str(name)): self.clean(value) for name, value in told.items()}
-        if isinstance(told, (list, tuple, set, frozenset)):
-            return [self.clean(value) for value in told]
-        return told if isinstance(told, (bool, int, float, type(None))) else self(str(told))
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, Mapping):
+            return {self(str(name)): self.clean(inner) for name, inner in value.items()}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [self.clean(inner) for inner in value]
+        return value if isinstance(value, (bool, int, float, type(None))) else self(str(value))
 
 
 class Lines(logging.Formatter):
@@ -142,15 +142,15 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
-        told = dict(getattr(record, "told", {}))
+        fields = dict(getattr(record, "fields", {}))
         if record.exc_info and record.exc_info[0] is not None:
-            told |= {"error": record.exc_info[0].__name__, "trace": self.formatException(record.exc_info)}
+            fields |= {"error": record.exc_info[0].__name__, "trace": self.formatException(record.exc_info)}
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        said = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
-        return json.dumps(said | self._redaction.clean(said | told) | {"time": moment})
+        entry = {"time": moment, "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps(entry | self._redaction.clean(entry | fields) | {"time": moment})
 
 
-class Overheard(io.TextIOBase):
+class StderrEvents(io.TextIOBase):
     """Replaces stderr: printed text becomes events named "message"."""
 
     def __init__(self) -> None:
@@ -168,9 +168,9 @@ class Overheard(io.TextIOBase):
             self._half += text
             if not self._half.endswith("\n"):
                 return len(text)
-            said, self._half = self._half.strip(), ""
-        if said:
-            tell("message", logging.WARNING, message=said)
+            entry, self._half = self._half.strip(), ""
+        if entry:
+            emit("message", logging.WARNING, message=entry)
         return len(text)
 
 
@@ -181,7 +181,7 @@ def begin(redaction: Redaction, stream: TextIO | None = None) -> None:
     _logger.handlers = [handler]
     _logger.setLevel(logging.INFO)
     _logger.propagate = False
-    sys.stderr = Overheard()
+    sys.stderr = StderrEvents()
     sys.excepthook = _crashed
     threading.excepthook = lambda failed: _crashed(failed.exc_type, failed.exc_value, failed.exc_traceback)
 
@@ -256,7 +256,7 @@ class Requests:
         finally:
             level = logging.WARNING if status >= 400 else logging.INFO
             milliseconds = round(1000 * (time.perf_counter() - began), 1)
-            tell(
+            emit(
                 "request", level, method=scope["method"], route=route_of(scope["path"]), status=status,
                 ms=milliseconds,
             )  # fmt: skip
@@ -268,9 +268,9 @@ class Requests:
             nonlocal is_open
             if message["type"] == "websocket.accept":
                 is_open = True
-                tell("connected", route=route_of(scope["path"]))
+                emit("connected", route=route_of(scope["path"]))
             elif not is_open:
-                tell("connection refused", logging.WARNING, route=route_of(scope["path"]))
+                emit("connection refused", logging.WARNING, route=route_of(scope["path"]))
             await send(message)
 
         try:
@@ -278,4 +278,4 @@ class Requests:
         finally:
             if is_open:
                 seconds = round(time.perf_counter() - began, 1)
-                tell("disconnected", route=route_of(scope["path"]), seconds=seconds)
+                emit("disconnected", route=route_of(scope["path"]), seconds=seconds)

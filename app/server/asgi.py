@@ -111,14 +111,14 @@ def serve(
     url = (f"{sign_in.origin}/" if sign_in else address(host, port)) + path
     for caution in cautions(workspace, host):
         if events.is_on():
-            events.tell("caution", logging.WARNING, message=caution)
+            events.emit("caution", logging.WARNING, message=caution)
         else:
             click.echo(f"Warning: {caution}", err=True)
 
     @contextlib.asynccontextmanager
     async def announce(_: st.App) -> AsyncIterator[None]:
         if events.is_on():
-            events.tell("serving", version=version("closecall"), address=url)
+            events.emit("serving", version=version("closecall"), address=url)
         else:
             click.echo(f"Closecall serves {workspace.folder} at {url}")
             if sign_in:

@@ -71,14 +71,14 @@ class Health:
         """Return for each project "ok" or the kind of error that storing a label would raise."""
         until = time.monotonic() + PATIENCE_SECONDS
         asked = [self._executor.submit(_database, project) for project in projects]
-        said = []
+        states = []
         for answer in asked:
             try:
-                said.append(answer.result(max(0.0, until - time.monotonic())))
+                states.append(answer.result(max(0.0, until - time.monotonic())))
             except TooLate:
                 answer.cancel()
-                said.append("unreachable")
-        return said
+                states.append("unreachable")
+        return states
 
 
 def _database(project: OpenProject) -> str:

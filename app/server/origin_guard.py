@@ -103,5 +103,5 @@ def _header(scope: Scope, name: bytes) -> str | None:
 async def _misdirected(scope: Scope, receive: Receive, send: Send) -> None:
     from starlette.responses import PlainTextResponse
 
-    said = "This server is not known by that name: start it with --allow-host NAME"
-    await PlainTextResponse(said, 421)(scope, receive, send)
+    message = "This server is not known by that name: start it with --allow-host NAME"
+    await PlainTextResponse(message, 421)(scope, receive, send)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def cautions(workspace: Workspace, host: str) -> list[str]:
     """Return the warnings for serving `workspace` on `host`."""
-    said = list(_on_networks(_folders_with_labels(workspace)))
+    sentences = list(_on_networks(_folders_with_labels(workspace)))
     if not (is_own_machine(host) or workspace.roles.must_sign_in):
-        said.append(
+        sentences.append(
             f"Other machines can reach {host}, and names are taken at their word: whoever finds the page may "
             "label, and change, under any name. Let people sign in, or leave --host out."
         )
-    return said
+    return sentences
 
 
 def is_own_machine(host: str) -> bool:
@@ -50,11 +50,11 @@ def _folders_with_labels(workspace: Workspace) -> Iterator[Path]:
 
 
 def _on_networks(folders: Iterable[Path]) -> Iterator[str]:
-    told: set[Path] = set()
+    reported: set[Path] = set()
     for folder in folders:
         kind = network_file_system(folder)
-        if kind is not None and told.isdisjoint(folder.parents):
-            told.add(folder)
+        if kind is not None and reported.isdisjoint(folder.parents):
+            reported.add(folder)
             yield (
                 f"{folder} is on a network file system ({kind}), where SQLite's locks cannot be relied upon: "
                 "labels may be damaged. Keep projects on a disk of this machine, or their labels in "

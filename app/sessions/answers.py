@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from closecall.app.runtime.event_log import tell
+from closecall.app.runtime.event_log import emit
 from closecall.storage import AnswerRecord, Refusal
 from closecall.storage.models import MAX_ID
 from closecall.storage.records import ANSWERS
@@ -70,7 +70,7 @@ class Outcome:
         """Return the outcome in a session, and log refusals by kind."""
         if refused:
             kinds = dict(Counter(refusal.kind for refusal in refused))
-            tell("answers refused", logging.WARNING, session=session_id, kinds=kinds)
+            emit("answers refused", logging.WARNING, session=session_id, kinds=kinds)
         return cls(acked, refused)
 
     def as_json(self) -> dict[str, list[Any]]:

@@ -41,7 +41,7 @@ def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
     if concept.name.endswith(_OWN):
         return concept
     name = concept.name + _OWN
-    return project.concept_store.named(name) or project.copy_concept(concept, name, put_away=True)
+    return project.concept_store.named(name) or project.copy_concept(concept, name, archived=True)
 
 
 def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
@@ -60,6 +60,7 @@ def answers(session: LabelingSession, card: Mapping[str, Any]) -> dict[str, str]
     views = [card, *card["next"].values()]
     items = np.unique([view["item"]["id"] for view in views if view["item"]]).astype(np.int64)
     known = items[pool.truth(items) >= 0]
-    said = dict.fromkeys(map(str, items), "skip")
+    answers = dict.fromkeys(map(str, items), "skip")
     oracle = Oracle(pool.truth, pool.classes.index(positive))
-    return said | {str(item): "yes" if yes else "no" for item, yes in zip(known, oracle(known), strict=True)}
+    truth = zip(known, oracle(known), strict=True)
+    return answers | {str(item): "yes" if yes else "no" for item, yes in truth}

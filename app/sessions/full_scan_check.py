@@ -122,7 +122,7 @@ class Check:
         """Wait at most this long for the end; return whether it was reached."""
         return self._done.wait(seconds)
 
-    def said(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the values for the card once the check is done, or why it failed."""
         done = self._done.is_set()
         said = {"selection": self.selection_id, "is_coming": not done, "problem": self._problem}

@@ -57,7 +57,7 @@ _events = logging.getLogger("closecall.selection")
 def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
     taken = (record.retrain_ms or 0.0) + (record.selection_ms or 0.0)
     if taken > SLOW_MS:
-        told = {
+        fields = {
             "session": session_id,
             "strategy": record.strategy,
             "labels": record.n_labels,
@@ -65,7 +65,7 @@ def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
             "retrain_ms": record.retrain_ms,
             "selection_ms": record.selection_ms,
         }
-        _events.warning("slow selection", extra={"told": told})
+        _events.warning("slow selection", extra={"fields": fields})
 
 
 class Sessions(Protocol):

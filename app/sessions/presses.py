@@ -156,7 +156,7 @@ class _Reading:
     def _words(self) -> dict[int, AnswerWord]:
         """Return the answer by concept: yes for the chosen one and no for the others, or the same for all."""
         concepts, word, chosen = self.answer[CLASSES], self.answer["answer"], self.answer.get("concept")
-        known = {concept.id for concept in self.session.project.concepts(put_away=True)}
+        known = {concept.id for concept in self.session.project.concepts(archived=True)}
         own = self.session.session.concept.record.id
         if not isinstance(concepts, list) or own not in concepts or not known.issuperset(concepts):
             raise ValueError(f"classes must be concepts, {own} among them, got {concepts!r:.80}")
@@ -172,7 +172,7 @@ class _Reading:
         earlier = self.answer.get(word)
         if earlier is None:
             return {}
-        log, concepts = self.session.project.log, self.session.project.concepts(put_away=True)
+        log, concepts = self.session.project.log, self.session.project.concepts(archived=True)
         ids = {concept.id: self._id(str(uuid.UUID(earlier)), concept.id) for concept in concepts}
         stored = {concept: self.batch.get(name) or log.answer(name) for concept, name in ids.items()}
         found = {concept: record for concept, record in stored.items() if record is not None}

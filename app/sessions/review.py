@@ -76,12 +76,12 @@ class Asked:
     again: int = 0
 
     @classmethod
-    def of(cls, said: object) -> Asked:
+    def of(cls, asked: object) -> Asked:
         """Read a browser's request; parts that make no sense are ignored."""
-        if not isinstance(said, Mapping):
+        if not isinstance(asked, Mapping):
             return cls()
-        view, line = said.get("view"), said.get("line")
-        numbers = (said.get(name) for name in ("first", "fresh", "again"))
+        view, line = asked.get("view"), asked.get("line")
+        numbers = (asked.get(name) for name in ("first", "fresh", "again"))
         known = view if isinstance(view, str) and view in VIEWS else cls.view
         return cls(known, line.strip() if isinstance(line, str) else "", *map(_natural, numbers))
 

@@ -77,10 +77,10 @@ def _span(word: str, zone: tzinfo) -> tuple[int, int] | None:
     if word in ("today", "yesterday"):
         first = today - timedelta(days=word == "yesterday")
         return _ms(first), _ms(first + timedelta(days=1))
-    said = _DAY.fullmatch(word)
-    if said is None:
+    date = _DAY.fullmatch(word)
+    if date is None:
         return None
-    year, month, day = (int(part) if part else None for part in said.groups())
+    year, month, day = (int(part) if part else None for part in date.groups())
     try:
         first = datetime(year or 0, month or 0, day or 1, tzinfo=zone)
         after = first + timedelta(days=1) if day else (first + timedelta(days=31)).replace(day=1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from closecall.app.display.strategy_labels import label_of
 
-SAID_AT_MOST = 20
+MOST_LISTED = 20
 """Largest number of problems printed in full."""
 
 
@@ -67,10 +67,10 @@ class Findings:
                 f"{rank['median']:,.0f}, at most {rank['max']:,}; "
                 f"{100 * rank['nearest_share']:.0f} % are the very nearest."
             )
-        for problem in self.problems[:SAID_AT_MOST]:
+        for problem in self.problems[:MOST_LISTED]:
             click.echo(f"  ✗ {problem}")
-        if len(self.problems) > SAID_AT_MOST:
-            click.echo(f"  … and {len(self.problems) - SAID_AT_MOST:,} more")
+        if len(self.problems) > MOST_LISTED:
+            click.echo(f"  … and {len(self.problems) - MOST_LISTED:,} more")
         click.echo("The log holds." if not self.problems else f"{len(self.problems):,} disagreements.")
 
 

@@ -88,29 +88,29 @@ class _Made:
         return self._log.labels(self._concept.id, through, is_item=self._pool.has_row)
 
     def metric(self, how: _How, then: Pool) -> LearnedMetric | None:
-        said: dict[str, Any] | None = json.loads(how.metric)
-        if said is None:
+        params: dict[str, Any] | None = json.loads(how.metric)
+        if params is None:
             return None
         key = how.metric, how.items
         if self._metric is None or self._metric[0] != key:
-            labels = self._labels(said["through"])
-            self._metric = key, learn(then, labels, said)
+            labels = self._labels(params["through"])
+            self._metric = key, learn(then, labels, params)
         return self._metric[1]
 
     def search(self, how: _How, then: Pool, metric: LearnedMetric | None) -> SimilaritySearch:
         if how.method == "exact":
             return ExactSearch(ByAngle(then)) if metric is None else metric.exact
-        said = json.loads(how.params)
-        family, labels = said.get("family"), None
-        if "through" in said:
-            labels = self._labels(said["through"])
-        measure = said.get("measure", "weights")
+        params = json.loads(how.params)
+        family, labels = params.get("family"), None
+        if "through" in params:
+            labels = self._labels(params["through"])
+        measure = params.get("measure", "weights")
         known = family in hashed.OFFERED
-        if not known or said != hashed.parameters(family, how.method, measure, labels):
+        if not known or params != hashed.parameters(family, how.method, measure, labels):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._search is None or self._search[0] != key:
-            hasher, codes = hashed.coded(then, metric, _unheard, family, labels)
+            hasher, codes = hashed.coded(then, metric, _ignore, family, labels)
             made = hashed.built(how.method, then, hasher, codes, metric=metric, measure=measure)
             self._search = key, made
         return self._search[1]
@@ -127,7 +127,7 @@ def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made)
         return str(error)
 
 
-def _unheard(done: int, of: int) -> None:
+def _ignore(done: int, of: int) -> None:
     """Ignore the progress."""
 
 

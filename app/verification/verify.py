@@ -171,11 +171,11 @@ def _reselect(
                 f"the log has {named('item', logged)}"
             )
         parts = list(chosen.parts) if chosen else []
-        told = [other.parameters[PART] for other in replay.records if PART in other.parameters]
-        if parts != told:
+        logged = [other.parameters[PART] for other in replay.records if PART in other.parameters]
+        if parts != logged:
             findings.problems.append(
                 f"Round {record.round}: {named('part', parts)} of {record.strategy} chooses, "
-                f"the log has {named('part', told)}"
+                f"the log has {named('part', logged)}"
             )
         if replay.trained.hyperplane is not None:
             findings.ranks.setdefault(record.strategy, []).extend(_ranks(replay, then, findings))

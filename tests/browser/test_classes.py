@@ -52,7 +52,7 @@ def asked(server: Server, *questions: str) -> Iterator[None]:
     finally:
         with Database.open(server.database) as database:
             for concept in made:
-                Archive(database).put_away(concept.id)
+                Archive(database).add(concept.id)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -179,7 +179,7 @@ class World:
     def answers(self) -> list[AnswerRecord]:
         """The whole log, in its order."""
         log = self.project.log
-        found = [a for concept in self.project.concepts(put_away=True) for a in log.answers_after(concept.id)]
+        found = [a for concept in self.project.concepts(archived=True) for a in log.answers_after(concept.id)]
         return sorted(found, key=lambda answer: answer.seq)
 
     def rows(self, table: str) -> list[dict[str, Any]]:

@@ -338,7 +338,7 @@ def _own_concept(page: Page) -> None:
 
 def _has_own(page: Page) -> None:
     assert len(_questions(page.world)) == 3
-    names = [concept.name for concept in page.world.project.concepts(put_away=True)]
+    names = [concept.name for concept in page.world.project.concepts(archived=True)]
     assert names.count("Is it a cat (autopilot)") == 1
 
 
@@ -395,7 +395,7 @@ _add("Storage: withdraw an example", _with_example, _withdraw, _is_withdrawn)
 _add(
     "Storage: put a question away",
     _shown(Page),
-    lambda page: page.world.insist(lambda: page.world.project.archive.put_away(3) or True),
+    lambda page: page.world.insist(lambda: page.world.project.archive.add(3) or True),
     lambda page: _same(_questions(page.world), ["Is it a cat?", "Is it a dog?"]),
 )
 _add(

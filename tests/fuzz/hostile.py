@@ -145,7 +145,7 @@ class Stage:
         if rng.random() < 0.2:
             answer["next"] = self._selection(rng)
         if place == "classes" or rng.random() < 0.1:
-            concepts = [concept.id for concept in self.served.project.concepts(put_away=rng.random() < 0.3)]
+            concepts = [concept.id for concept in self.served.project.concepts(archived=rng.random() < 0.3)]
             answer["classes"] = [self._concept(c, rng) for c in concepts]
             answer["concept"] = concepts[int(rng.integers(len(concepts)))]
         if place == "decide" and rng.random() < 0.7:

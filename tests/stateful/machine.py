@@ -226,7 +226,7 @@ class Labeling(RuleBasedStateMachine):
     def ask_another_question(self, who: int, place: int) -> None:
         """Turn to another question, archived or not, but to no side of a blind comparison."""
         assert self.served is not None
-        everything = self.served.project.concepts(put_away=True)
+        everything = self.served.project.concepts(archived=True)
         concepts = [concept for concept in everything if "(blind" not in concept.name]
         tab = self._tab(who)
         self.tabs[self.tabs.index(tab)] = Tab(self.served, tab.name, concepts[place % len(concepts)].id)
@@ -245,7 +245,7 @@ class Labeling(RuleBasedStateMachine):
         assert self.served is not None
         tab = self._tab(who)
         concept = self.served.project.live_concept(tab.concept).record
-        if len(self.served.project.concepts(put_away=True)) > 8:
+        if len(self.served.project.concepts(archived=True)) > 8:
             return
         try:
             fresh = start_afresh(self.served.project, concept, by=tab.person)

@@ -305,7 +305,7 @@ class Served:
 
     def compare(self) -> None:
         """Assert that the database means what the model means, by every way in which the program asks it."""
-        for concept in self.project.concepts(put_away=True):
+        for concept in self.project.concepts(archived=True):
             self._compare(concept.id)
 
     def _compare(self, concept: int) -> None:
@@ -366,7 +366,7 @@ class Served:
                     self.folder, form=form, concept=None, log=False, out=out / f"x.{form}", image_url=""
                 )
             export_labels(self.folder, form="csv", concept=None, log=True, out=out / "log.csv", image_url="")
-            concepts = self.project.concepts(put_away=True)
+            concepts = self.project.concepts(archived=True)
             with (out / "x.csv").open(newline="") as file:
                 rows = list(csv.DictReader(file))
             for concept in concepts:

@@ -50,15 +50,15 @@ def _strip(main: LabelingSession, members: Sequence[LabelingSession]) -> list[di
     for member in members:
         with member.concept.lock:
             state = member.concept.catch_up()
-            for item, said in words.items():
+            for item, given in words.items():
                 if word := state.votes(item).get(main.annotator):
-                    said[member.concept.record.id] = word
+                    given[member.concept.record.id] = word
     strip = []
     for answer in reversed(recent):
-        said = words[answer.item]
-        if len(said) < 2:
+        given = words[answer.item]
+        if len(given) < 2:
             continue  # answered for this concept alone
-        chosen = next((concept for concept, word in said.items() if word == "yes"), None)
+        chosen = next((concept for concept, word in given.items() if word == "yes"), None)
         word = "yes" if chosen is not None else answer.answer
         strip.append(strip_entry(main, answer) | {"answer": word, "concept": chosen})
     return strip

@@ -37,7 +37,7 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
         if search is None or pool is None:
             return card | shown | {"similar": _about(similar, None, len(pool) if pool else 0)}
         if similar.course and similar.checked and similar.checked.is_done:
-            similar.course[-1]["recall"] = similar.checked.said()["recall"]
+            similar.course[-1]["recall"] = similar.checked.state()["recall"]
         free = {cell["id"]: cell for cell in card["cells"]}
         in_view = search.in_view(similar.view, similar.first)
         others = {item for _, _, item in in_view} - free.keys()
@@ -78,7 +78,7 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
         "problem": similar.problem,
         "kind": "text" if pool is not None and pool.holds_texts else "image",
         "why_no_upload": why_none(pool, "Uploads"),
-        "metric": {**learning.said(), "newer": False},
+        "metric": {**learning.state(), "newer": False},
         "undo": _undoable(similar),
         "found": 0,
         "search": None,
@@ -89,7 +89,7 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
         return told
     newest = learning.newest(pool) if pool is not None else None
     if search.learned is not None:
-        told["metric"] |= search.learned.said()
+        told["metric"] |= search.learned.state()
         told["metric"]["newer"] = newest is not search.learned
     elif newest is not None:
         told["pending"] = True  # the first metric arrived during the search: the page asks once more
@@ -109,7 +109,7 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
             "is_exact": method.name == "exact",
             "awaited": method.awaited,
             "recalled": RECALLED,
-            **(checked.said() if checked else unknown),
+            **(checked.state() if checked else unknown),
             "course": {part: [one[part] for one in similar.course] for part in ("ms", "share", "recall")},
         },
         "among": _among(similar, search),

@@ -235,10 +235,10 @@ def percent(number: str) -> str:
     return f"{number}\N{NO-BREAK SPACE}%"
 
 
-def _ends(measured: Interval, said: Callable[[float], str]) -> str:
+def _ends(measured: Interval, shown: Callable[[float], str]) -> str:
     if measured.low is None or measured.high is None:
         return ""
-    return f" ({said(measured.low)} to {said(measured.high)})"
+    return f" ({shown(measured.low)} to {shown(measured.high)})"
 
 
 def _beats_random(measures: Measures, random: str, active: Sequence[str]) -> Claim:

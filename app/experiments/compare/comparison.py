@@ -18,7 +18,7 @@ import numpy as np
 from closecall.app.display.phrases import duration
 from closecall.app.experiments.compare.claims import Measures
 from closecall.app.experiments.compare.figures import draw_figures, first_pictures
-from closecall.app.experiments.compare.folder import begun, tell_size
+from closecall.app.experiments.compare.folder import begun, print_size
 from closecall.app.experiments.compare.lanes import fit_lanes
 from closecall.app.experiments.compare.peers import make_peer
 from closecall.app.experiments.compare.plan import STRATEGIES, Plan, chosen_classes
@@ -59,7 +59,7 @@ def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_second
     with begun(out, wish.pool, partial(plan_of, wish)) as (plan, pool):
         missing = plan.missing(out)
         n_workers = n_workers or os.cpu_count() or 1
-        tell_size(_size(plan, pool), plan, len(missing))
+        print_size(_size(plan, pool), plan, len(missing))
         if missing:
             fit_lanes(plan, pool, out, click.echo)
             with _shown(len(missing), plan.iterations) as told:

@@ -36,7 +36,7 @@ class End(NamedTuple):
 
     height: float
     at: float
-    said: str
+    label: str
     colour: str
     bold: bool = True
 
@@ -113,7 +113,7 @@ def name_ends(axes: Axes, ends: Sequence[End]) -> None:
         axes.text(
             1.045,
             height,
-            end.said,
+            end.label,
             transform=across,
             va="center",
             color=end.colour,

@@ -213,8 +213,8 @@ def _curves(axes: Axes, measures: Measures, course: Callable[[str], tuple[Any, A
         )
         _glyph(axes, x[known[-1]], y[known[-1]], name)
         at, height = float(x[known[-1]]), float(y[known[-1]])
-        said = f"{lane_label(name)}  {signed(height)}"
-        ends.append(End(height, at, said, colour_of(name), not given))
+        label = f"{lane_label(name)}  {signed(height)}"
+        ends.append(End(height, at, label, colour_of(name), not given))
     name_ends(axes, ends)
 
 

@@ -52,10 +52,10 @@ def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterat
         yield plan, pool
 
 
-def tell_size(said: str, plan: Settled[Any], n_missing: int) -> None:
-    """Print what is compared, as `said`, and how much of it is there already."""
+def print_size(title: str, plan: Settled[Any], n_missing: int) -> None:
+    """Print what is compared, as `title`, and how much of it is there already."""
     n = len(plan.units)
-    click.echo(said if n_missing == n else f"{said} {n - n_missing} of {n} are there already.")
+    click.echo(title if n_missing == n else f"{title} {n - n_missing} of {n} are there already.")
 
 
 @contextmanager

@@ -95,19 +95,19 @@ def _fonts() -> str:
     """The page's type, as far as it is installed, within the file."""
     streamlit = find_spec("streamlit")
     folders = streamlit.submodule_search_locations if streamlit else None
-    said = ""
+    style = ""
     for folder in folders or ():
         for family, name in _FONTS.items():
             for path in sorted((Path(folder) / "static" / "static" / "media").glob(f"{name}*.woff2")):
                 encoded = base64.b64encode(path.read_bytes()).decode("ascii")
-                said += (
+                style += (
                     f'@font-face {{ font-family: "{family}"; font-weight: 200 900; '
                     f"src: url(data:font/woff2;base64,{encoded}) }}\n"
                 )
-    return said
+    return style
 
 
 def _colours() -> str:
     pairs = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()} | STRATEGY_COLOURS
-    said = (f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in pairs.items())
-    return f":root {{ {' '.join(said)} }}\n"
+    style = (f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in pairs.items())
+    return f":root {{ {' '.join(style)} }}\n"

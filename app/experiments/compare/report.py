@@ -97,14 +97,14 @@ def headline(measures: Measures, found: Sequence[Claim]) -> str:
     best = max(gains, key=lambda name: gains[name].mean)
     low, mean = gains[best].low, gains[best].mean
     if low is not None and low > 0:
-        said = f"{lane_label(best)} gains most: {mean:.1f} points of AUROC more than random labels"
+        sentence = f"{lane_label(best)} gains most: {mean:.1f} points of AUROC more than random labels"
     else:
-        said = "No strategy surely gains more than random labels"
+        sentence = "No strategy surely gains more than random labels"
     faster = next((claim for claim in found if "orders of magnitude" in claim.title), None)
     if faster and faster.verdict is Verdict.HOLDS:
         least = min(statement.measured.mean for statement in faster.statements)
-        return f"{said}; hashing selects {figure(least)} times faster than a full scan."
-    return f"{said}."
+        return f"{sentence}; hashing selects {figure(least)} times faster than a full scan."
+    return f"{sentence}."
 
 
 def _named(word: str) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _about_intervals(measures: Measures) -> str:
         return (
             "Intervals are Student’s t over the runs of the one class: they say nothing about other classes."
         )
-    return "There is one race only, so nothing can be said to hold: more runs or classes give intervals."
+    return "There is one race only, so nothing can be sentence to hold: more runs or classes give intervals."
 
 
 def _claim(claim: Claim) -> dict[str, Any]:
@@ -198,10 +198,10 @@ def _plain(measured: Interval) -> tuple[str, str]:
     return _said(measured, figure)
 
 
-def _said(measured: Interval, said: Callable[[float], str]) -> tuple[str, str]:
+def _said(measured: Interval, sentence: Callable[[float], str]) -> tuple[str, str]:
     if measured.low is None or measured.high is None:
-        return said(measured.mean), ""
-    return said(measured.mean), f"{said(measured.low)} to {said(measured.high)}"
+        return sentence(measured.mean), ""
+    return sentence(measured.mean), f"{sentence(measured.low)} to {sentence(measured.high)}"
 
 
 def _picked(measures: Measures) -> list[dict[str, Any]]:
@@ -249,8 +249,8 @@ def _pairs(measures: Measures) -> list[dict[str, Any]]:
     cells: dict[tuple[int, int], dict[str, Any]] = {}
     for (a, b), own, value in zip(pairs, p, adjusted, strict=True):
         more = measures.difference(measures.gain, names[b], names[a])
-        said = "" if own is None else "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
-        cells[b, a] = {"value": _signed(more)[0], "p": said, "sure": own is not None and value < 0.05}
+        sentence = "" if own is None else "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+        cells[b, a] = {"value": _signed(more)[0], "p": sentence, "sure": own is not None and value < 0.05}
     return [
         {**_named(names[b]), "cells": [cells.get((b, a)) for a in range(len(names) - 1)]}
         for b in range(1, len(names))

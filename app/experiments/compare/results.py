@@ -140,10 +140,10 @@ def write_results(results: Results, out: Path, *, label_seconds: float) -> None:
     write_manifest(out, manifest)
 
 
-def write_manifest(out: Path, said: dict[str, Any]) -> None:
-    """Write how something was measured to the folder `out`: what is `said`, the machine and the versions."""
+def write_manifest(out: Path, contents: dict[str, Any]) -> None:
+    """Write `contents`, the machine and the versions as the manifest of the folder `out`."""
     now = datetime.now().astimezone().isoformat(timespec="seconds")
-    manifest = {**said, "machine": machine(), "versions": versions(), "written": now}
+    manifest = {**contents, "machine": machine(), "versions": versions(), "written": now}
     path = out / MANIFEST
     with disk_trouble(path):
         replace_file(path, (json.dumps(manifest, indent=1) + "\n").encode())

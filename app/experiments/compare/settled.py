@@ -98,11 +98,11 @@ class Settled(ABC, Generic[U]):
         """
         path = out / PLAN
         try:
-            said = json.loads(path.read_text("utf-8"))
-            if _FORMER_NAME in said:
-                said["closecall"] = said.pop(_FORMER_NAME)
+            stored = json.loads(path.read_text("utf-8"))
+            if _FORMER_NAME in stored:
+                stored["closecall"] = stored.pop(_FORMER_NAME)
             words: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
+                name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
             }
             return cls(**words)
         except FileNotFoundError as error:

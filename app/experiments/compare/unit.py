@@ -56,7 +56,7 @@ def schema() -> pa.Schema:
 def run_unit(
     plan: Plan, unit: Unit, race: Race, n_workers: int, goes_on: Callable[[], bool]
 ) -> pa.Table | None:
-    """Race to the end of the plan's iterations, or of all lanes; None where `goes_on` said no before.
+    """Race to the end of the plan's iterations, or of all lanes; None where `goes_on` metadata no before.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def run_unit(
     for row in rows:
         row.update(positive=unit.positive, run=unit.run)
     failures = {lane.name: lane.failure for lane in race.lanes if lane.failure}
-    said = {FAILURES: json.dumps(failures), WORKERS: str(n_workers)}
-    return pa.Table.from_pylist(rows, schema=schema()).replace_schema_metadata(said)
+    metadata = {FAILURES: json.dumps(failures), WORKERS: str(n_workers)}
+    return pa.Table.from_pylist(rows, schema=schema()).replace_schema_metadata(metadata)
 
 
 def write_table(path: Path, table: pa.Table) -> None:

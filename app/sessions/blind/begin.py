@@ -165,4 +165,4 @@ def _copies(project: Project, question: ConceptRecord, letters: str) -> list[Con
     while store.named(f"{question.name} (blind {number} A)"):
         number += 1
     names = [f"{question.name} (blind {number} {one})" for one in letters]
-    return [project.copy_concept(question, name, put_away=True) for name in names]
+    return [project.copy_concept(question, name, archived=True) for name in names]

@@ -133,14 +133,14 @@ class BlindComparison:
 
     def labels(self) -> dict[int, AnswerWord]:
         """Return the annotator's answer to each item, over all sides, without the first labels."""
-        said: dict[int, AnswerWord] = {}
+        answers: dict[int, AnswerWord] = {}
         for side in self.sides:
             with side.concept.lock:
                 state = side.concept.catch_up()
                 for item in state.answered_items().tolist():
                     if item not in self.begun_with and (word := state.votes(item).get(side.annotator)):
-                        said[item] = word
-        return said
+                        answers[item] = word
+        return answers
 
     def add_to_question(self, session: LabelingSession) -> int:
         """Copy the answers to a session of the question where it has none; return their number."""

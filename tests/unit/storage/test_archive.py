@@ -21,8 +21,8 @@ def test_what_is_put_away_is_offered_no_longer(database: Database) -> None:
     archive = Archive(database)
     seven, eight, nine = (make_concept(database, name) for name in ("seven", "eight", "nine"))
     assert archive.offered() == [seven, eight, nine]
-    archive.put_away(eight.id)
-    archive.put_away(eight.id)
+    archive.add(eight.id)
+    archive.add(eight.id)
     with Database.open(database.place) as reopened:
         assert Archive(reopened).offered() == [seven, nine]
 
@@ -32,7 +32,7 @@ def test_all_that_was_said_stays_and_more_may_be_said(database: Database) -> Non
     concept = make_concept(database)
     ada = sit_down(database, concept)
     ada.send(ada.record("yes", 5))
-    Archive(database).put_away(concept.id)
+    Archive(database).add(concept.id)
     ada.send(ada.record("no", 6))
     assert Concepts(database).all() == [concept]
     assert LabelLog(database).counts(concept.id).labels == 2
@@ -41,5 +41,5 @@ def test_all_that_was_said_stays_and_more_may_be_said(database: Database) -> Non
 def test_only_concepts_can_be_put_away(database: Database) -> None:
     """One sentence names what is not there."""
     with pytest.raises(StorageError, match="no concept 7") as caught:
-        Archive(database).put_away(7)
+        Archive(database).add(7)
     assert caught.value.kind == "missing"

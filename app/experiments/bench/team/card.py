@@ -229,5 +229,5 @@ RETRY_SECONDS: Sequence[float] = (2, 3, 5, 8)
 """Until an answer that was not acknowledged is sent again: after the first try, the second, …"""
 
 
-def _item(said: Mapping[str, Any], picture: str) -> Item:
-    return Item(said["id"], said["selection"], picture)
+def _item(item: Mapping[str, Any], picture: str) -> Item:
+    return Item(item["id"], item["selection"], picture)

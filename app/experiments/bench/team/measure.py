@@ -262,16 +262,16 @@ def _row(project: Path, plan: Plan, sitting: Sitting) -> dict[str, Any]:
 
 
 def _verified(project: Path) -> dict[str, Any]:
-    said = subprocess.run(
+    run = subprocess.run(
         child.command("verify", str(project), "--json"),
         env=child.environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-    if not said.stdout:
-        raise InputError(f"verify says nothing: {said.stderr.strip()}")
-    found: dict[str, Any] = json.loads(said.stdout)
+    if not run.stdout:
+        raise InputError(f"verify says nothing: {run.stderr.strip()}")
+    found: dict[str, Any] = json.loads(run.stdout)
     return found
 
 

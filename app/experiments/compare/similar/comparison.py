@@ -10,7 +10,7 @@ from time import perf_counter
 import click
 
 from closecall.app.display.phrases import duration
-from closecall.app.experiments.compare.folder import begun, tell_size
+from closecall.app.experiments.compare.folder import begun, print_size
 from closecall.app.experiments.compare.similar.figures import draw_figures
 from closecall.app.experiments.compare.similar.names import lane_label
 from closecall.app.experiments.compare.similar.plan import Plan, Unit
@@ -47,7 +47,7 @@ def run_comparison(wish: Wish, out: Path) -> None:
     """Measure what is not measured yet, then write results, figures and report; see the command."""
     with begun(out, wish.pool, partial(plan_of, wish)) as (plan, pool):
         missing = plan.missing(out)
-        tell_size(_size(plan, pool), plan, len(missing))
+        print_size(_size(plan, pool), plan, len(missing))
         with one_thread():
             _measure(plan, pool, missing, out)
         results = Results.read(plan, pool, out)

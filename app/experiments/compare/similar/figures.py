@@ -86,12 +86,12 @@ def _by_retrieved(results: Results, measure: str) -> Figure:
     _percent_ticks(axes)
     axes.set_xlabel("retrieved, % of the pool")
     bits = max(results.plan.bits)
-    said = {
+    titles = {
         "neighbours": f"The {results.plan.neighbours} true neighbours found, %, {bits} bits",
         "neighbours by angle": f"The {results.plan.neighbours} neighbours by angle found, %, {bits} bits",
         "precision": f"Retrieved items of the query’s class, %, {bits} bits",
     }
-    title(axes, said[measure])
+    title(axes, titles[measure])
     _legend(picture)
     return picture
 
@@ -125,8 +125,11 @@ def _structures(results: Results, against: str) -> Figure:
         _percent_ticks(axes)
         title(axes, STRUCTURES[structure])
     panels[0].set_ylabel("recall@10 of the exact neighbours, %")
-    said = {"searched": "items searched, % of the pool", "scan ratio": "time a query, % of the exact scan’s"}
-    picture.supxlabel(said[against], fontsize=10, color=SECOND)
+    titles = {
+        "searched": "items searched, % of the pool",
+        "scan ratio": "time a query, % of the exact scan’s",
+    }
+    picture.supxlabel(titles[against], fontsize=10, color=SECOND)
     _legend(picture)
     return picture
 

@@ -64,8 +64,8 @@ def write_unit(out: Path, unit: Unit, measured: Measured) -> None:
     import pyarrow as pa
 
     rows = [{"family": unit.family, "draw": unit.draw, **one._asdict()} for one in measured.values]
-    said = {YARDSTICKS: json.dumps(measured.yardsticks), REFUSED: json.dumps(measured.refused)}
-    table = pa.Table.from_pylist(rows, schema=schema()).replace_schema_metadata(said)
+    metadata = {YARDSTICKS: json.dumps(measured.yardsticks), REFUSED: json.dumps(measured.refused)}
+    table = pa.Table.from_pylist(rows, schema=schema()).replace_schema_metadata(metadata)
     write_table(out / UNITS / unit.file, table)
 
 
@@ -100,10 +100,10 @@ class Results:
         yardsticks: dict[Lane, str] = {}
         refused: dict[tuple[str, str], str] = {}
         for unit, table in zip(plan.units, tables, strict=True):
-            said = table.schema.metadata
-            for form, word in json.loads(said[YARDSTICKS]).items():
+            metadata = table.schema.metadata
+            for form, word in json.loads(metadata[YARDSTICKS]).items():
                 yardsticks.setdefault(Lane(unit.family, form), word)
-            for what, reason in json.loads(said[REFUSED]).items():
+            for what, reason in json.loads(metadata[REFUSED]).items():
                 refused.setdefault((unit.family, what), reason)
         table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables])
         return cls(plan, pool, table, yardsticks, refused)
@@ -183,13 +183,13 @@ class Results:
 def write_results(results: Results, out: Path) -> None:
     """Write the table of all results and the manifest to the folder `out`."""
     write_table(out / RESULTS, results.table)
-    said = {
+    metadata = {
         "plan": asdict(results.plan),
         "pool": about(results.pool),
         "yardsticks": {" ".join(lane).strip(): word for lane, word in results.yardsticks.items()},
         "refused": {" ".join(what).strip(): reason for what, reason in results.refused.items()},
     }
-    write_manifest(out, said)
+    write_manifest(out, metadata)
 
 
 def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:

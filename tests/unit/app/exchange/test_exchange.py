@@ -359,7 +359,7 @@ def test_a_file_about_another_concept_is_not_bent(database, tmp_path):
 def test_concepts_that_are_put_away_are_not_meant(database, tmp_path):
     """Unless the file names them."""
     old, _ = make_concept(database, "old"), make_concept(database, "new")
-    Archive(database).put_away(old.id)
+    Archive(database).add(old.id)
     take(database, tmp_path, "item,label,concept\n1,yes,\n2,no,old\n")
     assert [tuple(row[:3]) for row in label_rows(database)] == [("old", 2, "no"), ("new", 1, "yes")]
 

@@ -134,8 +134,8 @@ def test_a_metric_that_can_not_be_learned_is_told(session, monkeypatch):
         broken.setattr("closecall.app.indexes.metric.learn_from_answers", fails)
         learning.want(session.project.pool, session.concept.standing().labels)
         assert learning.wait(20)
-    assert learning.said()["problem"] == "The metric can't be learned: nobody expected it"
+    assert learning.state()["problem"] == "The metric can't be learned: nobody expected it"
     label(session, 1)
     learning.want(session.project.pool, session.concept.standing().labels)
     assert learning.wait(60)
-    assert learning.said()["problem"] is None
+    assert learning.state()["problem"] is None

@@ -41,14 +41,14 @@ def heard(monkeypatch):
 
 def test_what_is_printed_becomes_an_event_a_line(heard, monkeypatch):
     """Of other libraries, too; several lines that come at once stay together."""
-    monkeypatch.setattr(sys, "stderr", events.Overheard())
+    monkeypatch.setattr(sys, "stderr", events.StderrEvents())
     print("One line", file=sys.stderr)
     print("Traceback:\n  a\n  b", file=sys.stderr)
     print("\n", file=sys.stderr)
     other = logging.Logger("another.library")
     other.addHandler(logging.StreamHandler())
     other.warning("It is odd")
-    events.tell("seen", count=3)
+    events.emit("seen", count=3)
     told = heard()
     said = [event.get("message") for event in told[:-1]]
     assert said == ["One line", "Traceback:\n  a\n  b", "It is odd"]

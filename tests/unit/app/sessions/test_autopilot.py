@@ -98,7 +98,7 @@ def test_starting_afresh_keeps_the_log(project, capsys):
     card = label(session, 8)
     fresh = start_afresh(project, concept)
     assert project.concepts() == [fresh]
-    assert project.concepts(put_away=True) == [concept, fresh]
+    assert project.concepts(archived=True) == [concept, fresh]
     assert replace(fresh, id=concept.id, name=concept.name, created=concept.created) == concept
     assert card_of(project.session(None, fresh.id))["notes"]["counts"]["yes"] == 0
     late = answer(card, "no")

@@ -416,7 +416,7 @@ def test_a_concept_more_or_less_changes_the_keys(classes, project):
     after = submit(classes, [waiting])
     assert [c["name"] for c in after["classes"]] == ["1", "3", "7", "9"]
     assert list(project.log.answers_after(added.id)) == []
-    project.archive.put_away(2)
+    project.archive.add(2)
     after = submit(classes, [press(after, "9")])
     assert [(c["key"], c["concept"]) for c in after["classes"]] == [("1", 3), ("7", 1), ("9", added.id)]
     assert said(project, after["strip"][-1]["item"]) == ["no", "no", "yes"]
@@ -434,7 +434,7 @@ def test_one_question_is_no_choice(workspace):
     assert not can_choose(project.session())
     other = project.add_concept("Is this a 3?")
     assert can_choose(project.session())
-    project.archive.put_away(other.id)
+    project.archive.add(other.id)
     assert not can_choose(project.session())
 
 

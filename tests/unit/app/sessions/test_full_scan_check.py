@@ -88,13 +88,13 @@ def test_what_can_not_be_checked_says_why(session):
 def test_a_check_is_said_when_it_is_done(session):
     """Until then it is coming; what hinders it is one sentence."""
     check = Check(session, session.shown.id)
-    assert check.said() == {"selection": session.shown.id, "is_coming": True, "problem": None}
+    assert check.state() == {"selection": session.shown.id, "is_coming": True, "problem": None}
     check.start(session.project.executor)
     assert check.wait(30)
-    said = check.said()
+    said = check.state()
     assert (said["is_coming"], said["problem"]) == (False, None)
     assert said["rank"] == compare(session, session.shown.id).rank
     wrong = Check(session, "no such selection")
     wrong.start(session.project.executor)
     assert wrong.wait(30)
-    assert "no selection" in wrong.said()["problem"]
+    assert "no selection" in wrong.state()["problem"]
