@@ -196,7 +196,7 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            raise self._explained(error.orig or error) from error
+            raise self._error(error.orig or error) from error
         except NoConnectionError as error:
             raise self._noted(
                 StorageError(
@@ -206,12 +206,12 @@ class Database:
                 )
             ) from error
         except (self.place.errors, UnicodeDecodeError) as error:
-            raise self._explained(error) from error
+            raise self._error(error) from error
         except UnicodeEncodeError as error:
             half = f"half a character in {error.object!r:.80}"
             raise StorageError(f"{self.place} refuses {half}", "invalid") from error
 
-    def _explained(self, error: BaseException) -> StorageError:
+    def _error(self, error: BaseException) -> StorageError:
         """Return the engine's error as a StorageError."""
         return self._noted(self.place.explain(error, self._busy_timeout))
 

@@ -164,16 +164,16 @@ def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> s
         if _is_plain(issuer) and " " not in issuer:
             return _checked(f"{subject} at {issuer}", MAX_NAME)
     raise InputError(
-        "The provider tells neither an e-mail address that it verified nor a subject that is none: "
-        "nobody can be told apart"
+        "The provider gives neither a verified e-mail address nor a subject that is not an address, "
+        "so accounts can't be distinguished"
     )
 
 
 def called(user: Mapping[str, Any], name: str) -> str:
     """Return a person's display name: the one in the provider's token, else the one of the answers."""
-    name = user.get("name")
+    given = user.get("name")
     try:
-        return name_given(name) if isinstance(name, str) else name
+        return name_given(given) if isinstance(given, str) else name
     except InputError:
         return name
 

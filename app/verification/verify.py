@@ -171,11 +171,11 @@ def _reselect(
                 f"the log has {named('item', logged)}"
             )
         parts = list(chosen.parts) if chosen else []
-        logged = [other.parameters[PART] for other in replay.records if PART in other.parameters]
-        if parts != logged:
+        logged_parts = [other.parameters[PART] for other in replay.records if PART in other.parameters]
+        if parts != logged_parts:
             findings.problems.append(
                 f"Round {record.round}: {named('part', parts)} of {record.strategy} chooses, "
-                f"the log has {named('part', logged)}"
+                f"the log has {named('part', logged_parts)}"
             )
         if replay.trained.hyperplane is not None:
             findings.ranks.setdefault(record.strategy, []).extend(_ranks(replay, then, findings))
