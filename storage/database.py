@@ -224,7 +224,7 @@ class Database:
     def _check_version(self, version: str | None, *, may_migrate: bool) -> None:
         newest = migrate.SCHEMA_VERSION
         if version is None:
-            raise StorageError(f"{self.place} is empty: it holds no label database", "not-a-database")
+            raise StorageError(f"{self.place} is empty: it contains no label database", "not-a-database")
         if version == "":
             raise StorageError(f"{self.place} is the database of another program", "not-a-database")
         if version > newest:

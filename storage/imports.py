@@ -123,7 +123,7 @@ def digest_of(path: Path) -> str:
     if not path.exists():
         raise StorageError(f"There is no file {path}", "missing")
     if not path.is_file():
-        raise StorageError(f"{path} is no file", "invalid")
+        raise StorageError(f"{path} is not a file", "invalid")
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
@@ -207,7 +207,7 @@ def _of_table(path: Path, form: TableFormat) -> Iterator[Claim]:
             continue
         if {"predicted", "score"} <= cells.keys():  # in the form that `closecall predict` writes
             raise StorageError(
-                f"{path} holds predictions (its columns score and predicted say so), not labels: import them "
+                f"{path} contains predictions (columns score and predicted), not labels: import them "
                 f"with --predictions MODEL",
                 "invalid",
             )
@@ -342,7 +342,7 @@ def _storable(value: str, place: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise StorageError(f"{place}: {shown(value)} holds half a character", "invalid") from None
+        raise StorageError(f"{place}: {shown(value)} contains half a character", "invalid") from None
     return value
 
 

@@ -145,7 +145,7 @@ def _elements(path: Path) -> Iterator[Any]:
         rest = text.read(_CHUNK).lstrip()
         if not rest.startswith("["):
             raise StorageError(
-                f"{path} is no Label Studio JSON: a list of tasks is needed, beginning with [", "invalid"
+                f"{path} is not Label Studio JSON: a list of tasks is needed, beginning with [", "invalid"
             )
         rest, is_first = rest[1:], True
         while True:
@@ -188,4 +188,4 @@ def _after_blanks(rest: str, text: IO[str]) -> str:
 
 def _broken(path: Path, number: int, reason: str) -> StorageError:
     after = f"after task {number:,}" if number else "at the first task"
-    return StorageError(f"{path} is no whole JSON {after}: {' '.join(reason.split())[:200]}", "invalid")
+    return StorageError(f"{path} is incomplete JSON {after}: {' '.join(reason.split())[:200]}", "invalid")

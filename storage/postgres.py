@@ -180,8 +180,8 @@ class Schema:
             return StorageError(f"{self} is busy with another write: {reason}; try again", "locked")
         if code == "53100":
             return StorageError(
-                f"{self}: the disk of the server is full ({reason}), so nothing was written; what was "
-                f"acknowledged before is safe, and work goes on once there is room",
+                f"{self}: the disk of the server is full ({reason}), so nothing was written; "
+                f"acknowledged answers are safe, and work continues once there is space",
                 "full",
             )
         if code in _KINDS:

@@ -86,8 +86,8 @@ def explain(error: BaseException, path: Path, busy_timeout: float = 0.0) -> Stor
 
 def _full(path: Path) -> StorageError:
     return StorageError(
-        f"{path}: the disk is full, so nothing was written; what was acknowledged before is safe, "
-        f"and work goes on once there is room",
+        f"{path}: the disk is full, so nothing was written; acknowledged answers are safe, "
+        f"and work continues once there is space",
         "full",
     )
 
@@ -151,7 +151,7 @@ def check_owner(path: Path) -> None:
     if not path.is_file():
         raise unopenable(path)
     if not path.stat().st_size:
-        raise StorageError(f"{path} is empty: it holds no label database", "not-a-database")
+        raise StorageError(f"{path} is empty: it contains no label database", "not-a-database")
     try:
         with closing(connect(path, read_only=True)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -161,7 +161,7 @@ def check_owner(path: Path) -> None:
     if application not in (0, APPLICATION_ID):
         raise StorageError(f"{path} is the database of another program", "not-a-database")
     if not tables:
-        raise StorageError(f"{path} is empty: it holds no label database", "not-a-database")
+        raise StorageError(f"{path} is empty: it contains no label database", "not-a-database")
 
 
 def connect(path: Path, *, read_only: bool, busy_timeout: float = 5.0) -> sqlite3.Connection:

@@ -213,7 +213,7 @@ def _file_trouble(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}", "other") from error
     except UnicodeError:
-        raise StorageError(f"{path} is no text in UTF-8 or UTF-16", "invalid") from None
+        raise StorageError(f"{path} is not text in UTF-8 or UTF-16", "invalid") from None
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def _read_csv(path: Path) -> Iterator[Line]:
                     )
                 yield Line(f"line {reader.line_num}", dict(zip(names, map(unguarded, cells), strict=True)))
         except csv.Error as error:
-            raise StorageError(f"{path}, line {reader.line_num}: it is no CSV: {error}", "invalid") from None
+            raise StorageError(f"{path}, line {reader.line_num}: it is not CSV: {error}", "invalid") from None
 
 
 def _read_jsonl(path: Path) -> Iterator[Line]:
@@ -263,7 +263,7 @@ def _read_jsonl(path: Path) -> Iterator[Line]:
                 cells = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise StorageError(
-                    f"{path}, line {number}: it is no JSON: {_reason(error)}", "invalid"
+                    f"{path}, line {number}: it is not JSON: {_reason(error)}", "invalid"
                 ) from None
             if not isinstance(cells, dict):
                 raise StorageError(

@@ -26,7 +26,7 @@ def to_file(place: Server, file: LabelFile) -> None:
     with _connected(place, read_only=True) as source:
         version = migrate.version_of(source)
         if not version:
-            raise StorageError(f"{place} holds no label database", "not-a-database")
+            raise StorageError(f"{place} contains no label database", "not-a-database")
         with _connected(file, read_only=False) as target:
             migrate.upgrade(target, version)
             _copy_tables(source, target)

@@ -54,7 +54,7 @@ def _theirs(
     for answer in given:
         session = project.known_session(str(answer.get("session")), person)
         if isinstance(taker, Decisions):
-            reason = f"Only an owner may decide, and {person.name} is none here"
+            reason = f"Only an owner may decide, but {person.name} is not one"
         elif session is None or refers_to_something(answer) or has_answered(session, answer.get("item")):
             theirs.append(answer)
             continue

@@ -164,7 +164,7 @@ def _side(side: LabelingSession, course: Course) -> dict[str, Any]:
 
 def _headline(found: dict[str, float] | None, labels: list[str]) -> str:
     if found is None:
-        return "It can’t be told which chose better"
+        return "The result is open: neither chose significantly better"
     if found["low"] <= 0 <= found["high"]:
         return f"Left open whether {labels[0]} or {labels[1]} chose better"
     better, other = labels if found["mean"] > 0 else labels[::-1]
@@ -180,15 +180,15 @@ def _about(blind: BlindComparison, judged: Judged, found: dict[str, float] | Non
     )
     if found is None:
         return (
-            f"Both were put to {whose}, {n_yes} of them a yes: at least {LEAST} of each kind are needed, and "
+            f"Both were tested on {whose}, {n_yes} of them yes: at least {LEAST} of each are needed, and "
             f"both sides need a yes and a no."
         )
     sign = 1 if found["mean"] >= 0 else -1
     low, high = sorted((sign * found["low"], sign * found["high"]))
     return (
         f"The difference is {abs(found['mean']):.2f} points of AUROC, 95 % interval {_signed(low)} to "
-        f"{_signed(high)}, on {whose}. It tells of these two classifiers, from {blind.turns} answers: "
-        f"another sitting may end otherwise."
+        f"{_signed(high)}, on {whose}. It is about these two classifiers, after {blind.turns} answers: "
+        f"another comparison may end differently."
     )
 
 

@@ -40,7 +40,7 @@ class PlainErrors(click.Group):
                 raise
             _refuse(f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror))
         except KeyboardInterrupt:
-            click.echo("Stopped. What was finished is kept; the same command goes on from there.", err=True)
+            click.echo("Stopped. Finished work is kept; the same command continues from there.", err=True)
             sys.exit(130)
 
 

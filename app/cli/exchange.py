@@ -62,7 +62,11 @@ def export_command(
 @click.option(
     "--annotator", default="import", show_default=True, help="Whose labels they are, unless FILE says."
 )
-@click.option("--predictions", "model", help="FILE holds predictions of a model of this name, not labels.")
+@click.option(
+    "--predictions",
+    "model",
+    help="FILE contains a model's predictions, not labels; this is the model's name.",
+)
 def import_command(
     project: Path, file: Path, form: str | None, concept: str | None, annotator: str, model: str | None
 ) -> None:

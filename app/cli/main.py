@@ -53,7 +53,7 @@ def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "allow_hosts",
             multiple=True,
             metavar="NAME",
-            help="Name by which browsers may ask for it, where a proxy stands before it.",
+            help="Host name of a proxy in front of the server.",
         ),
         click.option("--headless", is_flag=True, help="Do not open a browser."),
         click.option(
@@ -180,7 +180,7 @@ def serve_project(
             )
         if not project.is_dir():
             raise InputError(
-                f"There is no project at {project}: name a project's folder, or a folder of projects"
+                f"There is no project at {project}: give a project's folder, or a folder of projects"
             )
         with Workspace(project, roles=roles, database=database) as workspace:
             _tell_of_owners(roles)
@@ -196,7 +196,7 @@ def serve_project(
 
 def _tell_of_owners(roles: Roles) -> None:
     if roles.must_sign_in and not roles.owners:
-        click.echo("Nobody is an owner here: name who is by --owner, as the provider knows them.", err=True)
+        click.echo("This project has no owner: name one with --owner, as the provider knows them.", err=True)
 
 
 @main.command("new")
@@ -267,7 +267,7 @@ def pool() -> None:
     help="Folder of the pool; resumed if there.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
-@click.option("--no-classes", is_flag=True, help="Class subfolders are no truth: nothing is held out.")
+@click.option("--no-classes", is_flag=True, help="Don't take class subfolders as truth: nothing is held out.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool) -> None:
     """Build a pool from SOURCE, or go on with one that was interrupted.

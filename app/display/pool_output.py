@@ -45,7 +45,7 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
 
         pool = build(source, out, threads=threads, stop=stop, progress=show)
     if not pool.complete:
-        click.echo(f"Stopped at {len(pool):,} items; the same command goes on from there.")
+        click.echo(f"Stopped at {len(pool):,} items; the same command continues from there.")
     problems = pool.problems()
     click.echo(f"{len(pool):,} items to label, {len(pool.held_out.ids):,} held out.")
     if problems:

@@ -95,7 +95,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
         for concept in Concepts(database).all():
             if concept.positive_class is not None and concept.positive_class not in pool.classes:
                 raise InputError(
-                    f"{file} holds the labels of other items: {concept.question!r} is about the class "
+                    f"{file} contains labels of other items: {concept.question!r} is about the class "
                     f"{concept.positive_class!r}, which {project} does not have"
                 )
             items = log.answered_items(concept.id)
@@ -110,7 +110,7 @@ def _require_same_images(file: Path, project: Path, pool_path: Path) -> None:
             }
             if asked := sorted(set(absent.tolist()) - unasked):
                 raise InputError(
-                    f"{file} holds the labels of other items: {project} has no item {asked[0]} to label"
+                    f"{file} contains labels of other items: {project} has no item {asked[0]} to label"
                 )
 
 

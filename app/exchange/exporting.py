@@ -33,7 +33,9 @@ def export_labels(
     if out is None and form in (FOLDER, "parquet"):
         raise InputError(f"--format {form} needs --out: it can't be written to the terminal")
     if log and form in (FOLDER, "label-studio"):
-        raise InputError(f"--format {form} holds labels, no log: use csv, jsonl or parquet with --log")
+        raise InputError(
+            f"--format {form} contains labels, not the log: use csv, jsonl or parquet with --log"
+        )
     with open_labels(project) as database:
         its = concept_named(database, concept)
         if form == FOLDER:
@@ -73,7 +75,7 @@ def export_model_predictions(
     """
     if log or form not in get_args(TableFormat):
         option = "--log" if log else f"--format {form}"
-        raise InputError(f"{option} holds labels, no predictions: use csv, jsonl or parquet")
+        raise InputError(f"{option} contains labels, not predictions: use csv, jsonl or parquet")
     if out is None and form == "parquet":
         raise InputError("--format parquet needs --out: it can't be written to the terminal")
     with open_labels(project) as database:

@@ -105,7 +105,7 @@ def take_in(
     statements = _statements(read_labels(file, form), meaning, file, annotator, imported)
     require_matches(imported.items, len(statements), file)
     if not imported.lines:
-        raise InputError(f"{file} holds no labels")
+        raise InputError(f"{file} contains no labels")
     _store(database, statements, file, digest, imported)
     return imported
 
@@ -141,8 +141,8 @@ def _require_consistent(statements: Statements, file: Path) -> None:
         before, its = statements.at(np.array(both))
         first, place = map(statements.place, both)
         raise InputError(
-            f"{file}, {place}: it says {its.word} of item {its.item}, where {first} says {before.word}: "
-            f"{shown(its.annotator)} can say one thing of an item"
+            f"{file}, {place}: item {its.item} is labeled {its.word} here but {before.word} in {first}: "
+            f"{shown(its.annotator)} can have only one answer per item"
         ) from None
 
 
@@ -266,7 +266,7 @@ def _predicted(
         yield Predicted(item, claim.score, word)
     require_matches(items, number, file)
     if not number:
-        raise InputError(f"{file} holds no predictions")
+        raise InputError(f"{file} contains no predictions")
 
 
 def print_predictions(project: Path) -> None:

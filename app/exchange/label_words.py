@@ -93,8 +93,8 @@ class Meaning:
             return self._only
         if found is None:
             raise InputError(
-                f"{where}: there is no concept {shown(claim.concept)} in this project: add it, or say by "
-                f"--concept which of {', '.join(map(repr, (its.name for its in self._concepts)))} is meant"
+                f"{where}: there is no concept {shown(claim.concept)} in this project: add it, or choose one "
+                f"with --concept: {', '.join(map(repr, (its.name for its in self._concepts)))}"
             )
         return found
 

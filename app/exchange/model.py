@@ -33,8 +33,8 @@ from closecall.storage.tabular import Column, Row, TableFormat, write_table
 WEIGHTS, ESTIMATOR, MANIFEST = "weights.npz", "svm.joblib", "model.json"
 FORMAT = 1
 PICKLE = (
-    "svm.joblib is a pickle: loading one runs whatever code it holds, so load it only if you trust who made "
-    "it; weights.npz and model.json say the same and are data"
+    "svm.joblib is a pickle: loading it runs any code that it contains, so load it only if you trust its "
+    "author; weights.npz and model.json have the same content as plain data"
 )
 
 PREDICTIONS = (

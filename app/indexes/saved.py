@@ -197,7 +197,7 @@ class Kept:
             try:
                 return load_structure(folder, kind, over.codes, how)
             except InputError as error:
-                _tell_anew(f"{word}/{name}", error)
+                _warn_rebuild(f"{word}/{name}", error)
         built = built_for_points(name, over.codes, **how)
         if not (over.is_kept and is_worth_saving(time.perf_counter() - started, over.pool)):
             return built
@@ -215,7 +215,7 @@ class Kept:
         try:
             return self._load(wanted)
         except (InputError, OSError) as error:
-            _tell_anew(wanted.word, error)
+            _warn_rebuild(wanted.word, error)
             return None
 
     def _load(self, wanted: Wanted) -> Coded | None:
@@ -305,9 +305,9 @@ def _digest(metric: LearnedMetric | None) -> str | None:
     return None if metric is None else digest_of(metric.metric.arrays())
 
 
-def _tell_anew(word: str, error: Exception) -> None:
-    log.warning("The saved index similar/%s is built anew: %s", word, error)
+def _warn_rebuild(word: str, error: Exception) -> None:
+    log.warning("The saved index similar/%s is rebuilt: %s", word, error)
 
 
 def _tell_unsaved(word: str, error: Exception) -> None:
-    log.warning("The index similar/%s could not be saved and will be built anew next time: %s", word, error)
+    log.warning("The index similar/%s could not be saved and will be rebuilt next time: %s", word, error)

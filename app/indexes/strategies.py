@@ -233,7 +233,7 @@ class Indexes:
         try:
             return self._load(name, pool)
         except InputError as error:
-            log.warning("The saved index %s is built anew: %s", name, error)
+            log.warning("The saved index %s is rebuilt: %s", name, error)
             index.notice = f"What was saved of {label_of(name)} can't be used: it is being built again"
             return None
 
@@ -249,7 +249,7 @@ class Indexes:
             fitted.save(self._folder / name)
             return self._load(name, pool)
         except (InputError, OSError) as error:
-            log.warning("The index %s could not be saved and will be built anew next time: %s", name, error)
+            log.warning("The index %s could not be saved and will be rebuilt next time: %s", name, error)
             return fitted
 
     def _time_full_scan(self, pool: Pool) -> None:

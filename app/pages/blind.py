@@ -49,7 +49,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
         st.title("Which strategy teaches more?")
         st.markdown(
             "Two strategies take turns in choosing what you label, and you won’t know which. Each learns "
-            "only from the answers to its own choices; in the end you are told which taught more."
+            "only from the answers to its own choices; at the end you see which taught more."
         )
         if offered.problem:
             st.caption(literal(offered.problem))
@@ -66,12 +66,12 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
         if offered.is_judged_by_truth:
             st.caption(
                 f"They are judged by the held-out items, whose truth is known. Each needs at least "
-                f"{LEAST_TURNS} answers; more tell more."
+                f"{LEAST_TURNS} answers; more give a clearer result."
             )
         else:
             st.caption(
-                f"Nobody knows the truth here: so every third item is drawn at random, and what you say of "
-                f"those judges both. Each needs at least {LEAST_TURNS} answers; more tell more."
+                f"The truth is unknown here, so every third item is drawn at random, and your answers about "
+                f"these judge both. Each needs at least {LEAST_TURNS} answers; more give a clearer result."
             )
         if offered.first:
             st.caption(f"Both begin with {offered.first} yes and {offered.first} no of your labels.")
@@ -93,7 +93,7 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
             st.button("Begin", type="primary", on_click=start, disabled=one == other)
             if before is not None:
                 st.button(
-                    "Back to the last one" if before.is_told else "Go on with the last one", on_click=go_back
+                    "Back to the last one" if before.is_told else "Continue the last one", on_click=go_back
                 )
         if trouble := state.pop("blind trouble", None):
             show_problem(trouble)
@@ -109,14 +109,14 @@ def show_turns(project: OpenProject, session: LabelingSession, found: BlindCompa
     with st.container(key="blind-turns", horizontal=True, vertical_alignment="center"):
         if wanted:
             st.caption(
-                f"At least {wanted} more {'answer' if wanted == 1 else 'answers'} before it can be told."
+                f"At least {wanted} more {'answer' if wanted == 1 else 'answers'} until there is a result."
             )
         else:
-            st.caption("Now it can be told; the more answers, the surer.")
+            st.caption("The result can be shown now; more answers make it more certain.")
         st.space("stretch")
-        anew = st.button("Begin anew…", type="tertiary", on_click=offer_another, args=[session])
+        again = st.button("Start again…", type="tertiary", on_click=offer_another, args=[session])
         st.button("Which chose better?", on_click=found.tell, disabled=wanted > 0)
-    if found.is_told or anew:
+    if found.is_told or again:
         st.rerun()
     if card is not None:
         LABEL.show(card, key=key)

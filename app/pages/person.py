@@ -156,7 +156,7 @@ def sign_in() -> None:
                 for other in others:
                     st.button(literal(other), key=f"name-{other}", on_click=become, args=[other])
         if name != SOMEBODY and not current().roles.are_named:
-            st.button("Go on without a name", type="tertiary", on_click=become, args=[SOMEBODY])
+            st.button("Continue without a name", type="tertiary", on_click=become, args=[SOMEBODY])
         st.caption("No password: names only keep people’s answers apart.")
 
 

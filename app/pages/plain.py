@@ -104,7 +104,7 @@ def _picture(card: dict[str, Any]) -> str:
         name = f'data-item="{item["id"]}" data-selection="{escape(item["selection"])}"'
         shown = f'<img src="{item["src"]}" alt="{escape(item["alt"])}">'
     else:
-        shown = f"<p>{escape(item['alt'])} can't be shown. Skip it to go on.</p>"
+        shown = f"<p>{escape(item['alt'])} can't be shown. Skip it to continue.</p>"
     return f'<h1>{escape(concept["question"])}</h1><figure class="m-plain" {name}>{shown}</figure>'
 
 

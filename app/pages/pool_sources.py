@@ -131,6 +131,6 @@ def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: in
         if not given.get(field.name):
             raise InputError(f"{field.label} is empty: name it, such as {field.placeholder}")
     if choice == "pool" and not (Path(given["pool"]).expanduser() / MANIFEST).is_file():
-        raise InputError(f"{given['pool']} is no pool: to build one, choose {CHOICES['folder'].label!r}")
+        raise InputError(f"{given['pool']} is not a pool: to build one, choose {CHOICES['folder'].label!r}")
     word = offered.word.format(items=items, **given)
     return f"enlarged:{times}:{word}" if offered.can_be_enlarged and times > 1 else word

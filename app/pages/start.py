@@ -146,7 +146,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
         else:
             st.switch_page("label.py", query_params={"project": key})
     st.caption(
-        "Labeling starts with the first 100 items, after a few seconds, and goes on while the pool grows."
+        "Labeling starts with the first 100 items, after a few seconds, and continues while the pool grows."
     )
 
 

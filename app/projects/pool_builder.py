@@ -75,5 +75,5 @@ class Builder:
         if self._process is None or self._process.poll() in (None, 0, -15):
             return None
         lines = (self._pool.parent / LOG_FILE).read_text("utf-8", "replace").strip().splitlines()
-        said = lines[-1].removeprefix("Error: ") if lines else "it said nothing"
-        return f"The pool could not be built: {said}"
+        reason = lines[-1].removeprefix("Error: ") if lines else "without a message"
+        return f"The pool could not be built: {reason}"

@@ -62,7 +62,7 @@ class Person:
             If the person is not an owner.
         """
         if not self.is_owner:
-            raise InputError(f"Only an owner may {what}, and {self.name} is none here")
+            raise InputError(f"Only an owner may {what}, but {self.name} is not one")
 
 
 OPERATOR = Person("operator", is_owner=True)

@@ -25,7 +25,7 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
     if pool is None:
         return None
     if pool.holds_texts:
-        return f"{what} can't be used here: this pool holds texts"
+        return f"{what} can't be used here: this pool contains texts"
     try:
         has_embeddings = pool.source.n_features is not None
     except InputError as error:

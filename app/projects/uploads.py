@@ -179,7 +179,7 @@ def _checked(upload: Upload, whence: object) -> NDArray[np.float32]:
                 f"{image.width:,} × {image.height:,}"
             )
     if not upload.feature or len(upload.feature) % 4:
-        raise InputError(f"{what}: {len(upload.feature):,} bytes are no features of four bytes each")
+        raise InputError(f"{what}: {len(upload.feature):,} bytes are not features of four bytes each")
     feature = np.frombuffer(upload.feature, dtype="<f4").astype(np.float32)
     if not np.isfinite(feature).all():
         raise InputError(f"{what}: its features must be finite")

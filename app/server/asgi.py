@@ -66,7 +66,7 @@ def require_free_port(host: str, port: int) -> None:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
-        raise InputError(f"{host!r} is no address of this machine: {error.strerror}") from None
+        raise InputError(f"{host!r} is not an address of this machine: {error.strerror}") from None
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -218,7 +218,7 @@ async def _race(request: Request) -> Response:
     asked = request.query_params
     race, since = find_race(asked.get("race", "")), asked.get("since", "")
     if race is None or not re.fullmatch(r"[0-9]{1,9}", since):
-        return JSONResponse({"problem": "There is no such race here"}, status_code=404)
+        return JSONResponse({"problem": "There is no such race"}, status_code=404)
     new = await run_in_threadpool(race.since, int(since), pictures="pictures" in asked)
     return JSONResponse(new, headers={"Cache-Control": "no-store"})
 
@@ -230,7 +230,7 @@ async def _module(request: Request) -> Response:
     asked = request.path_params
     content = modules.contents().get(asked["name"])
     if content is None or asked["digest"] != modules.digest():
-        return PlainTextResponse("There is no such module here", status_code=404)
+        return PlainTextResponse("There is no such module", status_code=404)
     for_good = {"Cache-Control": "public, max-age=31536000, immutable"}
     return Response(content, media_type="text/javascript", headers=for_good)
 
@@ -241,5 +241,5 @@ def _port_problem(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EACCES:
         return f"Port {port} on {host} needs rights that you do not have: choose one above 1023 with --port"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine: choose another with --host"
+        return f"{host} is not an address of this machine: choose another with --host"
     return f"Port {port} on {host} cannot be listened on: {error.strerror}"

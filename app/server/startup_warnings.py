@@ -22,8 +22,8 @@ def cautions(workspace: Workspace, host: str) -> list[str]:
     sentences = list(_on_networks(_folders_with_labels(workspace)))
     if not (is_own_machine(host) or workspace.roles.must_sign_in):
         sentences.append(
-            f"Other machines can reach {host}, and names are taken at their word: whoever finds the page may "
-            "label, and change, under any name. Let people sign in, or leave --host out."
+            f"Other machines can reach {host}, and nobody has to sign in: anyone who finds the page "
+            "can label, and change labels, under any name. Configure sign-in, or leave out --host."
         )
     return sentences
 

@@ -147,7 +147,7 @@ def require_answered(item: int, session: Asking) -> None:
         is_answered = session.concept.catch_up().status(item) is not None
     if not (is_answered or log.was_answered(concept.id, item)):
         raise Refused(
-            "not-asked", f"Nobody was asked about item {item}: reload the page to see what is asked"
+            "not-asked", f"Item {item} was not shown to anybody: reload the page to see the item to answer"
         )
 
 

@@ -176,4 +176,4 @@ def _status(counts: Counts, accuracy: float | None, *, growing: bool) -> str:
     )
     if accuracy is not None:
         words += f" {100 * accuracy:.1f} % on held-out images."
-    return words + (" Labeling can go on while the pool grows." if growing else "")
+    return words + (" Labeling can continue while the pool grows." if growing else "")

@@ -130,7 +130,7 @@ def _check_imported(
             number += 1
             if answer.id != answer_id(digest, answer):
                 findings.problems.append(
-                    f"Answer {answer.id} about item {answer.item} is not what its file said: {answer.answer}"
+                    f"Answer {answer.id} about item {answer.item} differs from its file: {answer.answer}"
                 )
     return number
 

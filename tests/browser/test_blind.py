@@ -17,7 +17,7 @@ def page(server: Server, context) -> Page:
     made = context.new_page()
     made.goto(f"{server.url}/compare?project=digits&session=new&view=blind")
     begin = made.get_by_role("button", name="Begin", exact=True)
-    again = made.get_by_role("button", name=re.compile("Compare again|Begin anew"))
+    again = made.get_by_role("button", name=re.compile("Compare again|Start again"))
     expect(begin.or_(again).first).to_be_visible(timeout=30_000)
     if again.is_visible():
         again.click()
@@ -80,8 +80,8 @@ def test_one_can_be_left_and_gone_on_with(server: Server, page: Page) -> None:
     person.wait()
     person.press("n")
     item = person.item
-    page.get_by_role("button", name="Begin anew").click()
-    page.get_by_role("button", name="Go on with the last one").click()
+    page.get_by_role("button", name="Start again").click()
+    page.get_by_role("button", name="Continue the last one").click()
     person.wait()
     assert person.item == item
 

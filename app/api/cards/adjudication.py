@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.answers import Outcome
     from closecall.storage.review import Answers
 
-NOTHING = "There is nothing to decide: nobody says yes where another one says no."
+NOTHING = "There is nothing to decide: no item has both yes and no answers."
 ELSEWHERE = "What is left to decide is in view of other owners."
 
 

@@ -112,7 +112,7 @@ class BlindComparison:
         """
         with self.lock:
             if wanted := self.wanted:
-                raise InputError(f"{wanted} more answers are needed before anything can be told")
+                raise InputError(f"{wanted} more answers are needed before the result can be shown")
             leader = self.sides[0]
             about = {**leader.parameters[BLIND], TOLD: True}
             leader.set_parameters({BLIND: about})

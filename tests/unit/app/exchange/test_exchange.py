@@ -153,7 +153,7 @@ def test_export_and_import_give_the_same_labels(form, concepts, annotators, said
             Concepts(second).create(concept.name, concept.question)
         file = written(first, form, log=log)
         if not labels_of(first):
-            with pytest.raises(InputError, match="holds no labels"):
+            with pytest.raises(InputError, match="contains no labels"):
                 take_in(second, pool(), file)
             return
         imported = take_in(second, pool(), file)

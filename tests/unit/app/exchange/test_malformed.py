@@ -61,7 +61,7 @@ GOOD = "item,label\n1,yes\n2,no\n"
         ("item,name,label\n,,yes\n", ["line 2", "neither"]),
         (GOOD + "3\n", ["line 4", "1 cells", "2"]),
         (GOOD + "3,yes,no\n", ["line 4", "3 cells", "2"]),
-        (GOOD + '3,"ye', ["line 4", "no CSV"]),
+        (GOOD + '3,"ye', ["line 4", "not CSV"]),
         (GOOD + "3,maybe\n", ["line 4", "yes, no, unsure, skip", "'maybe'"]),
         (GOOD + "three,yes\n", ["line 4", "whole number", "'three'"]),
         (GOOD + "-3,yes\n", ["line 4", "whole number", "'-3'"]),
@@ -70,17 +70,17 @@ GOOD = "item,label\n1,yes\n2,no\n"
         (GOOD + "9" * 5000 + ",yes\n", ["line 4", "whole number"]),
         (GOOD + "1e400,yes\n", ["line 4", "whole number"]),
         (GOOD + "1,no\n", ["line 4", "line 2", "item 1", "no", "yes"]),
-        (GOOD + "1,no\n3,maybe\n", ["line 4: it says no", "line 2 says yes"]),
-        (GOOD + "1,no\n2,yes\n3", ["line 4: it says no", "line 2 says yes"]),
+        (GOOD + "1,no\n3,maybe\n", ["line 4: item 1 is labeled no here but yes in line 2"]),
+        (GOOD + "1,no\n2,yes\n3", ["line 4: item 1 is labeled no here but yes in line 2"]),
         (GOOD + "1,yes\n3,maybe\n3,no\n", ["line 5", "'maybe'"]),
         ("item,label,concept\n1,yes,zebra\n", ["no concept 'zebra'", "line 2", "'seven'"]),
         ("item,label,annotator\n1,yes," + "a" * 300 + "\n", ["line 2", "annotator", "200"]),
         ("item,status,yes,no,unsure,skip\n1,yes,many,0,0,0\n", ["line 2", "yes must be", "'many'"]),
         ("item,status,yes,no,unsure,skip\n1,yes,999999999,0,0,0\n", ["line 2", "1,000"]),
         ("item,label\n999,yes\n", ["none of this project's items", "line 2", "999"]),
-        ("item,label\n1," + "y" * 200_000, ["line 2", "no CSV"]),
+        ("item,label\n1," + "y" * 200_000, ["line 2", "not CSV"]),
         ("item,label\n1,y\0es\n", ["line 2", "y\\x00es"]),
-        ("item,label," + "x" * 200_000 + "\n1,yes,2\n", ["no CSV"]),
+        ("item,label," + "x" * 200_000 + "\n1,yes,2\n", ["not CSV"]),
         ("," * 100_000 + "\n1,yes\n", ["heading is needed"]),
     ],
 )
@@ -102,7 +102,7 @@ def test_other_kinds_of_files(database, tmp_path, raw, name):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"item": 1, "label": "yes"}\n{"item": 2, "la', ["line 2", "no JSON"]),
+        ('{"item": 1, "label": "yes"}\n{"item": 2, "la', ["line 2", "not JSON"]),
         ('{"item": 1, "label": "yes"}\n[2, "no"]\n', ["line 2", "object"]),
         ('{"item": 1, "label": ["yes"]}', ["line 1", "label must be text", "['yes']"]),
         ('{"item": {"id": 1}, "label": "yes"}', ["line 1", "item must be a whole number"]),
@@ -111,7 +111,7 @@ def test_other_kinds_of_files(database, tmp_path, raw, name):
         ('{"item": ' + "1" * 5000 + ', "label": "yes"}', ["line 1"]),
         ('{"name": 7, "label": "yes"}', ["line 1", "name must be text"]),
         ('{"name": "\\ud800", "label": "yes"}', ["line 1", "half a character"]),
-        ("[" * 100_000, ["line 1", "no JSON", "nested"]),
+        ("[" * 100_000, ["line 1", "not JSON", "nested"]),
         (" " * MAX_LINE + '{"item": 1}', ["line 1", "longer"]),
     ],
 )
@@ -128,11 +128,11 @@ TASK = {"data": {"item": 1}, "annotations": [{"result": [{"value": {"choices": [
     ("given_tasks", "words"),
     [
         ("{}", ["list of tasks"]),
-        ("[", ["no whole JSON"]),
+        ("[", ["incomplete JSON"]),
         ("[]", ["no labels"]),
         ("[[]]", ["task 1", "data"]),
-        (json.dumps([TASK])[:-5], ["no whole JSON"]),
-        (json.dumps([TASK, TASK])[:-5], ["no whole JSON", "after task 1"]),
+        (json.dumps([TASK])[:-5], ["incomplete JSON"]),
+        (json.dumps([TASK, TASK])[:-5], ["incomplete JSON", "after task 1"]),
         (json.dumps([TASK]) + "[]", ["more after the end"]),
         (json.dumps([TASK]).replace("}]}]}]", "}]}]} 7]"), ["comma"]),
         ("[" * 100_000, ["nested"]),
@@ -185,7 +185,7 @@ def test_files_that_are_not_there(tmp_path):
     """No file, a folder, and a name that tells no format."""
     with pytest.raises(StorageError, match="There is no file"):
         digest_of(tmp_path / "nowhere.csv")
-    with pytest.raises(StorageError, match="is no file"):
+    with pytest.raises(StorageError, match="is not a file"):
         digest_of(tmp_path)
     with pytest.raises(StorageError, match="--format"):
         format_of(tmp_path / "labels.xlsx")

@@ -207,7 +207,7 @@ def test_what_was_learned_from_answers_that_are_not_in_the_log_is_built_anew(
     search = made(tmp_path, Wanted("ksh", pool, 1, labels=now), log=of_log(others, now))
     assert work.taken() == ([3000], ["ksh"], ["tables"])
     assert params_of(search)["through"] == now.through
-    assert "The saved index similar/ksh-1 is built anew: it has learned from answers that" in caplog.text
+    assert "The saved index similar/ksh-1 is rebuilt: it has learned from answers that" in caplog.text
 
 
 DAMAGE = ["flipped codes", "flipped tables", "no codes", "no tables", "of another pool", "with another seed"]
@@ -237,7 +237,7 @@ def test_what_cannot_be_used_is_told_and_built_again(pool, tmp_path, work, monke
     only_tables = what == "tables"
     assert work.taken() == (([], [], ["tables"]) if only_tables else ([3000], ["lsh"], ["tables"]))
     word = "similar/lsh/tables" if only_tables else "similar/lsh"
-    assert f"The saved index {word} is built anew: " in caplog.text
+    assert f"The saved index {word} is rebuilt: " in caplog.text
     assert found(made(folder, wanted)) == expected
     assert work.taken() == NOTHING
 
@@ -247,7 +247,7 @@ def test_what_cannot_be_saved_serves_all_the_same(pool, tmp_path, work, caplog):
     (tmp_path / "indexes").write_text("in the way")
     search = made(tmp_path / "indexes", Wanted("lsh", pool, 1))
     assert found(search) == found(made(tmp_path / "other", Wanted("lsh", pool, 1)))
-    assert "The index similar/lsh could not be saved and will be built anew next time" in caplog.text
+    assert "The index similar/lsh could not be saved and will be rebuilt next time" in caplog.text
 
 
 def test_quick_ones_and_those_of_unfinished_pools_are_not_saved(pool, tmp_path, monkeypatch):

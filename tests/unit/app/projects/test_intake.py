@@ -263,7 +263,7 @@ def test_what_only_an_owner_may_say_is_refused_and_holds_up_nothing_else(project
     assert card["acked"] == [own["id"]]
     reasons = {refused["id"]: refused["reason"] for refused in card["refused"]}
     assert reasons == {
-        decided["id"]: "Only an owner may decide, and bob is none here",
+        decided["id"]: "Only an owner may decide, but bob is not one",
         joined["id"]: f"Item {item} has no answer of yours: an owner decides about others'",
     }
     corrected = answer(about, "yes", session=bob.id, item=own["item"], corrects=own["id"])

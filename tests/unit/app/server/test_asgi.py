@@ -32,7 +32,7 @@ def test_a_port_in_use_is_refused_in_one_sentence() -> None:
 
 def test_an_address_of_another_machine_is_refused() -> None:
     """192.0.2.1 is reserved for examples and never ours."""
-    with pytest.raises(InputError, match=r"192\.0\.2\.1 is no address of this machine"):
+    with pytest.raises(InputError, match=r"192\.0\.2\.1 is not an address of this machine"):
         require_free_port("192.0.2.1", 8501)
 
 

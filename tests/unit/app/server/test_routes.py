@@ -129,7 +129,7 @@ def test_modules_are_kept_for_good_and_nothing_else_is_there(port):
     here = f"/modules/{digest()}"
     for path in (f"{here}/label/card.html", f"{here}/__init__.py", f"{here}/"):
         status, body, headers = ask(port, "GET", path)
-        assert (status, body) == (404, b"There is no such module here"), path
+        assert (status, body) == (404, b"There is no such module"), path
         assert "cache-control" not in headers
     assert ask(port, "GET", f"/modules/{'0' * 16}/label/card.js")[0] == 404
 
@@ -150,7 +150,7 @@ def test_a_race_is_seen_by_whoever_knows_its_key(port, race, since):
     from urllib.parse import quote
 
     status, body, headers = ask(port, "GET", f"/race?race={race}&since={quote(since)}&pictures=1")
-    assert (status, json.loads(body)) == (404, {"problem": "There is no such race here"})
+    assert (status, json.loads(body)) == (404, {"problem": "There is no such race"})
     assert "access-control-allow-origin" not in headers
 
 

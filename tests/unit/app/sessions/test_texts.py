@@ -125,7 +125,7 @@ def test_texts_are_reviewed_and_doubted(project):
 
 def test_example_images_are_refused_in_one_sentence(project):
     """A text is no image."""
-    with pytest.raises(InputError, match="this pool holds texts"):
+    with pytest.raises(InputError, match="this pool contains texts"):
         project.session().add_examples([b"x"])
 
 

@@ -228,7 +228,7 @@ def test_where_nothing_can_be_told_it_says_so(judged):
     give(blind, 30)
     found = verdict(blind)
     assert found["difference"] is None
-    assert found["headline"] == "It can’t be told which chose better"
+    assert found["headline"] == "The result is open: neither chose significantly better"
     assert "at least 5 of each kind are needed" in found["about"]
 
 
