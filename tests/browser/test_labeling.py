@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, expect
 
 from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
@@ -46,6 +46,25 @@ def test_every_answer_is_stored_on_the_item_whose_pixels_were_painted(
     stored = server.answers(labeling.session)
     assert [(row["item"], row["answer"]) for row in stored] == given
     assert all(row["item"] == row["shown"] for row in stored)
+
+
+@pytest.mark.thorough
+def test_a_payload_that_comes_while_the_modules_load_leaves_the_keys_working(
+    server: Server, context: BrowserContext
+) -> None:
+    """On a slow connection, somebody picks another strategy before the card has loaded."""
+    page, held = context.new_page(), []
+    page.route("**/label/card.js", lambda route: held.append(route))
+    page.goto(f"{server.url}/?project=digits&session=new")
+    page.get_by_role("combobox", name="Query strategy").click()
+    page.get_by_role("option", name=re.compile("^Random")).click()
+    expect(page.locator("[data-testid=stApp]")).to_have_attribute("data-test-script-state", "notRunning")
+    page.evaluate("document.activeElement.blur()")  # a field would have the keys
+    for route in held:
+        route.continue_()
+    expect(page.locator(".card")).to_have_attribute("data-answerable", "true")
+    page.keyboard.press("y")
+    expect(page.locator(".strip img")).to_have_count(1)
 
 
 def test_a_burst_answers_each_painted_item_once(server: Server, labeling: Labeling) -> None:

@@ -224,9 +224,9 @@ class Plain(Page):
             if answer["id"] not in (self.drawn.answer_id, self.drawn.undo_id):
                 acked.append(answer["id"])  # it is stored, and something else was drawn: nobody presses again
                 continue
-            plain.told = ""
+            plain.message = ""
             plain.press(self.drawn, answer["answer"])
-            assert "already" not in plain.told, plain.told
+            assert "already" not in plain.message, plain.told
             acked += [answer["id"]] if self.drawn.is_done else []
         self.drawn = plain.draw()
         return {**self.drawn.card, "acked": acked, "refused": []}

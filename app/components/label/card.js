@@ -214,7 +214,8 @@ class Card {
 
   /** @param {Pick<CardData, "item" | "waiting" | "concept">} view */
   absence({ item, waiting, concept }) {
-    if (item) return this.frame.querySelector(".item") ? "" : `${item.alt} can't be shown. Skip it to continue.`;
+    if (item)
+      return this.frame.querySelector(".item") ? "" : `${item.alt} can't be shown. Skip it to continue.`;
     if (!waiting) return "";
     if (waiting.said) return waiting.said;
     if (waiting.exhausted && mayStillCome(waiting))

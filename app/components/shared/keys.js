@@ -31,20 +31,33 @@ export function isShortcut(event) {
 const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
 
 // Not a variable of this module: a page may have modules of two versions for a moment.
-const keyed = /** @type {{ closecallKeys?: object }} */ (globalThis.document ?? {});
+const page = /** @type {{ closecallKeyOwners?: object[] }} */ (globalThis.document ?? {});
+page.closecallKeyOwners ??= [];
+const owners = page.closecallKeyOwners;
 
 /**
- * Let the component that came last have the keys: the one before it stays in the page for a moment.
+ * Give the keys to a component: the one before it stays in the page for a moment.
  *
  * @param {object} owner
  */
 export function takeKeys(owner) {
-  keyed.closecallKeys = owner;
+  dropKeys(owner);
+  owners.push(owner);
+}
+
+/**
+ * Return the keys of a closed component to the one that had them before.
+ *
+ * @param {object} owner
+ */
+export function dropKeys(owner) {
+  const place = owners.indexOf(owner);
+  if (place >= 0) owners.splice(place, 1);
 }
 
 /** @param {object} owner */
 export function hasKeys(owner) {
-  return keyed.closecallKeys === owner;
+  return owners.at(-1) === owner;
 }
 
 /**

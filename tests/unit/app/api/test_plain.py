@@ -117,7 +117,7 @@ def test_two_windows_store_one_answer(session, card, clock):
     card.press(mine, "yes")
     other.press(theirs, "no")
     assert len(stored(session)) == 1
-    assert "answered already" in other.told
+    assert "answered already" in other.message
     assert other.draw().card["item"]["id"] != theirs.card["item"]["id"]
 
 
@@ -131,9 +131,9 @@ def test_an_answer_that_could_not_be_stored_can_be_pressed_again(session, card, 
     with monkeypatch.context() as broken:
         broken.setattr(session, "store", fail)
         card.press(drawn, "yes")
-    assert card.told == "The disk is full"
+    assert card.message == "The disk is full"
     assert card.draw() is drawn
     clock.wait()
     card.press(drawn, "yes")
     assert stored(session) == [(drawn.card["item"]["id"], "yes")]
-    assert card.told == ""
+    assert card.message == ""

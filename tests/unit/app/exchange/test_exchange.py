@@ -290,7 +290,7 @@ def test_what_could_be_another_item_is_none(database, tmp_path, name):
     make_concept(database)
     imported = take(database, tmp_path, f"name,label\n{name},yes\nnull.png,no\n")
     assert [pool().source.name(row[1]) for row in label_rows(database)] == ["null.png"]
-    assert imported.items.unmatched.told == [f"line 2: no item is called {name!r}"]
+    assert imported.items.unmatched.listed == [f"line 2: no item is called {name!r}"]
 
 
 def test_a_bare_file_name_means_the_only_one_in_any_folder(tmp_path):

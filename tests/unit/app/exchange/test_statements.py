@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closecall.app.exchange.statements import Said, Saying
+from closecall.app.exchange.statements import Statement, Statements
 from closecall.storage.records import ANSWERS, PURPOSES
 
 lines = st.lists(
     st.tuples(
         st.builds(
-            Saying,
+            Statement,
             st.integers(1, 2),
             st.sampled_from([0, 1, 2**63 - 1]),
             st.sampled_from(["Ada", "Möwe", ""]),
@@ -27,8 +27,8 @@ lines = st.lists(
 )
 
 
-def said_in(given_lines) -> Said:
-    said = Said()
+def said_in(given_lines) -> Statements:
+    said = Statements()
     for number, (saying, replaces) in enumerate(given_lines):
         said.add(saying, f"line {number + 2:,}", replaces=replaces)
     return said
@@ -62,7 +62,7 @@ def test_a_line_takes_some_bytes_and_no_objects():
     n = 50_000
     tracemalloc.start()
     try:
-        said = said_in((Saying(1, item, "Ada", "yes", "import"), False) for item in range(n))
+        said = said_in((Statement(1, item, "Ada", "yes", "import"), False) for item in range(n))
         kept, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         settled = said.settled()
