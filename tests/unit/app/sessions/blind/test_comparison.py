@@ -229,7 +229,7 @@ def test_where_nothing_can_be_told_it_says_so(judged):
     found = verdict(blind)
     assert found["difference"] is None
     assert found["headline"] == "The result is open: neither chose significantly better"
-    assert "at least 5 of each kind are needed" in found["about"]
+    assert "at least 5 of each are needed" in found["about"]
 
 
 def test_what_comes_at_random_before_there_are_both_kinds_is_no_choice(session):
