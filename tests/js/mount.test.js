@@ -24,42 +24,64 @@ class Shown {
   }
 }
 
-/** Return Streamlit's side of a new element: a function that passes payloads and returns their cleanups. */
-function element() {
-  const parentElement = {};
-  const show = mounting(Shown);
-  return (data) => show({ parentElement, data });
+/** Streamlit's side of an element: `show` passes a payload and returns its cleanup. */
+class Element {
+  #root = { isConnected: true };
+  #show = mounting(Shown);
+
+  show(data) {
+    return this.#show({ parentElement: this.#root, data });
+  }
+
+  remove() {
+    this.#root.isConnected = false;
+  }
 }
 
 test("one component gets all payloads of its element, and closes with it", () => {
   Shown.all = [];
-  const show = element();
-  show("first");
-  const cleanup = show("second");
+  const element = new Element();
+  element.show("first");
+  const cleanup = element.show("second");
   const [only, ...others] = Shown.all;
   assert.deepEqual([only.seen, only.isClosed, others], [["first", "second"], false, []]);
-  cleanup();
-  assert.equal(only.isClosed, true);
-  show("again");
-  assert.equal(Shown.all.length, 2, "a new one comes after it");
-});
-
-test("a payload that was replaced while the module loaded does not close the component", () => {
-  Shown.all = [];
-  const show = element();
-  const replaced = show("first");
-  const cleanup = show("second");
-  replaced(); // Streamlit runs it as soon as the first call has returned, which is after the second call
-  const [only] = Shown.all;
-  assert.deepEqual([only.isClosed, hasKeys(only)], [false, true]);
+  element.remove();
   cleanup();
   assert.deepEqual([only.isClosed, hasKeys(only)], [true, false]);
 });
 
+for (const order of ["before", "after"]) {
+  test(`a payload that was replaced while the module loads, and comes ${order} the next one`, () => {
+    Shown.all = [];
+    const element = new Element();
+    let replaced, cleanup;
+    if (order === "before") replaced = element.show("replaced");
+    cleanup = element.show("newest");
+    if (order === "after") replaced = element.show("replaced");
+    replaced(); // Streamlit runs it as soon as the call has returned
+    const [only] = Shown.all;
+    assert.deepEqual([only.seen.at(-1), only.isClosed, hasKeys(only)], ["newest", false, true]);
+    element.remove();
+    cleanup();
+    assert.deepEqual([only.isClosed, hasKeys(only)], [true, false]);
+  });
+}
+
+test("a replaced payload that is cleaned up before the next one comes", () => {
+  Shown.all = [];
+  const element = new Element();
+  element.show("replaced")();
+  element.show("newest");
+  const [only, ...others] = Shown.all;
+  assert.deepEqual([only.seen, only.isClosed, others], [["replaced", "newest"], false, []]);
+});
+
 test("a late call for an element that is gone leaves the keys to the one in view", () => {
   Shown.all = [];
-  element()("in view");
-  element()("gone")();
-  const [inView, gone] = Shown.all;
-  assert.deepEqual([inView.isClosed, hasKeys(inView), gone.isClosed], [false, true, true]);
+  new Element().show("in view");
+  const gone = new Element();
+  gone.remove();
+  gone.show("too late")();
+  const [inView, late] = Shown.all;
+  assert.deepEqual([inView.isClosed, hasKeys(inView), late.isClosed], [false, true, true]);
 });

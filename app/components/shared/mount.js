@@ -5,34 +5,58 @@ import { dropKeys } from "./keys.js";
 
 /** @import { Component, Mounted } from "../types" */
 
-/** @type {WeakMap<ShadowRoot, object>} */
-const mounted = new WeakMap();
+/**
+ * A mounted component and its last two payloads.
+ *
+ * @typedef {{ shown: Mounted<any>, payloads: Component<any>[] }} Place
+ */
+
+/** @type {WeakMap<ShadowRoot, Place>} */
+const places = new WeakMap();
 
 /**
  * Return the function that Streamlit calls: it makes one `Made` for each root, and passes it each payload.
  *
- * Streamlit calls the returned cleanup when the component is removed. It also does so for a payload that was
- * replaced while the module was loading, after the next payload is shown: then the component stays.
+ * Streamlit calls the returned cleanup after it has removed the root. It also does so for a payload that another
+ * one replaced while the module was loading. The two calls may then come in either order, so the component goes
+ * back to the payload that was not replaced.
  *
  * @template Data
  * @param {new (root: ShadowRoot, component: Component<Data>) => Mounted<Data>} Made
  * @returns {(component: Component<Data>) => () => void}
  */
 export function mounting(Made) {
-  /** @type {WeakMap<object, Component<Data>>} */
-  const newest = new WeakMap();
   return (component) => {
     const root = component.parentElement;
-    const before = mounted.get(root);
-    const shown = before instanceof Made ? before : new Made(root, component);
-    mounted.set(root, shown);
-    newest.set(shown, component);
-    shown.update(component);
+    const before = places.get(root);
+    const place = before?.shown instanceof Made ? before : { shown: new Made(root, component), payloads: [] };
+    places.set(root, place);
+    place.payloads = [...place.payloads.slice(-1), component];
+    place.shown.update(component);
     return () => {
-      if (newest.get(shown) !== component) return;
-      shown.close();
-      dropKeys(shown);
-      if (mounted.get(root) === shown) mounted.delete(root);
+      if (root.isConnected) withdraw(place, component);
+      else close(root, place);
     };
   };
+}
+
+/**
+ * @param {Place} place
+ * @param {Component<any>} component
+ */
+function withdraw(place, component) {
+  const isInView = place.payloads.at(-1) === component;
+  place.payloads = place.payloads.filter((payload) => payload !== component);
+  const valid = place.payloads.at(-1);
+  if (isInView && valid) place.shown.update(valid);
+}
+
+/**
+ * @param {ShadowRoot} root
+ * @param {Place} place
+ */
+function close(root, place) {
+  place.shown.close();
+  dropKeys(place.shown);
+  if (places.get(root) === place) places.delete(root);
 }
