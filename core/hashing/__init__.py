@@ -1,7 +1,7 @@
-"""Hash families: vectors to bits that tend to agree for what belongs together.
+"""Hash families, which map vectors to binary codes that tend to agree for related vectors.
 
-Hyperplane families (`HyperplaneHasher`) look for points near a hyperplane, similarity families
-(`SimilarityHasher`, by name in `FAMILIES`) for points like a point.
+Hyperplane families (`HyperplaneHasher`) find points near a hyperplane. Similarity families
+(`SimilarityHasher`, listed by name in `FAMILIES`) find points near a given point.
 """
 
 from closecall.core.hashing.base import Codes, QueryCode

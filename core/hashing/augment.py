@@ -1,29 +1,28 @@
-"""Points and hyperplanes made comparable by their angle, without changing any score.
+"""Augmentation of points and hyperplanes, which makes their angles comparable and keeps every score.
 
-The hash families look at the angle between x and w alone, for a hyperplane through the origin. The usual
-appended 1 gives that, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point about the same
-way, so then the angles hardly differ. Taking the mean μ away, and appending another constant c, keeps every
-score:
+The hash families only use the angle between x and w, for a hyperplane through the origin. The usual way to
+get one is to append a 1, since wᵀx + b = [w, b]ᵀ[x, 1]. But features such as GIST all point in about the same
+direction, so the angles hardly differ. Subtracting the mean μ and appending another constant c also keeps
+every score:
 
     [w, (b + wᵀμ)/c]ᵀ [x − μ, c] = wᵀx + b.
 
-What it changes is the cosine, score / (‖[x − μ, c]‖ · ‖[w, (b + wᵀμ)/c]‖). A small c lets the bias swamp w,
-and a large c lets the constant swamp x; for a hyperplane at the distance δ from μ and points at the distance
-s from it, the product of the two norms is least at c = √(sδ). The hyperplane isn't known when points are
-hashed, so c is a parameter, `scale` times the root mean square of s over the fitted points.
+It does change the cosine, score / (‖[x − μ, c]‖ · ‖[w, (b + wᵀμ)/c]‖). If c is small, the bias dominates w;
+if c is large, the constant dominates x. For a hyperplane at the distance δ from μ and points at the distance
+s from μ, the product of the two norms is smallest at c = √(sδ). The hyperplane is not known when points are
+hashed, so c is a parameter: `scale` times the root mean square of s over the fitted points.
 
-On GIST of CIFAR-10 and of digits, with SVMs as in the paper (δ about twice s) and with more labels or
-balanced classes (δ of 0.1 to 1 times s), scales of 0.7, 1 and 1.4 were tried: the paper's setting does a
-little better at 1.4, the others at 0.7, and 1 well in both. Projecting to 32 directions helped as often as
-it hurt, so all features are kept by default.
+Scales of 0.7, 1 and 1.4 were tried on GIST of CIFAR-10 and of digits, with SVMs as in the paper (δ about
+twice s) and with more labels or balanced classes (δ of 0.1 to 1 times s). The paper's setting is slightly
+better at 1.4 and the others at 0.7; 1 works well in both. Projecting to 32 directions helped as often as it
+hurt, so all features are kept by default.
 
-Points are not made unit-norm again. A sign only knows directions, so multiplying [x − μ, c] by anything
-changes no code; and making x − μ unit-norm before c is appended would change the score. The price is that,
-norms being unequal, the order by angle is not quite the order by |wᵀx + b|. The candidates are scored
-exactly anyway.
+Points are not scaled to unit norm afterwards. A sign only depends on the direction, so scaling [x − μ, c]
+would change no code, and scaling x − μ to unit norm before c is appended would change the score. Because the
+norms differ, the order by angle is not exactly the order by |wᵀx + b|. Candidates are scored exactly anyway.
 
-Sparse rows are never centred as they are: with directions, Pᵀ(x − μ) = Pᵀx − Pᵀμ is dense and short, and
-without, `SparsePoints` are multiplied in the same way by whatever they are projected on.
+Sparse rows are never centred explicitly. With directions, Pᵀ(x − μ) = Pᵀx − Pᵀμ is dense and short. Without
+directions, `SparsePoints` subtract the mean in the same way after a multiplication.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ Floats32 = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Augmentation:
-    """The map x ↦ [x − μ, c], or [Pᵀ(x − μ), c] with few principal directions P, and the same for (w, b).
+    """The map x ↦ [x − μ, c], or [Pᵀ(x − μ), c] with principal directions P, and its counterpart for (w, b).
 
     Parameters
     ----------
@@ -56,7 +55,8 @@ class Augmentation:
     constant : float
         c.
     directions : array of shape (n_features, n_directions), float32, or None
-        P, orthonormal columns. With them the score of x + (its component outside P) is what is kept.
+        P, with orthonormal columns. With directions, the score that is kept is that of x without its
+        component outside the span of P.
     """
 
     centre: Floats32
@@ -65,18 +65,18 @@ class Augmentation:
 
     @classmethod
     def fitted(cls, X: Rows, *, centred: bool, scale: float, n_directions: int | None) -> Augmentation:
-        """μ, c and P of some rows.
+        """Return the augmentation with μ, c and P estimated from X.
 
         Parameters
         ----------
         X : array
             Of shape (n_samples, n_features), float32, or csr_array.
         centred : bool
-            Whether to take the mean away.
+            Whether to subtract the mean.
         scale : float
-            c, in units of the root mean square of ‖x − μ‖ (of ‖Pᵀ(x − μ)‖ where there are directions).
+            c in units of the root mean square of ‖x − μ‖, or of ‖Pᵀ(x − μ)‖ if there are directions.
         n_directions : int or None
-            How many principal directions; None keeps all features as they are.
+            Number of principal directions; None keeps all features.
         """
         if is_sparse(X):
             return cls._of_sparse(X, centred, scale, n_directions)
@@ -107,22 +107,22 @@ class Augmentation:
         return cls(centre.astype(np.float32), scale * spread or 1.0, directions)
 
     def arrays(self) -> Arrays:
-        """All there is to it, by name."""
+        """Return the fields as arrays, by name."""
         named = {"centre": self.centre, "constant": np.array([self.constant])}
         return named if self.directions is None else {**named, "directions": self.directions}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Augmentation:
-        """The augmentation that gave these `arrays`."""
+        """Return the augmentation that returned these `arrays`."""
         return cls(arrays["centre"], float(arrays["constant"][0]), arrays.get("directions"))
 
     @property
     def n_dimensions(self) -> int:
-        """The length of an augmented point."""
+        """Length of an augmented point."""
         return (len(self.centre) if self.directions is None else self.directions.shape[1]) + 1
 
     def points(self, X: Rows) -> Floats32 | SparsePoints:
-        """The augmented rows of X, of shape (n_samples, n_dimensions)."""
+        """Return the augmented rows of X, of shape (n_samples, n_dimensions)."""
         if is_sparse(X):
             if self.directions is None:
                 return SparsePoints(X, self.centre, self.constant)
@@ -136,7 +136,7 @@ class Augmentation:
         return augmented
 
     def hyperplane(self, hyperplane: Hyperplane) -> Floats32:
-        """[w, (b + wᵀμ)/c], of shape (n_dimensions,), scaled to unit norm."""
+        """Return [w, (b + wᵀμ)/c], of shape (n_dimensions,), scaled to unit norm."""
         normal, centre = hyperplane.normal, self.centre
         kept = normal if self.directions is None else combined(normal, self.directions)
         return _augmented(kept, normal, hyperplane.bias, centre, self.constant)
@@ -144,13 +144,13 @@ class Augmentation:
 
 @dataclass(frozen=True, eq=False)
 class SparsePoints:
-    """The rows [x − μ, c] of sparse x, which only exist as factors: `points @ vectors` is dense.
+    """The rows [x − μ, c] of sparse x, kept as factors: `points @ vectors` is dense.
 
     Parameters
     ----------
     X : csr_array
     centre, constant
-        μ and c, as of `Augmentation`.
+        μ and c, as in `Augmentation`.
     """
 
     X: csr_array
@@ -166,7 +166,7 @@ class SparsePoints:
         return len(self), int(self.X.shape[1]) + 1
 
     def dense(self) -> Floats32:
-        """The rows as they are; for few dimensions."""
+        """Return the rows as a dense array; meant for few dimensions."""
         augmented = np.empty(self.shape, dtype=np.float32)
         augmented[:, :-1] = self.X.toarray() - self.centre
         augmented[:, -1] = self.constant
@@ -182,7 +182,7 @@ class SparsePoints:
 def _augmented(
     kept: NDArray[np.float64], normal: NDArray[np.float64], bias: float, centre: Floats32, constant: float
 ) -> Floats32:
-    """[kept, (b + wᵀμ)/c] of unit norm; zero where all of it is."""
+    """Return [kept, (b + wᵀμ)/c] scaled to unit norm, or zeros if all entries are zero."""
     n = kept.shape[0]
     for i in range(normal.shape[0]):
         bias += normal[i] * centre[i]

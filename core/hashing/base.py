@@ -1,4 +1,4 @@
-"""What every hash family gives: codes for points, and a code for what is looked for."""
+"""Types shared by all hash families: codes of points and codes of queries."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ from closecall.core.numerics.rows import Rows, cut
 Arrays = dict[str, NDArray[Any]]
 
 BLOCK_ROWS = 2048
-"""Points are hashed in blocks of exactly this many rows, the last filled up with zeros, so that a row's bits
-do not depend on how many rows follow it: a matrix product's last digits may depend on its shape. With some
-processors they depend on a row's place in its block, too, and then a bit whose value is zero but for rounding
-may: a pool's rows keep their places (`core.hashing.pool`)."""
+"""Number of rows that are hashed together; the last block is padded with zeros. Blocks of a fixed size keep
+a row's bits independent of the number of rows after it, because the last digits of a matrix product may
+depend on its shape. On some processors they also depend on the row's position in its block, which may change
+a bit whose value is zero up to rounding. The rows of a pool therefore keep their positions
+(`core.hashing.pool`).
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The hash values of n things under the same functions, packed into bits.
+    """The hash values of n items under the same functions, packed into bits.
 
     Parameters
     ----------
     packed : array of shape (n, n_bytes), uint8, C-contiguous
-        Function f's bits are number `f * bits` and up of a row; bit i of a row is bit `i % 8` (the least
-        significant first) of byte `i // 8`. Unused bits are zero. Rows are whole 64-bit words, so that
-        codes can be compared a word at a time.
+        Function f has the bits from number `f * bits` on in each row. Bit i of a row is bit `i % 8` (least
+        significant first) of byte `i // 8`. Unused bits are zero. A row is padded to whole 64-bit words, so
+        that codes can be compared one word at a time.
     n_functions : int
+        Number of hash functions.
     bits : 1, 2, 4, 8 or 16
-        Bits a function; of several, as H-Hash and Min-Hash have, they only count as a whole.
+        Bits per function. Several bits, as in H-Hash and Min-Hash, are only meaningful together.
     """
 
     packed: NDArray[np.uint8]
@@ -64,15 +67,15 @@ class Codes:
 
     @property
     def words(self) -> NDArray[np.uint64]:
-        """The same bits, 64 at a time, of shape (n, n_bytes / 8)."""
+        """The same bits as 64-bit words, of shape (n, n_bytes / 8)."""
         return self.packed.view("<u8")
 
     def unpacked(self) -> NDArray[np.uint8]:
-        """The bits as zeros and ones, of shape (n, n_functions * bits)."""
+        """Return the bits as zeros and ones, of shape (n, n_functions * bits)."""
         return np.unpackbits(self.packed, axis=1, count=self.n_functions * self.bits, bitorder="little")
 
     def joined(self, later: Codes) -> Codes:
-        """These codes followed by `later`'s."""
+        """Return these codes followed by those of `later`."""
         if (self.n_functions, self.bits) != (later.n_functions, later.bits):
             raise InputError(
                 f"codes of {self.n_functions} functions of {self.bits} bits cannot be joined with "
@@ -83,25 +86,25 @@ class Codes:
 
 @dataclass(frozen=True, eq=False)
 class QueryCode:
-    """A hyperplane, or a point, as codes of points are compared with it.
+    """A query, either a hyperplane or a point, in the form in which it is compared with the codes of points.
 
     Parameters
     ----------
     n_functions : int
     bits : int
-        As of `Codes`.
+        As in `Codes`.
     weights : array of shape (n_functions * bits,), float32
-        What each bit of a point weighs: offset + Σ weights · (2 bit − 1) estimates the score of the point,
-        in units of its own, or the square of the score; for similarity, how unlike the point is.
+        Weight of each bit of a point: offset + Σ weights · (2 bit − 1) estimates the point's score, in a unit
+        of its own, or the square of the score. For similarity, it estimates the dissimilarity of the point.
     offset : float
     signed : bool
-        Whether it is the score that is estimated, and the likest codes are those whose estimate is nearest to
-        zero; if not, the likest are those with the least.
+        Whether the estimate is of the score itself, so that the best codes are those with estimates closest
+        to zero. Otherwise the best codes are those with the smallest estimates.
     hashed : callable
-        Gives the code; not every query needs it.
+        Returns the code. It is called only when the code is needed.
     embedded : array of shape (n_embedded,), float32, or None
-        What a `Reconstruction` from fewer bits is asked with; None where there is none, and the same weights
-        serve for them.
+        The query for a `Reconstruction` from fewer bits. If None, there is no reconstruction and `weights`
+        apply to fewer bits, too.
     """
 
     n_functions: int
@@ -114,48 +117,48 @@ class QueryCode:
 
     @cached_property
     def code(self) -> Codes:
-        """Its one code: the values that a point near it has more often than others."""
+        """Code of the query: per function, the value that is more frequent near the query than elsewhere."""
         return self.hashed()
 
 
 class Hasher(Protocol):
-    """What hashing a pool needs of a fitted family, whatever it is for."""
+    """Interface that hashing a pool requires of a fitted family of either kind."""
 
     @property
     def n_functions(self) -> int:
-        """How many functions a code has."""
+        """Number of functions in a code."""
 
     @property
     def bits(self) -> int:
-        """Bits a function."""
+        """Bits per function."""
 
     def hash_points(self, X: Rows) -> Codes:
-        """The codes of the rows of X."""
+        """Return the codes of the rows of X."""
 
 
 def named(part: str, arrays: Arrays) -> Arrays:
-    """The arrays of one part of an index, under names that tell them from those of others."""
+    """Return the arrays of one part of an index under names that start with the name of the part."""
     return {f"{part}-{name}": array for name, array in arrays.items()}
 
 
 def part_of(arrays: Arrays, part: str) -> Arrays:
-    """What gave `named(part, …)`, among others."""
+    """Return the arrays that were passed to `named(part, …)`, selected from all arrays of an index."""
     return {name.removeprefix(f"{part}-"): a for name, a in arrays.items() if name.startswith(f"{part}-")}
 
 
 def row_blocks(X: Rows) -> Iterator[Rows]:
-    """X in blocks of `BLOCK_ROWS` rows, the last one of what is left."""
+    """Yield X in blocks of `BLOCK_ROWS` rows; the last block may be shorter."""
     for start in range(0, X.shape[0], BLOCK_ROWS):
         yield cut(X, start, start + BLOCK_ROWS)
 
 
 def padded(X: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A dense block with zeros after it, `BLOCK_ROWS` rows in all."""
+    """Return a dense block padded with rows of zeros to `BLOCK_ROWS` rows."""
     if len(X) == BLOCK_ROWS:
         return X
     return np.concatenate([X, np.zeros((BLOCK_ROWS - len(X), X.shape[1]), dtype=np.float32)])
 
 
 def bytes_a_row(n_functions: int, bits: int) -> int:
-    """How long a packed code is."""
+    """Return the length of a packed code in bytes."""
     return -(-n_functions * bits // 64) * 8

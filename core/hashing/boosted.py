@@ -1,29 +1,31 @@
-"""Boosted parameter-sensitive hashing: the features and thresholds that tell neighbours from others best.
+"""Boosted parameter-sensitive hashing: the features and thresholds that best separate neighbours.
 
-A bit is one feature above a threshold, h(x) = [x_e ≥ T], and which, boosting finds (section 3.3.1 of the
-survey [1]_, after [2]_). Of N pairs of rows, z = 1 says that they are neighbours and z = −1 that they are
-not; a weak learner is a regression stump of pairs
+A bit is one feature compared with a threshold, h(x) = [x_e ≥ T]. Boosting selects the feature and the
+threshold (section 3.3.1 of the survey [1]_, after [2]_). Each of N pairs of rows has the label z = 1 if the
+rows are neighbours and z = −1 if they are not. A weak learner is a regression stump on pairs
 
     f(x, y) = α·[h(x) = h(y)] + β,                                                                    (14)
 
-and GentleBoost takes, one after the other, those of the least weighted squared error
+and GentleBoost adds one stump after another, each with the smallest weighted squared error
 
     Σ w·(z − f)²,      w = exp(−z·Σ f of the stumps so far).                                          (15)
 
-(As printed, eq. 14 has the difference of the two bits, which changes its sign with the order of the pair and
-could tell no neighbours. The distance that is to come out, Σ α|h(x) − h(y)|, is of the bits' disagreement.)
+(Eq. 14 as printed has the difference of the two bits. Its sign changes with the order of the pair, so it
+could not distinguish neighbours. The distance that the method is meant to give, Σ α|h(x) − h(y)|, is that of
+disagreeing bits.)
 
-**Equal weights.** For that to be the Hamming distance, all stumps have the same α [3]_. Then β alone is free,
-β = z̄ − α·ā with the weighted means of z and of the agreement a = [h(x) = h(y)], and a stump takes off the
-error
+**Equal weights.** For this distance to be the Hamming distance, all stumps need the same α [3]_. Only β is
+then free, β = z̄ − α·ā with the weighted means of z and of the agreement a = [h(x) = h(y)], and a stump
+reduces the error by
 
     2α·cov(z, a) − α²·var(a).
 
-"The parameter α has an effect in the generalization", says the survey, and no more. With small α the weights
-hardly move, and bits are much alike; with large α stumps are taken that hardly part the rows, since others
-would say too much: 64 bits find 17.5 % with 0.02, and 5.9 % with 1, where most of them part off 1 % of the
-rows. GIST of CIFAR-10, 50,000 images, 20,000 of them fitted to: how many of the true 50 nearest of 500
-queries are among the 500 whose codes differ least, in percent, of 10,000 pairs (those two of 20,000):
+The survey only says that "the parameter α has an effect in the generalization". With a small α the weights
+hardly change, and the bits are much alike. With a large α the selected stumps hardly divide the rows, since
+the output of others would be too large: 64 bits find 17.5 % with 0.02, and 5.9 % with 1, where most stumps
+separate 1 % of the rows from the rest. The table gives the share of the true 50 nearest of 500 queries that
+are among the 500 rows whose codes differ least, in percent, for GIST of CIFAR-10 with 50,000 images, 20,000
+of them used for fitting, and 10,000 pairs (20,000 for the two figures above):
 
 =======  =====  =====  =====  =====  =====  =====
 α         0.1    0.15   0.2    0.3    0.4    0.5
@@ -55,26 +57,27 @@ from closecall.core.hashing.similarity import Floats32, Floats64
 from closecall.core.numerics.rows import Rows
 
 _MOST_THRESHOLDS = 10_000
-"""Twice as many are counted in 16 bits."""
+"""Maximum number of thresholds per feature, so that twice as many still fit in 16 bits."""
 
 
 class BoostedPSH(ByNeighbours):
-    """Bits [x_e ≥ T], chosen by GentleBoost on pairs of rows.
+    """Hash family with the bits [x_e ≥ T], selected by GentleBoost on pairs of rows.
 
     Parameters
     ----------
     neighbours : "distance" or "class"
-        What makes two rows neighbours: that one is among the `n_near` nearest of the other in the sample, or
-        that both are of one class, which `fit` must then be given.
+        Which rows count as neighbours: one is among the `n_near` nearest of the other in the sample, or both
+        have the same class. In the second case `fit` needs the classes.
     n_near : int
+        Number of nearest rows that count as neighbours.
     alpha : float
-        α, of all stumps; positive.
+        α of all stumps; positive.
     n_pairs : int
-        How many pairs are drawn, half of them neighbours.
+        Number of pairs to draw, half of them neighbours.
     n_thresholds : int
-        So many thresholds a feature, at most, at quantiles of the pairs' rows.
+        Maximum number of thresholds per feature. They are placed at quantiles of the rows in the pairs.
 
-    Others are those of `SimilarityHasher`.
+    Other parameters are those of `SimilarityHasher`.
 
     Attributes
     ----------
@@ -83,9 +86,9 @@ class BoostedPSH(ByNeighbours):
     thresholds_ : array of shape (n_functions,), float32
         T.
     scales_ : array of shape (n_functions,), float32
-        The standard deviation of feature e: in units of it a bit is sure.
+        Standard deviation of feature e, the unit in which the certainty of a bit is expressed.
     losses_ : array of shape (n_functions + 1,), float64
-        The mean exponential loss over the pairs before the first stump and after each.
+        Mean exponential loss over the pairs before the first stump and after each stump.
     """
 
     name = "boosted"
@@ -138,28 +141,28 @@ class BoostedPSH(ByNeighbours):
 
 
 class Stump(NamedTuple):
-    """f = α·[h(x) = h(y)] + β with h(x) = [x_feature ≥ threshold]."""
+    """A regression stump f = α·[h(x) = h(y)] + β with h(x) = [x_feature ≥ threshold]."""
 
     feature: int
     threshold: float
     beta: float
     agreeing: NDArray[np.bool_]
-    """For each pair, whether its two bits are the same."""
+    """Whether the two bits of each pair are equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stumps:
-    """All stumps of some pairs.
+    """All candidate stumps for a set of pairs.
 
     Parameters
     ----------
     thresholds : list of array of shape (n_thresholds,), float32
-        Of each feature, ascending; how many may differ.
+        Thresholds of each feature, ascending. Their number may differ between features.
     places : array of shape (n_features, 2, n_pairs), int16
-        For each feature and pair, how many thresholds the lower of its two rows reaches, and the higher: the
-        bits of the thresholds between differ.
+        For each feature and pair, the number of thresholds that the lower and the higher of its two rows
+        reach. The bits of the thresholds in between differ.
     near : array of shape (n_pairs,), bool
-        Which pairs are neighbours.
+        Whether each pair consists of neighbours.
     """
 
     thresholds: list[Floats32]
@@ -168,10 +171,10 @@ class Stumps:
 
     @classmethod
     def of(cls, X: Floats32, pairs: Pairs, n_thresholds: int) -> Stumps:
-        """Those of the pairs' rows.
+        """Return the candidate stumps for the rows in the pairs.
 
-        Thresholds are half-way between neighbouring values of a feature; where these are too many, those at
-        quantiles.
+        Thresholds are halfway between adjacent values of a feature. If there are too many, those at quantiles
+        are kept.
 
         Raises
         ------
@@ -181,19 +184,19 @@ class Stumps:
         used = np.unique(pairs.rows)
         thresholds = [between_values(values, n_thresholds) for values in X[used].T]
         if not any(map(len, thresholds)):
-            raise InputError("the rows of the pairs are all equal: no threshold tells them apart")
+            raise InputError("the rows in the pairs are all equal, so no threshold can separate them")
         places = np.empty((X.shape[1], 2, len(pairs.rows)), dtype=np.int16)
         for own, mine, values in zip(places, thresholds, X.T, strict=True):
             own[:] = np.sort(np.searchsorted(mine, values, side="right")[pairs.rows], axis=1).T
         return cls(thresholds, places, pairs.near)
 
     def best(self, weights: Floats64, alpha: float) -> Stump:
-        """That of the least Σ w·(z − f)² for this α, and of equals the first.
+        """Return the first stump with the smallest Σ w·(z − f)² for this α.
 
         Parameters
         ----------
         weights : array of shape (n_pairs,), float64
-            w, of the sum 1.
+            w, with a sum of 1.
         alpha : float
             α.
         """
@@ -203,7 +206,7 @@ class Stumps:
         for f, (own, thresholds) in enumerate(zip(self.places, self.thresholds, strict=True)):
             if not len(thresholds):
                 continue
-            # What a pair adds where its bits begin to differ, it takes away where they are the same again.
+            # A pair adds its weight where its bits begin to differ and subtracts it where they agree again.
             steps = len(thresholds) + 1
             both = np.where(self.near, own, own + np.int16(steps)).ravel()
             of_near, of_far = np.bincount(both, signed, 2 * steps).reshape(2, steps).cumsum(axis=1)[:, :-1]
@@ -220,12 +223,12 @@ class Stumps:
 
 
 def boosted(stumps: Stumps, n: int, alpha: float) -> tuple[list[Stump], Floats64]:
-    """GentleBoost: n stumps, and the mean of exp(−z·Σ f) before the first and after each."""
+    """Run GentleBoost; return n stumps and the mean of exp(−z·Σ f) before the first stump and after each."""
     z = np.where(stumps.near, 1.0, -1.0)
     margins = np.zeros(len(z))
     found, losses = [], [1.0]
     for _ in range(n):
-        # The greatest weight is 1 before they are scaled, however small all of them are.
+        # Subtracting the minimum makes the largest weight 1, so that the weights cannot all underflow.
         weights = np.exp(margins.min() - margins)
         stump = stumps.best(weights / weights.sum(), alpha)
         margins += z * (alpha * stump.agreeing + stump.beta)
@@ -235,11 +238,14 @@ def boosted(stumps: Stumps, n: int, alpha: float) -> tuple[list[Stump], Floats64
 
 
 def between_values(values: Floats32, n: int) -> Floats32:
-    """At most n thresholds that part the values, each in its own way, ascending; none if all are equal."""
+    """Return at most n ascending thresholds, each of which divides the values differently.
+
+    The result is empty if all values are equal.
+    """
     levels, counts = np.unique(values, return_counts=True)
     lower, upper = levels[:-1], levels[1:]
     middles = ((lower.astype(np.float64) + upper) / 2).astype(np.float32)
-    # Half-way between two numbers next to each other may be rounded to the lower one, and part nothing.
+    # The midpoint of two adjacent floats may be rounded to the lower one, which divides nothing.
     middles = np.where(middles > lower, middles, upper)
     if len(middles) <= n:
         return middles

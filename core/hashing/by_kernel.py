@@ -1,4 +1,4 @@
-"""What families have in common that see points by a kernel: its word and arrays, and what they estimate."""
+"""Base class of families that compare points by a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KERNEL = "kernel-"
 
 
 class ByKernel(SimilarityHasher):
-    """A family with the parameter `kernel`; `_fit` begins by setting `_kernel`."""
+    """A family with the parameter `kernel`; `_fit` must first set `_kernel`."""
 
     estimates = "kernel"
     takes = "dense"
@@ -25,15 +25,15 @@ class ByKernel(SimilarityHasher):
 
     @property
     def orders_by(self) -> str:
-        """The word of the kernel in whose order the neighbours are that a fitted family looks for."""
+        """Word of the kernel whose order of neighbours a fitted family approximates."""
         return self._kernel.flat.word
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """κ."""
+        """Return the kernel values κ(q, x), of shape (n_queries, n_points)."""
         return np.asarray(self._kernel.values(self._rows(Q), self._rows(X)), dtype=np.float64)
 
     def params(self) -> dict[str, Any]:
-        """See `SimilarityHasher.params`; the kernel by its word."""
+        """See `SimilarityHasher.params`; the kernel is given as its word."""
         word = self.kernel.word if isinstance(self.kernel, Kernel) else self.kernel
         return {**super().params(), "kernel": word}
 
@@ -49,7 +49,7 @@ class ByKernel(SimilarityHasher):
         return self
 
     def _kernel_again(self, arrays: Arrays) -> Kernel:
-        """The kernel whose own arrays these are, once all else is restored."""
+        """Return the kernel that saved these arrays; all other attributes are already restored."""
         assert self.kernel is not None
         return kernel_from(self.kernel, arrays)
 

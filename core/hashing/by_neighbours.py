@@ -1,4 +1,4 @@
-"""What families have in common that learn which rows are neighbours: what makes them so, and distances."""
+"""Base class of families that learn from pairs of neighbours, by distance or by class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from closecall.core.numerics.rows import Rows, is_sparse
 
 
 class ByNeighbours(SimilarityHasher):
-    """A family of dense rows with the parameters `neighbours` and `n_near`; `_learn` stands for `_fit`."""
+    """A family for dense rows with the parameters `neighbours` and `n_near`.
+
+    Subclasses implement `_learn` instead of `_fit`.
+    """
 
     estimates = "distance"
     by_angle = True
@@ -27,19 +30,19 @@ class ByNeighbours(SimilarityHasher):
     n_near: int
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Euclidean distances."""
+        """Return Euclidean distances, of shape (n_queries, n_points)."""
         return euclidean(self._rows(Q), self._rows(X))
 
     @abstractmethod
     def _learn(self, X: Floats32, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
-        """Set the attributes named in `_fitted`, given classes only where these make neighbours."""
+        """Set the attributes named in `_fitted`; `y` is given only if neighbours are defined by class."""
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
         if self.neighbours == "distance":
             y = None
         elif y is None:
             raise InputError(
-                f"{self.name} learns from classes where these make neighbours: y must be given, got None"
+                f"{self.name} with neighbours='class' learns from classes: y must be given, got None"
             )
         self._learn(self._dense(X), y, rng)
 
@@ -48,11 +51,11 @@ class ByNeighbours(SimilarityHasher):
 
     def _dense(self, X: Rows) -> Rows:
         if is_sparse(X):
-            raise InputError(f"{self.name} is for dense rows, and these are sparse")
+            raise InputError(f"{self.name} needs dense rows, got sparse ones")
         return X
 
     def _check(self) -> None:
         super()._check()
         if self.neighbours not in get_args(Neighbours):
-            allowed = " or by ".join(get_args(Neighbours))
-            raise InputError(f"neighbours are by {allowed}, got {self.neighbours!r}")
+            allowed = ", ".join(get_args(Neighbours))
+            raise InputError(f"neighbours must be one of {allowed}, got {self.neighbours!r}")

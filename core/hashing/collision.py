@@ -1,25 +1,25 @@
-"""How likely a point and a hyperplane get the same hash value, at an angle of theta between x and w.
+"""Collision probabilities of a point and a hyperplane at the angle theta between x and w.
 
-The nearer the point to the hyperplane, the nearer is theta to π/2, where all of these are largest. Write
-t = θ/π and ρ = cos θ. All follow from Pr[sign(uᵀa) = sign(uᵀb)] = 1 − t for Gaussian u (Goemans and
-Williamson 1995; eq. 5 of the paper), since the query's second factor has its sign turned.
+The nearer the point is to the hyperplane, the nearer theta is to π/2, where all these probabilities have
+their maximum. Write t = θ/π and ρ = cos θ. All formulas follow from Pr[sign(uᵀa) = sign(uᵀb)] = 1 − t for
+Gaussian u (Goemans and Williamson 1995; eq. 5 of the paper), since the sign of the query's second factor is
+flipped.
 
-========================  =======================================  ==========================================
-family                    probability                              near π/2, with δ = θ − π/2
-========================  =======================================  ==========================================
-H-Hash, a whole pair      t(1 − t) = 1/4 − (t − 1/2)²  (eq. 6)     1/4 − δ²/π²
-BH-Hash                   2t(1 − t) = 1/2 − 2(t − 1/2)²            1/2 − (2/π) δ²/π
-EH-Hash, dense            arccos(ρ²)/π                (eq. 9)      1/2 − δ²/π
-EH-Hash, rank r           E[arccos(ρR)]/π, R as below              1/2 − c_r δ²/π, c_r =
-(2/r)(Γ((r+1)/2)/Γ(r/2))² ========================  =======================================
-==========================================
+====================  =======================================  =====================================
+family                probability                              near π/2, with δ = θ − π/2
+====================  =======================================  =====================================
+H-Hash, a whole pair  t(1 − t) = 1/4 − (t − 1/2)²  (eq. 6)     1/4 − δ²/π²
+BH-Hash               2t(1 − t) = 1/2 − 2(t − 1/2)²            1/2 − (2/π) δ²/π
+EH-Hash, dense        arccos(ρ²)/π                (eq. 9)      1/2 − δ²/π
+EH-Hash, rank r       E[arccos(ρR)]/π, with R as below         1/2 − c_r δ²/π, with c_r as below
+====================  =======================================  =====================================
 
-**Rank r.** Let U = Σ_j u_j v_jᵀ with 2r independent Gaussian vectors, so that ⟨U, xxᵀ⟩ = aᵀb with
-a_j = u_jᵀx and b_j = v_jᵀx, and likewise ⟨U, wwᵀ⟩ = a'ᵀb'. Given a and a', the two sums are Gaussian with the
-correlation ρ·aᵀa'/(‖a‖‖a'‖) = ρR; R is the (uncentred) sample correlation of r independent pairs (a_j, a'_j)
-whose true correlation is ρ, and its density is Fisher's. For r = 1, R is 1 or −1 and BH-Hash's formula
-comes out; for r → ∞, R → ρ and the dense form's does. Of the dense form's signal, c_r keeps 64 % at rank 1,
-79 % at 2, 88 % at 4, 94 % at 8 and 97 % at 16.
+**Rank r.** Let U = Σ_j u_j v_jᵀ with 2r independent Gaussian vectors, so that ⟨U, xxᵀ⟩ = aᵀb with a_j = u_jᵀx
+and b_j = v_jᵀx, and likewise ⟨U, wwᵀ⟩ = a'ᵀb'. Given a and a', the two sums are Gaussian with the correlation
+ρ·aᵀa'/(‖a‖‖a'‖) = ρR. R is the (uncentred) sample correlation of r independent pairs (a_j, a'_j) whose true
+correlation is ρ, so its density is Fisher's. For r = 1, R is 1 or −1, which gives the formula of BH-Hash. For
+r → ∞, R → ρ, which gives that of the dense form. Rank r keeps the share c_r = (2/r)(Γ((r+1)/2)/Γ(r/2))² of
+the dense form's signal: 64 % at rank 1, 79 % at 2, 88 % at 4, 94 % at 8 and 97 % at 16.
 """
 
 from __future__ import annotations
@@ -36,30 +36,32 @@ _NEARLY_1 = np.cos(1e-4)
 
 
 def pair_agrees(theta: ArrayLike) -> Probabilities:
-    """H-Hash: both bits of a pair agree (Claim 3.2)."""
+    """Return the probability that both bits of an H-Hash pair agree (Claim 3.2)."""
     return 0.25 - (np.asarray(theta, dtype=np.float64) / np.pi - 0.5) ** 2
 
 
 def product_agrees(theta: ArrayLike) -> Probabilities:
-    """BH-Hash: the signs of the products agree (Liu et al. 2012, Lemma 1)."""
+    """Return the probability that the signs of the products of BH-Hash agree (Liu et al. 2012, Lemma 1)."""
     return 2 * pair_agrees(theta)
 
 
 def dense_agrees(theta: ArrayLike) -> Probabilities:
-    """EH-Hash with a dense Gaussian U (Claim 3.3)."""
+    """Return the probability that bits of EH-Hash with a dense Gaussian U agree (Claim 3.3)."""
     return np.asarray(np.arccos(np.cos(np.asarray(theta, dtype=np.float64)) ** 2) / np.pi)
 
 
 def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
-    """EH-Hash with U a sum of `rank` products of Gaussian vectors.
+    """Return the probability that bits of EH-Hash agree, where U is a sum of `rank` outer products.
 
-    Nine decimals are right; within 10⁻⁴ of parallel, where the truth is below 5 · 10⁻⁵, it gives 0.
+    The factors of the products are Gaussian vectors. The result has nine correct decimals. Within 10⁻⁴
+    radians of parallel, where the true value is below 5 · 10⁻⁵, the function returns 0.
     """
     angles = np.asarray(theta, dtype=np.float64)
     if rank == 1:
         return product_agrees(angles)
     rho = np.clip(np.cos(angles), -_NEARLY_1, _NEARLY_1)[..., None]
-    # Fisher's z, R = tanh z, is about normal of deviation 1/√rank, and has tails like exp(−(rank − 1)|z|).
+    # Fisher's z, R = tanh z, is nearly normal with standard deviation 1/√rank; its tails decay like
+    # exp(−(rank − 1)|z|).
     half_width = 15 / np.sqrt(rank) + 30 / (rank - 1)
     nodes, weights = _quadrature()
     z = np.arctanh(rho) + half_width * nodes
@@ -70,14 +72,14 @@ def rank_agrees(theta: ArrayLike, rank: int) -> Probabilities:
 
 @cache
 def _quadrature() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the nodes and weights of Gauss and Legendre; importing this module need not wait for them."""
+    """Return the nodes and weights of Gauss-Legendre quadrature, computed on first use."""
     return np.polynomial.legendre.leggauss(400)
 
 
 def _density_of_z(z: NDArray[np.float64], rho: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
-    """The density of arctanh R, R the correlation of `samples` Gaussian pairs, not centred.
+    """Return the density of arctanh R, where R is the uncentred correlation of `samples` Gaussian pairs.
 
-    It is Fisher's density for one centred pair more.
+    It equals Fisher's density for centred pairs with one more sample.
     """
     n = samples + 1
     R = np.tanh(z)

@@ -1,26 +1,28 @@
-"""Codes by a deep network: stacked RBMs, fine-tuned by neighbourhood components analysis.
+"""Codes from a deep network: stacked RBMs, fine-tuned by neighbourhood components analysis.
 
-As in section 3.3.2 of the survey [1]_, after Salakhutdinov and Hinton 2007 and Torralba, Fergus and Weiss
-2008. Layers are learned from below, each a restricted Boltzmann machine (`core.hashing.rbm`) of what the one
-below makes of the rows: the first one with Gaussian visible units, of standardised features, the others with
-binary ones, whose data are the probabilities p(h = 1 | v). The stack, made deterministic, is then a network
-of sigmoid units, and back-propagation brings the neighbours of a row near to it in what the top layer gives
-(`core.hashing.nca`). A bit says whether a top unit is above one half, which is the sign of what goes into it.
+The method is that of section 3.3.2 of the survey [1]_, after Salakhutdinov and Hinton 2007 and Torralba,
+Fergus and Weiss 2008. Layers are learned from the bottom up, each as a restricted Boltzmann machine
+(`core.hashing.rbm`) on the output of the layer below. The first has Gaussian visible units for standardised
+features. The others have binary visible units, whose data are the probabilities p(h = 1 | v). The stack is
+then treated as a deterministic network of sigmoid units, and back-propagation moves the neighbours of a row
+closer to it in the output of the top layer (`core.hashing.nca`). A bit is 1 if the output of a top unit is
+above one half, that is, if its input is positive.
 
-**Neighbours** are a row's nearest of a mini-batch of about 1,000, by the distance of the rows themselves, or
-those of its class, where labels are to teach.
+**Neighbours** of a row are its nearest rows in a mini-batch of about 1,000, by the distance of the rows
+themselves, or the rows of its class if the network learns from labels.
 
-**Size.** Two layers of 512 for the 384 numbers of GIST; the deepest networks of the papers have one more, and
-what these cost is proportional to their weights. Steps are counted, not passes over the rows, so that a large
-sample takes no longer.
+**Size.** The default is two layers of 512 units for the 384 features of GIST. The deepest networks of the
+papers have one more layer. The cost is proportional to the number of weights. Training is limited by steps
+rather than passes over the rows, so a large sample takes no longer.
 
-**Levelled.** A unit that is nearly the same for all rows tells the layer above nothing, its bit says nothing,
-and it has no slope to learn from; few rows or features leave most units so. When a machine has learned, the
-offset of each hidden unit is therefore set so that it is above one half for half of the rows, and where its
-input has a standard deviation below 1, the weights are made larger. Fine-tuning goes on from there.
+**Levelled layers.** A unit with nearly the same output for all rows gives the layer above no information, its
+bit is useless, and it has no gradient to learn from. With few rows or features most units end up this way.
+After a machine has learned, the offset of each hidden unit is therefore set so that its output is above one
+half for half of the rows, and the weights are scaled up if its input has a standard deviation below 1.
+Fine-tuning starts from there.
 
-GIST of CIFAR-10, 50,000 images, 20,000 of them fitted to: how many of the true 50 nearest of 500 queries are
-among the 500 whose codes differ least, in percent, of one draw:
+The table gives the share of the true 50 nearest of 500 queries that are among the 500 rows whose codes differ
+least, in percent, for one draw on GIST of CIFAR-10 with 50,000 images, 20,000 of them used for fitting:
 
 ====  ====  ========  ====
 bits  LSH   boosting  RBM
@@ -58,41 +60,44 @@ from closecall.core.hashing.similarity import Floats32, Floats64
 from closecall.core.numerics.rows import Rows
 
 _LEAST_SPREAD = 1.0
-"""Of a unit's input, its standard deviation."""
+"""Minimum standard deviation of a unit's input."""
 
 _FARTHEST = 5.0
-"""In standard deviations. A feature that is nearly always the same would otherwise outweigh all others in the
-few rows where it isn't."""
+"""Limit of a standardised feature, in standard deviations. Without it, a feature that is nearly constant
+would outweigh all others in the few rows where it differs.
+"""
 
 
 class DeepCodes(ByNeighbours):
-    """Bits of the top layer of a network that has learned to keep neighbours together.
+    """Hash family with the bits of the top layer of a network trained to keep neighbours together.
 
     Parameters
     ----------
     layers : sequence of int
-        How many units the layers below the top have; may be empty.
+        Number of units in each layer below the top; may be empty.
     neighbours : "distance" or "class"
-        What makes two rows neighbours: that one is among the `n_near` nearest of the other in a mini-batch,
-        or that both are of one class, which `fit` must then be given.
+        Which rows count as neighbours: one is among the `n_near` nearest of the other in a mini-batch, or
+        both have the same class. In the second case `fit` needs the classes.
     n_near : int
+        Number of nearest rows that count as neighbours.
     n_steps : int
-        Mini-batches of about 100 rows that each layer learns from by contrastive divergence.
+        Mini-batches of about 100 rows from which each layer learns by contrastive divergence.
     n_tuning : int
-        Mini-batches of about 1,000 rows for fine-tuning; 0 leaves it out.
+        Mini-batches of about 1,000 rows for fine-tuning; 0 skips it.
     most_passes : int
-        Of few rows so many passes over all of them end either kind of learning earlier.
+        Maximum number of passes over all rows in either kind of training. It ends training early if there are
+        few rows.
 
-    Others are those of `SimilarityHasher`.
+    Other parameters are those of `SimilarityHasher`.
 
     Attributes
     ----------
     means_, scales_ : array of shape (n_features,), float32
         Mean and standard deviation of each feature.
     layers_ : list of (array of shape (n_inputs, n_units), array of shape (n_units,)), float32
-        Weights and offsets, of the top layer last.
+        Weights and offsets; the last entry is the top layer.
     met_ : array, float64
-        The share of rows that came to a neighbour, expected before each step of fine-tuning.
+        Expected share of rows that choose a neighbour, before each step of fine-tuning.
     """
 
     name = "rbm"
@@ -174,20 +179,18 @@ class DeepCodes(ByNeighbours):
     def _check(self) -> None:
         super()._check()
         if any(not isinstance(n_units, Integral) or n_units < 1 for n_units in self.layers):
-            raise InputError(
-                f"layers must each have a whole number of units from 1 on, got {list(self.layers)}"
-            )
+            raise InputError(f"layers must be integers of at least 1, got {list(self.layers)}")
 
 
 def levelled(below: Floats32, weights: Floats32) -> Layer:
-    """A layer of which each unit is above one half as often as below it, and far enough from it.
+    """Return a layer in which each unit is above one half for half of the rows, with enough spread.
 
     Parameters
     ----------
     below : array of shape (n, n_inputs)
-        What comes into it.
+        Input of the layer.
     weights : array of shape (n_inputs, n_units)
-        Made larger for units whose input has a standard deviation of less than `_LEAST_SPREAD`.
+        Scaled up for units whose input has a standard deviation below `_LEAST_SPREAD`.
     """
     inputs = below @ weights
     spread = inputs.std(axis=0)
@@ -196,7 +199,7 @@ def levelled(below: Floats32, weights: Floats32) -> Layer:
 
 
 def by_distance(X: Floats32, n_near: int) -> Neighbourhood:
-    """Each row's n_near nearest in a batch of X; at most half of the others, in a small one."""
+    """Define neighbours as the n_near nearest rows in a batch of X, at most half of the others."""
 
     def neighbourhood(batch: NDArray[np.int64]) -> NDArray[np.bool_]:
         n = len(batch)
@@ -209,7 +212,7 @@ def by_distance(X: Floats32, n_near: int) -> Neighbourhood:
 
 
 def by_class(y: NDArray[np.int64]) -> Neighbourhood:
-    """All others of a row's class in a batch; every class is known."""
+    """Define neighbours as all other rows of the same class in a batch; every class must be known."""
 
     def neighbourhood(batch: NDArray[np.int64]) -> NDArray[np.bool_]:
         near = y[batch][:, None] == y[batch]

@@ -1,4 +1,4 @@
-"""Nesterov's accelerated gradient, by which learned families find the vectors of a bit."""
+"""Nesterov's accelerated gradient method, with which learned families find the vectors of a bit."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from numpy.typing import NDArray
 
 Floats64 = NDArray[np.float64]
 Objective = Callable[[Floats64], tuple[float, Callable[[], Floats64]]]
-"""Gives the value at a point, and what gives the gradient there, of the same shape."""
+"""Takes a point and returns the value there, and a function that returns the gradient, of the same shape."""
 
 _HALVINGS = 30
 
 
 def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: float) -> Floats64:
-    """The best point on the way down from `start`.
+    """Minimise an objective from `start` and return the best point found.
 
-    The step is halved until the objective falls as much as a gradient step should make it, grows again a
-    little each time, and the momentum starts anew whenever the objective has risen: from one point that is
-    kept to the next it only falls.
+    The step size is halved until the objective decreases by as much as a gradient step of that size should
+    achieve, then grows slightly at each step. The momentum is reset whenever the objective would increase, so
+    the value decreases from each accepted point to the next.
 
     Parameters
     ----------
     objective : callable
-        What is to become small.
+        The function to minimise.
     start : array, float64
         Of any shape.
     steps : int
-        At most.
+        Maximum number of steps.
     least_gain : float
-        It ends where a step gains less than this share of the objective's size.
+        The descent ends when a step gains less than this share of the absolute value of the objective.
     """
     best = here = ahead = start
     least = value = objective(here)[0]
@@ -41,7 +41,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
         steepness = float((gradient**2).sum())
         if steepness == 0:
             break
-        # At first, as far as the point is from zero.
+        # The first step is at most as long as the distance of the point from zero.
         step = min(1.5 * step, float(np.linalg.norm(ahead)) / steepness**0.5)
         for _ in range(_HALVINGS):
             there = ahead - step * gradient

@@ -1,8 +1,8 @@
-"""The principal directions of sparse rows, found without making them dense.
+"""Principal directions of sparse rows, computed without making them dense.
 
 Centred rows X − 1μᵀ have no zeros. But they can be multiplied by a vector as (X − 1μᵀ)v = Xv − 1(μᵀv), which
-is all that Lanczos' method (ARPACK) asks for to find the first singular vectors. Where there are few rows,
-these come from the n × n Gram matrix of the centred rows.
+is all that Lanczos' method (ARPACK) needs to find the first singular vectors. If there are few rows, the
+vectors are computed from the n × n Gram matrix of the centred rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Floats64 = NDArray[np.float64]
 
 
 def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> tuple[Floats64, Floats64]:
-    """Directions of the greatest mean square of uᵀ(x − μ), and this mean square.
+    """Return the directions u with the largest mean square of uᵀ(x − μ), and these mean squares.
 
     Parameters
     ----------
@@ -32,8 +32,9 @@ def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> t
     Returns
     -------
     energies : array of shape (n_directions,), ascending
+        The mean squares.
     directions : array of shape (n_features, n_directions), float64
-        Orthonormal columns; of no energy, where the rows span fewer directions.
+        Orthonormal columns. If the rows span fewer directions, the remaining ones have an energy of 0.
     """
     n, n_features = X.shape
     wide = X.astype(np.float64)
@@ -68,7 +69,7 @@ def _of_few(X: csr_array, centre: Floats64, n_directions: int) -> tuple[Floats64
 
 
 def _others(found: Floats64, n: int) -> Floats64:
-    """N directions orthogonal to those `found` and to each other."""
+    """Return n directions orthogonal to those in `found` and to each other."""
     rng = np.random.default_rng(0)
     drawn = rng.standard_normal((len(found), n))
     for _ in range(2):

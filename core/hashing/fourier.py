@@ -1,18 +1,18 @@
-"""Random Fourier features: waves whose products are, on average, the Gaussian kernel.
+"""Random Fourier features: cosines whose products equal the Gaussian kernel in expectation.
 
-A kernel that depends on x − y alone is the Fourier transform of a density (Bochner's theorem), which for
-κ(x, y) = exp(−γ‖x − y‖²) is that of w ~ N(0, 2γI). With D such w, and phases b drawn evenly from a whole
-turn,
+A kernel that only depends on x − y is the Fourier transform of a density (Bochner's theorem). For κ(x, y) =
+exp(−γ‖x − y‖²) it is the density of w ~ N(0, 2γI). With D such w, and phases b drawn uniformly from
+[0, 2π),
 
     z(x) = √(2/D) cos(wᵀx + b),    E[z(x)ᵀz(y)] = κ(x, y)                                            ([1]_)
 
 since 2 cos(wᵀx + b) cos(wᵀy + b) = cos(wᵀ(x − y)) + cos(wᵀ(x + y) + 2b), and the second term is 0 on average.
-The mean squares of the two are (1 + κ⁴)/2 and 1/2, and of their product it is 0: so
+The mean squares of the two terms are (1 + κ⁴)/2 and 1/2, and the mean of their product is 0, so
 
     Var[z(x)ᵀz(y)] = (1 + κ⁴/2 − κ²)/D.
 
-Sparse rows are multiplied by Gaussian numbers rounded to bytes (`core.hashing.projection`), as if γ were
-greater by 0.008 %.
+Sparse rows are multiplied by Gaussian numbers rounded to bytes (`core.hashing.projection`), which has the
+same effect as increasing γ by 0.008 %.
 
 References
 ----------
@@ -39,7 +39,7 @@ Floats64 = NDArray[np.float64]
 _NEIGHBOUR = 50
 _MOST_QUERIES = 1_000
 _SAME = 1e-6
-"""What rounding leaves of the distance of unit rows that are the same is less."""
+"""Distance below which two unit rows are considered equal; rounding errors are smaller."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +49,9 @@ class Waves:
     Parameters
     ----------
     vectors : array of shape (n_features, n_waves), float32 or int8
-        w/√(2γ), or in bytes; see `core.hashing.projection.drawn`.
+        w/√(2γ), or its byte form; see `core.hashing.projection.drawn`.
     phases : array of shape (n_waves,), float32
-        b, 0 … 2π.
+        b, from 0 to 2π.
     gamma : float
         γ of the kernel.
     """
@@ -64,7 +64,7 @@ class Waves:
     def drawn(
         cls, rng: np.random.Generator, n_features: int, n_waves: int, gamma: float, *, as_bytes: bool = False
     ) -> Waves:
-        """Waves for the kernel exp(−γ‖x − y‖²); bytes serve sparse rows.
+        """Draw waves for the kernel exp(−γ‖x − y‖²); `as_bytes` is meant for sparse rows.
 
         Raises
         ------
@@ -77,37 +77,37 @@ class Waves:
         return cls(vectors, phases, gamma)
 
     def heights(self, X: Rows) -> Floats32:
-        """cos(wᵀx + b) of the rows of X, of shape (n_samples, n_waves)."""
+        """Return cos(wᵀx + b) of the rows of X, of shape (n_samples, n_waves)."""
         unit = UNIT if self.vectors.dtype == np.int8 else 1.0
         turns = projected(X, self.vectors) * np.float32(unit * np.sqrt(2 * self.gamma))
         turns += self.phases
         return np.asarray(np.cos(turns, out=turns))
 
     def features(self, X: Rows) -> Floats32:
-        """The z of the rows of X, of shape (n_samples, n_waves)."""
+        """Return z of the rows of X, of shape (n_samples, n_waves)."""
         return self.heights(X) * np.float32(np.sqrt(2 / len(self.phases)))
 
 
 def variance(kappa: ArrayLike, n_waves: int) -> Floats64:
-    """Of z(x)ᵀz(y) over draws of so many waves, where κ(x, y) is `kappa`."""
+    """Return the variance of z(x)ᵀz(y) over draws of `n_waves` waves, where κ(x, y) is `kappa`."""
     squares = np.asarray(kappa, dtype=np.float64) ** 2
     return np.asarray((1 + squares**2 / 2 - squares) / n_waves)
 
 
 def gaussian(Q: Rows, X: Rows, gamma: float) -> Floats64:
-    """exp(−γ‖q − x‖²) of each row q of Q and x of X, of shape (n_queries, n_points)."""
+    """Return exp(−γ‖q − x‖²) for each row q of Q and x of X, of shape (n_queries, n_points)."""
     return np.asarray(np.exp(-gamma * euclidean(Q, X) ** 2))
 
 
 def bandwidth(X: Rows, rng: np.random.Generator) -> float:
-    """γ = 1/(2r²), r being how far the fiftieth neighbour of a row is among the rows of X, on average.
+    """Return γ = 1/(2r²), where r is the mean distance of a row to its 50th nearest neighbour in X.
 
-    Where there are fewer rows it is the last of them. At most a thousand rows are asked for theirs.
+    With fewer rows, the most distant neighbour is used. The mean is over at most 1,000 rows.
 
     Raises
     ------
     InputError
-        If rows don't differ so far.
+        If r is zero up to rounding.
     """
     n = X.shape[0]
     place = min(_NEIGHBOUR, n - 1)
@@ -119,12 +119,12 @@ def bandwidth(X: Rows, rng: np.random.Generator) -> float:
     r = float(near.max(axis=1).mean())
     if r < _SAME:
         raise InputError(
-            "gamma must be given where it can't follow from the rows: they are the same as their neighbours"
+            "gamma must be given: it cannot be estimated, because the rows are equal to their neighbours"
         )
     return 0.5 * r**-2
 
 
 def require_bandwidth(gamma: float) -> None:
-    """Raise InputError if no kernel has this γ."""
+    """Raise InputError if `gamma` is not a valid γ of the kernel."""
     if not 0 < gamma < np.inf:
         raise InputError(f"gamma must be positive and finite, got {gamma}")

@@ -1,13 +1,13 @@
 """Hash families whose values tend to agree for a hyperplane and the points near it.
 
-Each family hashes a point x one way and a hyperplane w another, with the sign turned, so that they agree most
-often where x is orthogonal to w. `HHash` gives two bits a function, which count only as a whole pair;
-`EHHash` and `BHHash` one. Both x and w are augmented first (see `core.hashing.augment`), and the angle in
-`collision_probability` is the one between the augmented vectors.
+Each family hashes a point x and a hyperplane w differently, with a flipped sign for w, so that they agree
+most often if x is orthogonal to w. `HHash` has two bits per function, which only count as a whole pair;
+`EHHash` and `BHHash` have one. Both x and w are augmented first (see `core.hashing.augment`), and
+`collision_probability` takes the angle between the augmented vectors.
 
-The bits of a point tell more than whether they agree: from those of H-Hash the score of the point can be
-estimated, and from those of the others its square (see `core.hashing.reconstruction`). `query` gives what is
-needed for both.
+The bits of a point carry more information than whether they agree. Those of H-Hash give an estimate of the
+point's score, and those of the other families an estimate of its square (see `core.hashing.reconstruction`).
+`query` returns what both uses need.
 
 References
 ----------
@@ -46,7 +46,7 @@ Points = Floats32 | SparsePoints
 
 
 class HyperplaneHasher(ABC):
-    """A family of `n_functions` hash functions, drawn in `fit` and the same ever after.
+    """A family of `n_functions` hash functions, which are drawn in `fit` and never change afterwards.
 
     Parameters
     ----------
@@ -57,6 +57,7 @@ class HyperplaneHasher(ABC):
     n_directions : int or None
         See `core.hashing.augment`.
     random_state : int
+        Seed of all random draws.
     """
 
     bits: ClassVar[int] = 1
@@ -81,9 +82,9 @@ class HyperplaneHasher(ABC):
         self.random_state = random_state
 
     def fit(self, X: Rows) -> Self:
-        """Take mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
+        """Learn mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
 
-        Sparse points of all features are projected on vectors of bytes (`core.hashing.projection`).
+        Sparse points with all their features are projected on int8 vectors (`core.hashing.projection`).
 
         Raises
         ------
@@ -103,17 +104,17 @@ class HyperplaneHasher(ABC):
         return self
 
     def hash_points(self, X: Rows) -> Codes:
-        """The codes of the rows of X, of shape (n_samples, n_features)."""
+        """Return the codes of the rows of X, of shape (n_samples, n_features)."""
         parts = [self._hash_block(block) for block in row_blocks(X)]
         empty = np.zeros((0, self.n_functions * self.bits), dtype=np.bool_)
         return Codes.from_bits(np.concatenate([empty, *parts]), self.bits)
 
     def hash_hyperplane(self, hyperplane: Hyperplane) -> Codes:
-        """The one code of a hyperplane."""
+        """Return the code of a hyperplane."""
         return self.query(hyperplane).code
 
     def query(self, hyperplane: Hyperplane) -> QueryCode:
-        """The code of a hyperplane, and what each bit of a point says about the point's score."""
+        """Return the code of a hyperplane, and the weights with which a point's bits estimate its score."""
         w = self.augmentation_.hyperplane(hyperplane)
         embedded = self._embedded_hyperplane(w, hyperplane) if self._embeds() else None
 
@@ -128,7 +129,7 @@ class HyperplaneHasher(ABC):
         return QueryCode(self.n_functions, self.bits, weights, offset, self.bits == 2, code, embedded)
 
     def arrays(self) -> Arrays:
-        """What `fit` found and drew, by name."""
+        """Return the arrays that `fit` learned and drew, by name."""
         moments = self.moments_.arrays() if self.moments_ else {}
         return {
             **self.augmentation_.arrays(),
@@ -137,7 +138,7 @@ class HyperplaneHasher(ABC):
         }
 
     def restored(self, arrays: Arrays) -> Self:
-        """Take over what `arrays` gave, instead of `fit`."""
+        """Set the fitted attributes from the result of `arrays`, instead of calling `fit`."""
         self._check()
         self.augmentation_ = Augmentation.from_arrays(arrays)
         self._settle(self.augmentation_.n_dimensions)
@@ -154,44 +155,47 @@ class HyperplaneHasher(ABC):
 
     @abstractmethod
     def collision_probability(self, theta: ArrayLike) -> Probabilities:
-        """Of one function, for a point and a hyperplane whose augmented vectors enclose the angle theta."""
+        """Return the probability that one function agrees for a point and a hyperplane.
+
+        `theta` is the angle between their augmented vectors in radians.
+        """
 
     @abstractmethod
     def _draw(self, Z: Points, rng: np.random.Generator) -> None:
-        """Draw the functions, for augmented points like Z; their arrays are named by `_drawn`."""
+        """Draw the functions for augmented points like Z; `_drawn` lists the names of their arrays."""
 
     @property
     @abstractmethod
     def _drawn(self) -> tuple[str, ...]:
-        """The attributes in which the functions are."""
+        """Names of the attributes that hold the functions."""
 
     @abstractmethod
     def _point_bits(self, Z: Points) -> NDArray[np.bool_]:
-        """The bits of augmented points, of shape (len(Z), n_functions * bits)."""
+        """Return the bits of augmented points, of shape (len(Z), n_functions * bits)."""
 
     def _embeds(self) -> bool:
-        """Whether e is needed."""
+        """Return whether e is needed."""
         return self.reconstruction_ is not None
 
     @abstractmethod
     def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:
-        """The e of an augmented hyperplane, of shape (n_embedded,)."""
+        """Return the e of an augmented hyperplane, of shape (n_embedded,)."""
 
     @abstractmethod
     def _projections(self, w: Floats32, embedded: Floats32 | None) -> Floats32:
-        """What the hyperplane's bits would be signs of, if it were an augmented point."""
+        """Return the values whose signs would be the hyperplane's bits if it were an augmented point."""
 
     @abstractmethod
     def _hyperplane_bits(self, projections: Floats32) -> NDArray[np.bool_]:
-        """The bits of a hyperplane, of shape (n_functions * bits,), from its projections."""
+        """Return the bits of a hyperplane, of shape (n_functions * bits,), from its projections."""
 
     @abstractmethod
     def _n_embedded(self) -> int:
-        """The length of E(x) and e."""
+        """Return the length of E(x) and e."""
 
     @abstractmethod
     def _embedded(self, Z: Floats32) -> Floats32:
-        """E(x) of augmented points, of shape (len(Z), n_embedded)."""
+        """Return E(x) of augmented points, of shape (len(Z), n_embedded)."""
 
     def _bits_and_embedded(self, X: Rows) -> Iterator[tuple[NDArray[np.bool_], Floats32]]:
         for block in row_blocks(X):
@@ -199,7 +203,7 @@ class HyperplaneHasher(ABC):
             yield self._hash_block(block), self._embedded(Z.dense() if isinstance(Z, SparsePoints) else Z)
 
     def _settle(self, n_dimensions: int) -> None:  # noqa: B027
-        """Decide what depends on the number of dimensions."""
+        """Set attributes that depend on the number of dimensions."""
 
     def _check(self) -> None:
         if self.n_functions < 1:
@@ -224,7 +228,7 @@ class HHash(HyperplaneHasher):
     _drawn = ("pairs_",)
 
     def collision_probability(self, theta: ArrayLike) -> Probabilities:
-        """That both bits of a pair agree: 1/4 − (θ/π − 1/2)²."""
+        """Return the probability that both bits of a pair agree: 1/4 − (θ/π − 1/2)²."""
         return pair_agrees(theta)
 
     def _draw(self, Z: Points, rng: np.random.Generator) -> None:
@@ -257,16 +261,16 @@ class EHHash(HyperplaneHasher):
     Parameters
     ----------
     rank : int, "dense" or "auto"
-        What U is. "dense", as in the paper: a d × d matrix of independent Gaussians, O(d²) a function. An
-        integer r: Σ_j u_j v_jᵀ with 2r independent Gaussian vectors, O(rd), and a little less telling (see
-        `core.hashing.collision`; rank 4 keeps 88 % of the signal). "auto": dense where that costs no more
-        than rank 4, that is up to 14 dimensions.
+        The form of U. "dense", as in the paper, is a d × d matrix of independent Gaussians, which costs O(d²)
+        per function. An integer r gives Σ_j u_j v_jᵀ with 2r independent Gaussian vectors, which costs O(rd)
+        and is slightly less informative (see `core.hashing.collision`; rank 4 keeps 88 % of the signal).
+        "auto" is dense if that costs no more than rank 4, that is, up to 14 dimensions.
     query_samples : int or None
-        For the dense form: how many entries of vec(wwᵀ) a query samples (Lemma 3.4), with probabilities in
-        proportion to their squares, rescaled by v_i/(t·p_i), which the lemma as printed leaves out and
-        without which ṽ is biased. None takes all d². The sample makes ‖ṽ‖² about 1 + d²/(2t), so only the
-        fraction (1 + d²/(2t))^(−1/2) of the signal is left: at d = 385 and the paper's t = 1/ε′² = 10,000
-        about a third, and at d = 33 about 97 %.
+        Only for the dense form: the number of entries of vec(wwᵀ) that a query samples (Lemma 3.4), with
+        probabilities proportional to their squares. They are rescaled by v_i/(t·p_i), which the lemma as
+        printed omits and without which ṽ is biased. None takes all d² entries. Sampling increases ‖ṽ‖² to
+        about 1 + d²/(2t), so only the fraction (1 + d²/(2t))^(−1/2) of the signal remains: about a third at d
+        = 385 and the paper's t = 1/ε′² = 10,000, and about 97 % at d = 33.
 
     Other parameters are those of `HyperplaneHasher`.
     """
@@ -293,7 +297,7 @@ class EHHash(HyperplaneHasher):
         self.query_samples = query_samples
 
     def collision_probability(self, theta: ArrayLike) -> Probabilities:
-        """That the one bit agrees; of a query that takes all entries of vec(wwᵀ)."""
+        """Return the probability that the bit agrees, for a query that uses all entries of vec(wwᵀ)."""
         return dense_agrees(theta) if self.rank_ is None else rank_agrees(theta, self.rank_)
 
     def _check(self) -> None:
@@ -314,12 +318,12 @@ class EHHash(HyperplaneHasher):
         if dense and self.n_functions * n_entries > _MOST_DENSE_ENTRIES:
             raise InputError(
                 f"rank='dense' with {self.n_functions} functions in {n_dimensions} dimensions needs "
-                f"{self.n_functions * n_entries} numbers, at most {_MOST_DENSE_ENTRIES} are allowed"
+                f"{self.n_functions * n_entries} numbers, but at most {_MOST_DENSE_ENTRIES} are allowed"
             )
         if self.query_samples is not None and not dense:
             raise InputError(
                 f"query_samples needs rank='dense', got rank={self.rank!r} in {n_dimensions} dimensions: "
-                f"at rank {self.rank_} a whole query costs less than a sample"
+                f"at rank {self.rank_} a full query costs less than a sample"
             )
         if dense or n_entries <= _MOST_EMBEDDED:
             self.entries_ = np.triu_indices(n_dimensions)
@@ -346,12 +350,12 @@ class EHHash(HyperplaneHasher):
         return n * (n + 1) // 2
 
     def _embedded(self, Z: Floats32) -> Floats32:
-        """The upper triangle of zzᵀ, row by row."""
+        """Return the upper triangle of zzᵀ, row by row."""
         i, j = self.entries_
         return np.asarray(Z[:, i] * Z[:, j])
 
     def _forms(self, Z: Points) -> Floats32:
-        """⟨U, zzᵀ⟩ for each row z and each function, of shape (len(Z), n_functions)."""
+        """Return ⟨U, zzᵀ⟩ for each row z and each function, of shape (len(Z), n_functions)."""
         if self.rank_ is not None:
             return self._products(Z @ self.factors_)
         Z = Z.dense() if isinstance(Z, SparsePoints) else Z
@@ -363,7 +367,7 @@ class EHHash(HyperplaneHasher):
         return super()._embeds() or self.rank_ is None
 
     def _embedded_hyperplane(self, w: Floats32, hyperplane: Hyperplane) -> Floats32:
-        """The entries of wwᵀ on and above the diagonal, those above it twice; or estimates of them."""
+        """Return the upper triangle of wwᵀ with off-diagonal entries doubled, or an estimate of it."""
         if self.query_samples is None or not w.any():
             return np.asarray(self._embedded(w[None])[0] * self.multiplicity_)
         rng = np.random.default_rng([self.random_state, int(hyperplane.digest, 16)])
@@ -378,7 +382,7 @@ class EHHash(HyperplaneHasher):
         return combined(embedded[drawn] / self.multiplicity_[drawn], self.dense_[drawn])
 
     def _products(self, projected: Floats32) -> Floats32:
-        """Σ_j (u_jᵀz)(v_jᵀz) of all functions, from the projections on all u_j and v_j."""
+        """Return Σ_j (u_jᵀz)(v_jᵀz) of all functions, from the projections on all u_j and v_j."""
         factors = projected.reshape(len(projected), -1, 2, self.n_functions)
         total = factors[:, 0, 0] * factors[:, 0, 1]
         for term in range(1, factors.shape[1]):
@@ -387,10 +391,10 @@ class EHHash(HyperplaneHasher):
 
 
 def _sampled(w: Floats32, samples: int, rng: np.random.Generator) -> Floats32:
-    """An unbiased estimate of e, the upper triangle of wwᵀ with all above the diagonal twice.
+    """Return an unbiased estimate of e, the upper triangle of wwᵀ with off-diagonal entries doubled.
 
-    Of the d² entries of wwᵀ, `samples` are drawn with replacement. Entry (i, j) is drawn with the probability
-    p = w_i² w_j² / ‖w‖⁴, that is i and j independently, and counts w_i w_j / (samples · p) each time.
+    `samples` of the d² entries of wwᵀ are drawn with replacement. Entry (i, j) is drawn with probability
+    p = w_i² w_j² / ‖w‖⁴, that is, i and j independently, and adds w_i w_j / (samples · p) each time.
     """
     n = len(w)
     weights = w.astype(np.float64) ** 2
@@ -402,9 +406,9 @@ def _sampled(w: Floats32, samples: int, rng: np.random.Generator) -> Floats32:
 
 
 class BHHash(EHHash):
-    """BH-Hash: sign(uᵀx)·sign(vᵀx) for points, the product turned round for hyperplanes [2]_.
+    """BH-Hash: sign(uᵀx)·sign(vᵀx) for points, the product with a flipped sign for hyperplanes [2]_.
 
-    It is EH-Hash with U = uvᵀ, of rank one.
+    It is EH-Hash with U = uvᵀ, of rank 1.
 
     Parameters are those of `HyperplaneHasher`.
     """

@@ -1,46 +1,48 @@
-"""Random hyperplanes in the space of a kernel: kernelized LSH, and what it is compared with.
+"""Random hyperplanes in the feature space of a kernel: kernelized LSH and its variants.
 
-A kernel's space may have no end of dimensions, but what a sample of m landmarks tells about it has m. Let K
-be their kernel matrix, K̄ = HKH with H = I − 11ᵀ/m the centred one, K̄ = UDUᵀ with descending eigenvalues, and
-k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)). Kernel PCA projects x on the first r principal components by
+The feature space of a kernel may have infinitely many dimensions, but a sample of m landmarks spans only m.
+Let K be their kernel matrix, K̄ = HKH with H = I − 11ᵀ/m the centred matrix, K̄ = UDUᵀ with descending
+eigenvalues, and k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)). Kernel PCA projects x on the first r principal components
+by
 
     φ(x) = D_r^{−1/2} U_rᵀ k(x)                                                           (eq. 12 of [2]_)
 
 and any random vector v of r dimensions gives a bit, sign(φ(x)ᵀv). The families differ in v and in φ:
 
 `KernelizedLSH` [1]_
-    e with ones at t landmarks chosen at random, and the bit sign(wᵀk(x)), w = K̄_r^{−1/2} e (eqs. 4 and 18).
-    Since K̄_r^{−1/2} = U_r D_r^{−1/2} U_rᵀ, that is φ(x)ᵀv with v = U_rᵀe: exactly kernel PCA and LSH, but for
-    how v is drawn. And v is white: the covariance of e is c·H, c = t(m − t)/(m(m − 1)), so that of v is c·I.
-    By the central limit theorem it is about Gaussian.
+    The vector e has ones at t random landmarks, and the bit is sign(wᵀk(x)) with w = K̄_r^{−1/2} e (eqs. 4
+    and 18). Since K̄_r^{−1/2} = U_r D_r^{−1/2} U_rᵀ, this is φ(x)ᵀv with v = U_rᵀe: exactly kernel PCA and
+    LSH, apart from the distribution of v. Moreover v is white: e has the covariance c·H with
+    c = t(m − t)/(m(m − 1)), so v has c·I. By the central limit theorem v is approximately Gaussian.
 `KernelPCALSH`
     v is Gaussian.
 `NystromLSH`
-    v is Gaussian, and K stands for K̄ (eq. 11): the components are those of the second moment about the
-    origin, and the first one is about the mean, which tells the points apart least. That is what it loses by:
-    centred, it finds as much as the others.
+    v is Gaussian, and K replaces K̄ (eq. 11). The components are those of the second moment about the origin.
+    The first one is close to the mean, which separates the points least. This explains its lower recall: if
+    it is centred, it finds as many neighbours as the others.
 
-**Rank.** r = m − 1, all there is, is the original KLSH. Components of small eigenvalues are estimated badly
-from m landmarks, and what a point that is none of them has there is mostly noise; projecting on fewer (the
-*low-rank* form) is better, and how many is best depends on data and kernel. **Scale.** A kernel transformed
-to exp(s(κ − 1)) ranks as it did, and its eigenvalues decay more slowly. `core.experiment.kernelized` chooses
-both on queries of their own.
+**Rank.** r = m − 1, the maximum, is the original KLSH. Components with small eigenvalues are estimated badly
+from m landmarks, and the values of other points in them are mostly noise. Projecting on fewer components (the
+*low-rank* form) is better; the best number depends on data and kernel. **Scale.** A kernel transformed to
+exp(s(κ − 1)) keeps the order of neighbours, and its eigenvalues decay more slowly.
+`core.experiment.kernelized` chooses both on separate queries.
 
-**Centred.** As published, x itself is not centred: angles are seen from the origin of the space. Centred, as
-kernel PCA has it, they are seen from the landmarks' mean μ, where they are larger (`core.hashing.lsh`).
+**Centring.** As published, x itself is not centred, so angles are measured from the origin of the space. In
+the centred form, as in kernel PCA, they are measured from the landmarks' mean μ and are larger
+(`core.hashing.lsh`).
 
-GIST of CIFAR-10 enlarged to a million, 256 bits, m = 1,000: how many of 1,000 queries have their nearest
-item by κ among the 100 whose codes differ least, in percent. Of one draw; r and s were chosen on the 50,000
-originals:
+The table gives the percentage of 1,000 queries whose nearest item by κ is among the 100 items whose codes
+differ least, for one draw on GIST of CIFAR-10 enlarged to a million, with 256 bits and m = 1,000. r and s
+were chosen on the 50,000 originals:
 
-============  =========  =============  ===========  ===============
-kernel        seen from  original form  low rank     and transformed
-============  =========  =============  ===========  ===============
-χ²            origin     22             38 (r = 32)  52 (s = 9)
-χ²            mean       41             55 (r = 64)  56 (s = 5)
-intersection  origin     26             39 (r = 64)  47 (s = 9)
-intersection  mean       39             54 (r = 64)  54 (s = 1)
-============  =========  =============  ===========  ===============
+============  =============  =============  ===========  ===============
+kernel        measured from  original form  low rank     and transformed
+============  =============  =============  ===========  ===============
+χ²            origin         22             38 (r = 32)  52 (s = 9)
+χ²            mean           41             55 (r = 64)  56 (s = 5)
+intersection  origin         26             39 (r = 64)  47 (s = 9)
+intersection  mean           39             54 (r = 64)  54 (s = 1)
+============  =============  =============  ===========  ===============
 
 References
 ----------
@@ -67,11 +69,11 @@ from closecall.core.mercer.kernel import Kernel, kernel_from, require_positive
 from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-6
-"""Of the largest eigenvalue: smaller ones are what float32 leaves of zero."""
+"""Eigenvalues below this share of the largest one are treated as zero, given the rounding of float32."""
 
 
 class Spectrum(NamedTuple):
-    """The positive eigenvalues of the landmarks' kernel matrix, descending, and their vectors.
+    """The positive eigenvalues of the landmarks' kernel matrix, descending, and their eigenvectors.
 
     Parameters
     ----------
@@ -83,26 +85,26 @@ class Spectrum(NamedTuple):
     vectors: Floats64
 
     def basis(self, rank: int | None) -> Floats64:
-        """U_r D_r^{−1/2}, of shape (n_landmarks, rank); all components there are, where fewer than `rank`."""
+        """Return U_r D_r^{−1/2}, of shape (n_landmarks, rank); with fewer components, all of them."""
         return np.asarray(self.vectors[:, :rank] / np.sqrt(self.eigenvalues[:rank]))
 
 
 def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
-    """Of K̄, or of K itself.
+    """Return the spectrum of K̄, or of K itself.
 
     Parameters
     ----------
     K : array of shape (n_landmarks, n_landmarks)
-        Their kernel matrix.
+        Kernel matrix of the landmarks.
     what : str
-        What must be positive, to begin a sentence.
+        Subject of the error message: what must be positive semidefinite.
     centred : bool
         Whether to centre K.
 
     Raises
     ------
     InputError
-        If K is not positive semidefinite, or nothing is left of it.
+        If K is not positive semidefinite, or has no positive eigenvalue.
     """
     K = (K + K.T) / 2
     largest = float(K.diagonal().max())
@@ -113,37 +115,37 @@ def spectrum(K: Floats64, what: str, *, centred: bool = True) -> Spectrum:
     require_positive(eigenvalues, what, at_least=largest)
     kept = int(np.count_nonzero(eigenvalues > _NEGLIGIBLE * max(eigenvalues[-1], largest)))
     if not kept:
-        raise InputError(f"{what} is the same for all of them: nothing tells them apart")
+        raise InputError(f"{what} has the same value for all of them, so no bit can separate points")
     eigenvalues, vectors = eigenvalues[: -kept - 1 : -1], vectors[:, : -kept - 1 : -1]
     return Spectrum(eigenvalues, settled_signs(vectors))
 
 
 class KernelHasher(ByKernel):
-    """Bits sign(φ(x)ᵀv), or sign((φ(x) − φ(μ))ᵀv), by landmarks.
+    """Hash family with the bits sign(φ(x)ᵀv) or sign((φ(x) − φ(μ))ᵀv), based on landmarks.
 
     Parameters
     ----------
     kernel : str or Kernel
-        κ, or the word for it, see `core.mercer.kernel.kernel_from`.
+        κ, or its word; see `core.mercer.kernel.kernel_from`.
     n_landmarks : int
-        m. Hashing a point takes so many values of the kernel.
+        m. Hashing a point computes m values of the kernel.
     rank : int or None
-        r, how many principal components of the landmarks; None for all of them, at most m − 1.
+        r, the number of principal components of the landmarks; None for all of them, at most m − 1.
     centred : bool
-        Whether angles are seen from the landmarks' mean; False is the published form.
+        Whether angles are measured from the landmarks' mean; False is the published form.
     n_functions, random_state
-        As of `SimilarityHasher`.
+        As in `SimilarityHasher`.
 
     Attributes
     ----------
     landmarks_ : array of shape (n_landmarks, n_features), float32
-        As the kernel has prepared them.
+        As prepared by the kernel.
     means_ : array of shape (n_landmarks,), float32
         k(μ): the mean of k over the landmarks.
     basis_ : array of shape (n_landmarks, rank), float32
         U_r D_r^{−1/2}.
     vectors_ : array of shape (rank, n_functions), float32
-        The v, of covariance I.
+        The vectors v, with covariance I.
     """
 
     kernel: str | Kernel
@@ -173,14 +175,14 @@ class KernelHasher(ByKernel):
         self.centred = centred
 
     def embedded(self, X: Rows) -> Floats32:
-        """φ(x), or φ(x) − φ(μ), of the rows of X, of shape (n_samples, rank)."""
+        """Return φ(x), or φ(x) − φ(μ), of the rows of X, of shape (n_samples, rank)."""
         return self._embedded(self._rows(X))
 
     def angles(self, Q: Rows, X: Rows) -> Floats64:
-        """Those between φ of each row of Q and each of X in radians, of shape (n_queries, n_points).
+        """Return the angles in radians between φ of each row of Q and of X, of shape (n_queries, n_points).
 
-        One function agrees with probability 1 − θ/π, as of any random hyperplanes (`core.hashing.lsh`): for
-        Gaussian vectors exactly.
+        One function agrees with probability 1 − θ/π, as for other random hyperplanes (`core.hashing.lsh`).
+        This is exact for Gaussian vectors.
         """
         q, x = self.embedded(Q).astype(np.float64), self.embedded(X).astype(np.float64)
         return angles_of(q @ x.T, (q * q).sum(axis=1), (x * x).sum(axis=1))
@@ -208,7 +210,7 @@ class KernelHasher(ByKernel):
         self._settle()
 
     def _draw(self, rng: np.random.Generator, U: Floats64) -> Floats64:
-        """The v, of shape (rank, n_functions)."""
+        """Return the vectors v, of shape (rank, n_functions)."""
         return rng.standard_normal((U.shape[1], self.n_functions))
 
     def _settle(self) -> None:
@@ -225,9 +227,9 @@ class KernelHasher(ByKernel):
         return self._of_kernel(self._kernel.values(X, self.landmarks_))
 
     def _of_kernel(self, K: Floats32) -> Floats32:
-        """The values of points whose k(x) are the rows of K.
+        """Return the values of points whose k(x) are the rows of K.
 
-        A product of the small numbers k(x) − k(μ) loses less in float32 than one of k(x) would.
+        In float32, a product with the small numbers k(x) − k(μ) loses less precision than one with k(x).
         """
         return np.asarray((K - self.means_) @ self._weights + self._shift)
 
@@ -235,25 +237,25 @@ class KernelHasher(ByKernel):
         super()._check()
         if self.rank is not None and not 1 <= self.rank < self.n_landmarks:
             raise InputError(
-                f"rank must be from 1 to {self.n_landmarks - 1}, one less than there are landmarks, or None, "
+                f"rank must be from 1 to {self.n_landmarks - 1}, less than the number of landmarks, or None, "
                 f"got {self.rank}"
             )
 
 
 class KernelizedLSH(KernelHasher):
-    """The v of each bit is the sum of some landmarks, whitened.
+    """KLSH as published: the v of each bit is a whitened sum of random landmarks.
 
     Parameters
     ----------
     n_sampled : int
-        t, how many landmarks; about 30 and more make v about Gaussian.
+        t, the number of landmarks in the sum. From about 30 on, v is approximately Gaussian.
 
-    Others are those of `KernelHasher`.
+    Other parameters are those of `KernelHasher`.
 
     Attributes
     ----------
     sampled_ : array of shape (n_functions, n_sampled), int64
-        Which landmarks.
+        Indices of the landmarks.
     """
 
     name = "klsh"
@@ -290,46 +292,46 @@ class KernelizedLSH(KernelHasher):
         super()._check()
         if not 1 <= self.n_sampled < self.n_landmarks:
             raise InputError(
-                f"n_sampled must be from 1 to {self.n_landmarks - 1}, one less than there are landmarks, "
+                f"n_sampled must be from 1 to {self.n_landmarks - 1}, less than the number of landmarks, "
                 f"got {self.n_sampled}"
             )
 
 
 class KernelPCALSH(KernelHasher):
-    """The v of each bit is Gaussian."""
+    """KLSH with a Gaussian v for each bit."""
 
     name = "kpca-lsh"
 
 
 class NystromLSH(KernelHasher):
-    """The v of each bit is Gaussian, and the components are those about the origin."""
+    """KLSH with a Gaussian v for each bit and components of the second moment about the origin."""
 
     name = "nystrom-lsh"
     landmarks_centred = False
 
 
 def hash_together(families: Sequence[KernelHasher], X: Rows) -> list[Codes]:
-    """What each family's `hash_points` gives, by one computation of the kernel.
+    """Return the result of each family's `hash_points`, computing the kernel only once.
 
     Parameters
     ----------
     families : sequence of KernelHasher
-        Fitted to the same rows with the same `random_state`, `n_landmarks` and kernel, up to its
-        transformation: so that they have the same landmarks.
+        Fitted to the same rows with the same `random_state`, `n_landmarks` and kernel, so that they have the
+        same landmarks. The transformation of the kernel may differ.
     X : array of shape (n_samples, n_features)
         The points.
 
     Raises
     ------
     InputError
-        If the families have not the same landmarks, or not the same kernel.
+        If the families do not have the same landmarks or the same kernel.
     """
     first = families[0]
     for other in families:
         words = first._kernel.flat.word, other._kernel.flat.word
         if words[0] != words[1]:
             raise InputError(
-                f"families that hash together must have the same kernel but for its scale, got {words[0]} "
+                f"families that hash together must have the same kernel apart from its scale, got {words[0]} "
                 f"and {words[1]}"
             )
         if not np.array_equal(other.landmarks_, first.landmarks_):
@@ -346,12 +348,12 @@ def hash_together(families: Sequence[KernelHasher], X: Rows) -> list[Codes]:
 
 
 def sampled_landmarks(rng: np.random.Generator, n_functions: int, t: int, m: int) -> NDArray[np.int64]:
-    """For each function t different ones of m landmarks, of shape (n_functions, t)."""
+    """Draw t distinct ones of m landmarks for each function; the result has shape (n_functions, t)."""
     return np.array([rng.choice(m, t, replace=False) for _ in range(n_functions)])
 
 
 def clt_vectors(sampled: NDArray[np.int64], U: Floats64) -> Floats64:
-    """V = U_rᵀe of each function's landmarks, scaled to the covariance I, of shape (rank, n_functions)."""
+    """Return V = U_rᵀe of each function's landmarks, of shape (rank, n_functions), scaled to covariance I."""
     t, m = sampled.shape[1], len(U)
     variance = t * (m - t) / (m * (m - 1))
     return np.asarray(U[sampled].sum(axis=1).T / np.sqrt(variance))

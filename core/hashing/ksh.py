@@ -1,51 +1,52 @@
-"""Supervised hashing with kernels: bits learned so that codes agree within a class and differ between two.
+"""Supervised hashing with kernels: codes learned to agree within a class and differ between classes.
 
-With k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)) of m anchors and its mean k(μ) over all rows, a bit is (eqs. 19, 20
-of [2]_)
+With k(x) = (κ(x, x̂₁), …, κ(x, x̂_m)) of m anchors and its mean k(μ) over all rows, a bit is (eqs. 19, 20 of
+[2]_)
 
     h(x) = sign(aᵀk̄(x)),   k̄(x) = k(x) − k(μ).
 
-Let S be 1 for pairs of labelled rows of one class and −1 for pairs of two, and let B have the codes of these
-l rows as rows of ±1. Two codes have the inner product r − 2 · Hamming distance, and so the a are to make
+Let S be 1 for pairs of labelled rows of the same class and −1 for pairs of different classes, and let the
+rows of B be the codes of these l rows, as ±1. The inner product of two codes is r − 2 · Hamming distance, so
+the vectors a should minimise
 
     ‖BBᵀ − rS‖²                                                                          (24)
 
-small, B = sign(K̄A), r the number of bits. Bit by bit, with what the bits so far have left over of it,
-R = rS − Σ bbᵀ, the next b is to make bᵀRb great, since ‖R − bbᵀ‖² = ‖R‖² − 2bᵀRb + l² [1]_.
+with B = sign(K̄A) and r the number of bits. Bits are learned one by one. With the residue that the bits so
+far leave, R = rS − Σ bbᵀ, the next b should maximise bᵀRb, since ‖R − bbᵀ‖² = ‖R‖² − 2bᵀRb + l² [1]_.
 
-**Spectral start.** Without the signs, aᵀK̄ᵀRK̄a under aᵀK̄ᵀK̄a = l is greatest for the first generalised
-eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
+**Spectral start.** Without the signs, the maximum of aᵀK̄ᵀRK̄a subject to aᵀK̄ᵀK̄a = l is the first
+generalised eigenvector of K̄ᵀRK̄ and K̄ᵀK̄.
 
-**Smoothed.** From there, with b̃ = φ(K̄a), φ(t) = 2/(1 + e⁻ᵗ) − 1,
+**Smoothing.** From there, with b̃ = φ(K̄a), φ(t) = 2/(1 + e⁻ᵗ) − 1,
 
     g(a) = −b̃ᵀRb̃,   ∇g = −K̄ᵀ[(Rb̃) ⊙ (1 − b̃²)]
 
-is descended by Nesterov's accelerated gradient. Whichever of start and end makes bᵀRb greater with its signs
-is kept, as in the authors' program. The descent is in a itself, as published. Where K̄ᵀK̄ has small
-eigenvalues it hardly moves a, and that keeps it from learning the labelled rows by heart: descended in
-whitened coordinates, g becomes smaller and precision worse. Likewise many steps gain little: on
-GIST of CIFAR-10's photographs, by 1,000 labels, 500 instead of 200 make (24) smaller by 2 or 3 per cent, and
-precision of the first 1,000 better by 0.3 to 0.8 points.
+is minimised by Nesterov's accelerated gradient. The start or the end is kept, whichever has the larger bᵀRb
+with its signs, as in the authors' program. The descent runs in a itself, as published. In directions where
+K̄ᵀK̄ has small eigenvalues it hardly changes a, which prevents overfitting to the labelled rows: in whitened
+coordinates, g becomes smaller but precision worse. Many more steps gain little: on GIST of CIFAR-10's
+photographs with 1,000 labels, 500 steps instead of 200 reduce (24) by 2 or 3 per cent, and improve the
+precision of the first 1,000 by 0.3 to 0.8 points.
 
-R is never formed: S = 2ZZᵀ − 11ᵀ with Z the classes' indicators, so that Rv takes O(l(r + 1)).
+R is never formed: S = 2ZZᵀ − 11ᵀ with Z the class indicators, so that Rv takes O(l(r + 1)).
 
-**Width.** By itself the kernel is the RBF exp(−γ‖x − y‖²) on unit rows, with 1/(2γ) the mean of ‖x − y‖²
-over all rows and anchors, as in the authors' program.
+**Width.** The default kernel is the RBF exp(−γ‖x − y‖²) on unit rows, with 1/(2γ) the mean of ‖x − y‖² over
+all rows and anchors, as in the authors' program.
 
-What the family's neighbours are nearest by is κ; what its codes find before others are rows of the class.
-GIST of 50,000 photographs of CIFAR-10, 1,000 labels, 300 anchors or landmarks: which share of the first 500
-items is of the query's class, in percent, the mean of three draws (`closecall bench similar --what
-precision`); a tenth would be chance:
+The family's neighbours are defined by κ, but its codes rank rows of the query's class first. The table gives
+the share of the first 500 items that have the query's class, in percent, as the mean of three draws on GIST
+of 50,000 photographs of CIFAR-10, with 1,000 labels and 300 anchors or landmarks (`closecall bench similar
+--what precision`); chance would give 10 %:
 
-======================================  ====  ====  ====  ====  ====  ====
-bits                                       8    12    16    24    32    48
-======================================  ====  ====  ====  ====  ====  ====
-KSH                                     27.7  29.8  31.6  33.9  34.8  36.5
-KSH, learned kernel                     27.4  30.0  32.0  33.9  34.8  36.2
-KLSH, χ², as published                  12.6  13.2  13.7  14.6  15.1  16.7
-KLSH, χ², low rank, seen from the mean  15.5  16.9  17.8  19.4  20.8  22.7
-LSH                                     14.0  15.4  16.0  17.2  18.4  20.0
-======================================  ====  ====  ====  ====  ====  ====
+============================================  ====  ====  ====  ====  ====  ====
+bits                                             8    12    16    24    32    48
+============================================  ====  ====  ====  ====  ====  ====
+KSH                                           27.7  29.8  31.6  33.9  34.8  36.5
+KSH, learned kernel                           27.4  30.0  32.0  33.9  34.8  36.2
+KLSH, χ², as published                        12.6  13.2  13.7  14.6  15.1  16.7
+KLSH, χ², low rank, measured from the mean    15.5  16.9  17.8  19.4  20.8  22.7
+LSH                                           14.0  15.4  16.0  17.2  18.4  20.0
+============================================  ====  ====  ====  ====  ====  ====
 
 References
 ----------
@@ -72,46 +73,48 @@ from closecall.core.mercer.kernel import Cosine, Kernel, kernel_from, rbf
 from closecall.core.numerics.rows import Rows
 
 _NEGLIGIBLE = 1e-7
-"""Of the largest eigenvalue of K̄ᵀK̄: smaller ones are what rounding leaves of zero."""
+"""Eigenvalues of K̄ᵀK̄ below this share of the largest one are treated as zero."""
 
 _ROUNDED = 1e-6
-"""What float32 leaves of a value of K̄ that is zero, at most."""
+"""Maximum rounding error, in float32, of a value of K̄ that is zero."""
 
 _LEAST_GAIN = 1e-6
 _SAME = 1e-6
-"""How far apart rounding leaves equal rows on average, at most."""
+"""Mean squared distance below which all rows are considered equal."""
 
 
 class SupervisedKernelHash(ByKernel):
-    """Bits sign(aᵀk̄(x)), the a learned from classes.
+    """Hash family with the bits sign(aᵀk̄(x)), where the vectors a are learned from classes.
 
     Learning takes about n_functions · n_steps · n_labels · (n_anchors + n_functions) · 5·10⁻¹⁰ seconds.
 
     Parameters
     ----------
     kernel : str, Kernel or None
-        κ, or the word for it, see `core.mercer.kernel.kernel_from`; None for the RBF kernel as wide as above.
+        κ, or its word; see `core.mercer.kernel.kernel_from`. None for the RBF kernel with the width given in
+        the module.
     n_anchors : int
-        m, drawn from all rows, of known class or not. Hashing a point takes so many values of the kernel.
+        m, drawn from all rows, whether or not their class is known. Hashing a point computes m values of the
+        kernel.
     n_labels : int
-        l: of so many rows at most the classes are learned from, drawn from those whose class is known.
+        l, the maximum number of rows whose classes are used, drawn from those whose class is known.
     n_steps : int
-        How often a is moved at most; 0 leaves it at its spectral start.
+        Maximum number of gradient steps for each a; 0 keeps the spectral start.
     n_functions, random_state
-        As of `SimilarityHasher`.
+        As in `SimilarityHasher`.
 
     Attributes
     ----------
     points_ : array of shape (n_points, n_features), float32
-        The anchors, as the kernel has prepared them.
+        The anchors, as prepared by the kernel.
     means_ : array of shape (n_points,), float32
         k(μ).
     weights_ : array of shape (n_points, n_functions), float32
-        The a.
+        The vectors a.
     left_ : array of shape (n_functions + 1,), float64
         ‖rS − Σ bbᵀ‖² after 0, 1, … bits, as a share of ‖rS‖².
     bandwidth_ : array of shape (), float64
-        γ, if the kernel is None; else NaN.
+        γ if the kernel is None, otherwise NaN.
     """
 
     name = "ksh"
@@ -168,7 +171,7 @@ class SupervisedKernelHash(ByKernel):
         y: NDArray[np.int64],  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
     ) -> Floats64:
-        """Set `points_`, given the anchors and the labelled rows, prepared.
+        """Set `points_`, given the anchors and the labelled rows, all prepared by the kernel.
 
         Returns
         -------
@@ -182,7 +185,7 @@ class SupervisedKernelHash(ByKernel):
         return np.asarray((self._kernel.values(X, self.points_) - self.means_) @ self.weights_)
 
     def _labelled(self, y: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The rows that are learned from, ascending."""
+        """Return the rows used for learning, ascending."""
         rows = np.sort(rng.permutation(np.flatnonzero(y >= 0))[: self.n_labels])
         n_classes = len(np.unique(y[rows]))
         if n_classes < 2:
@@ -199,12 +202,12 @@ class SupervisedKernelHash(ByKernel):
 
 
 class Residue:
-    """R = rS − Σ bbᵀ of the bits so far, by classes and bits.
+    """R = rS − Σ bbᵀ for the bits learned so far, represented by classes and bits.
 
     Parameters
     ----------
     classes : array of shape (n_labels,), int64
-        From 0 on.
+        Numbered from 0.
     n_functions : int
         r.
 
@@ -221,25 +224,25 @@ class Residue:
         self.size = float(n_functions * len(classes)) ** 2
 
     def times(self, v: Floats64) -> Floats64:
-        """Rv."""
+        """Return Rv."""
         of_classes = np.bincount(self._classes, v)
         wanted = 2 * of_classes[self._classes] - of_classes.sum()
         return np.asarray(self._r * wanted - (self._bits @ v) @ self._bits)
 
     def under(self, F: Floats64) -> Floats64:
-        """FᵀRF of F of shape (n_labels, n), where no bit is taken off yet."""
+        """Return FᵀRF of F of shape (n_labels, n); valid only before the first `take_off`."""
         of_classes = np.array([F[self._classes == c].sum(axis=0) for c in range(self._classes.max() + 1)])
         total = of_classes.sum(axis=0)
         return np.asarray(self._r * (2 * of_classes.T @ of_classes - np.outer(total, total)))
 
     def take_off(self, b: Floats64) -> None:
-        """Make it R − bbᵀ."""
+        """Replace R by R − bbᵀ."""
         self.size += len(b) ** 2 - 2 * float(b @ self.times(b))
         self._bits = np.vstack([self._bits, b])
 
 
 def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> tuple[Floats64, Floats64]:
-    """The a of each bit, and what is left after each.
+    """Learn the vector a of each bit, and return the remaining residue after each.
 
     Parameters
     ----------
@@ -250,17 +253,17 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
     n_functions : int
         r.
     n_steps : int
-        Of the descent of each bit.
+        Maximum number of gradient steps for each bit.
 
     Returns
     -------
     (array of shape (n_anchors, n_functions), array of shape (n_functions + 1,))
-        The a as columns, and ‖R‖²/‖rS‖² before all bits and after each.
+        The vectors a as columns, and ‖R‖²/‖rS‖² before the first bit and after each.
 
     Raises
     ------
     InputError
-        If K̄ is zero, and nothing tells the rows apart.
+        If K̄ is zero, so that no bit can separate the rows.
     """
     W = whitening(K)
     R = Residue(np.unique(y, return_inverse=True)[1], n_functions)
@@ -270,7 +273,7 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
     for function in range(n_functions):
         first = W @ leading(pulls)
         last = descended(smoothed(K, R), first, steps=n_steps, least_gain=_LEAST_GAIN)
-        # The first of equally good ones: the spectral start.
+        # `max` returns the first of equal ones, so the spectral start wins a tie.
         a = max(first, last, key=lambda a: agreement(R, signs(K @ a)))
         b = signs(K @ a)
         R.take_off(b)
@@ -281,35 +284,38 @@ def learn(K: Floats64, y: NDArray[np.int64], n_functions: int, n_steps: int) -> 
 
 
 def whitening(K: Floats64) -> Floats64:
-    """W with WᵀK̄ᵀK̄W = l·I, of shape (n_anchors, rank): in its columns' span K̄ᵀK̄ is not singular."""
+    """Return W with WᵀK̄ᵀK̄W = l·I, of shape (n_anchors, rank).
+
+    K̄ᵀK̄ is not singular on the span of the columns of W.
+    """
     eigenvalues, vectors = np.linalg.eigh(K.T @ K)
     kept = eigenvalues > max(_NEGLIGIBLE * eigenvalues[-1], K.size * _ROUNDED**2)
     if not kept.any():
         raise InputError(
-            "the labelled rows are all at the same values of the kernel: nothing tells them apart"
+            "the labelled rows all have the same kernel values, so no bit can separate them: label other rows"
         )
     return np.asarray(vectors[:, kept] * np.sqrt(len(K) / eigenvalues[kept]))
 
 
 def leading(A: Floats64) -> Floats64:
-    """The eigenvector of the greatest eigenvalue of a symmetric matrix, of norm 1."""
+    """Return the unit eigenvector of a symmetric matrix for its largest eigenvalue."""
     n = len(A)
     _, vectors = eigh(A, subset_by_index=[n - 1, n - 1])
     return np.asarray(settled_signs(vectors)[:, 0])
 
 
 def signs(values: Floats64) -> Floats64:
-    """1 and −1; zero counts as positive."""
+    """Return 1 for values from zero on and −1 for negative ones."""
     return np.where(values >= 0, 1.0, -1.0)
 
 
 def agreement(R: Residue, b: Floats64) -> float:
-    """bᵀRb."""
+    """Return bᵀRb."""
     return float(b @ R.times(b))
 
 
 def smoothed(K: Floats64, R: Residue) -> Callable[[Floats64], tuple[float, Callable[[], Floats64]]]:
-    """g, as `core.hashing.descent` takes it."""
+    """Return g in the form that `core.hashing.descent` takes."""
 
     def g(a: Floats64) -> tuple[float, Callable[[], Floats64]]:
         smooth = np.tanh(K @ a / 2)
@@ -320,8 +326,8 @@ def smoothed(K: Floats64, R: Residue) -> Callable[[Floats64], tuple[float, Calla
 
 
 def bandwidth(P: Floats32, anchors: Floats32) -> float:
-    """γ with 1/(2γ) the mean squared distance of unit rows P and anchors, which are some of them."""
+    """Return γ, where 1/(2γ) is the mean squared distance of unit rows P to the anchors, a subset of them."""
     mean = 2 - 2 * float(P.mean(axis=0, dtype=np.float64) @ anchors.mean(axis=0, dtype=np.float64))
     if mean < _SAME:
-        raise InputError("rows must differ for a kernel as wide as they are apart, got the same one always")
+        raise InputError("the width of the kernel cannot be estimated, because all rows are equal")
     return 1 / (2 * mean)

@@ -1,23 +1,23 @@
-"""Supervised hashing with a kernel that has been learned from the same classes.
+"""Supervised hashing with a kernel learned from the same classes.
 
-Before bits are learned (`core.hashing.ksh`), the kernel is: pairs of c labelled rows, similar in one class
-and dissimilar in two, lead from κ₀ to the kernel nearest to it that brings them together or apart
-(`core.metric.kernel_learning`, algorithm 1 of [1]_, corrected). Of any two points that kernel is
+Before the bits are learned (`core.hashing.ksh`), the kernel is learned. Pairs of c labelled rows, similar if
+they have the same class and dissimilar otherwise, define the kernel nearest to κ₀ that moves them together or
+apart (`core.metric.kernel_learning`, algorithm 1 of [1]_, corrected). For any two points it is
 
     κ(x, y) = κ₀(x, y) + k_c(x)ᵀ M k_c(y)                                                (30 and 36),
 
-k_c(x) being κ₀ of x and the c rows. So the anchors' k(x) = Tᵀ(κ₀ of x and the anchors and the c rows), with
-T the identity above and M times κ₀ of the c rows and the anchors below it, and a bit is sign((Ta)ᵀ…): a new
-point takes m + c values of κ₀ and one product.
+where k_c(x) is κ₀ of x and the c rows. The anchors' k(x) is therefore Tᵀ(κ₀ of x and the anchors and the c
+rows), where T stacks the identity above M times κ₀ of the c rows and the anchors. A bit is sign((Ta)ᵀ…): a
+new point takes m + c values of κ₀ and one product.
 
-**Why rows beside the anchors.** If the c rows were anchors, too, all k(x) would be spanned by the m values as
-before, and the same a could be had without learning: the spectral start, for one, doesn't change when k(x) is
-multiplied by a matrix. What a learned kernel adds to this method are functions of points that are no anchors,
-and a scale in which the descent goes about them.
+**Why rows in addition to the anchors.** If the c rows were anchors, too, all k(x) would be spanned by the
+same m values as before, and the same a could be found without learning a kernel. The spectral start, for one,
+does not change when k(x) is multiplied by a matrix. A learned kernel contributes functions of points that are
+not anchors, and a different scale for the descent.
 
-**It gains nothing** on GIST of CIFAR-10's photographs by 1,000 labels: at 8 to 48 bits, precision of the
-first 500 is within half a point of that by the kernel as it is (`core.hashing.ksh`), now better, now worse.
-Neither γ from 0.01 to 1 nor 1,000 rows in 10,000 pairs change much there.
+**No gain** was found on GIST of CIFAR-10's photographs with 1,000 labels: at 8 to 48 bits, the precision of
+the first 500 is within half a point of that with the unlearned kernel (`core.hashing.ksh`), above or below
+it. Neither γ from 0.01 to 1 nor 1,000 rows in 10,000 pairs change this much.
 
 References
 ----------
@@ -43,23 +43,23 @@ _MAX_PASSES = 200
 
 
 class LearnedKernelHash(SupervisedKernelHash):
-    """KSH by a kernel that is learned first.
+    """KSH with a kernel that is learned first.
 
     Parameters
     ----------
     gamma : float
-        γ, the price of slack, see `core.metric.KernelLearning`.
+        γ, the cost of slack; see `core.metric.KernelLearning`.
     n_constrained : int
-        c: of so many labelled rows at most are the pairs.
+        c, the maximum number of labelled rows from which pairs are formed.
     n_pairs : int
-        Of them, half similar and half dissimilar, as far as there are so many.
+        Maximum number of pairs, half similar and half dissimilar if there are enough of both.
 
-    Others are those of `SupervisedKernelHash`; `kernel` is κ₀.
+    Other parameters are those of `SupervisedKernelHash`; `kernel` is κ₀.
 
     Attributes
     ----------
     points_ : array of shape (n_anchors + c, n_features), float32
-        The anchors, and the constrained rows.
+        The anchors, followed by the constrained rows.
     metric_ : array of shape (c, c), float64
         M.
     """
@@ -97,11 +97,11 @@ class LearnedKernelHash(SupervisedKernelHash):
 
     @property
     def orders_by(self) -> str:
-        """Its own kernel, which no word names."""
+        """Name of the family, since its learned kernel has no word."""
         return self.name
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """κ(x, y)/√(κ(x, x)·κ(y, y)), the cosine in the space of the learned kernel."""
+        """Return κ(x, y)/√(κ(x, x)·κ(y, y)), the cosine in the feature space of the learned kernel."""
         Q, X = self._rows(Q), self._rows(X)
         to_q, to_x = self._constrained(Q), self._constrained(X)
         inner = self._kernel.values(Q, X).astype(np.float64) + to_q @ self.metric_ @ to_x.T
@@ -125,7 +125,7 @@ class LearnedKernelHash(SupervisedKernelHash):
         return np.concatenate([np.eye(len(anchors)), self.metric_ @ to_anchors])
 
     def _constrained(self, prepared: Any) -> Floats64:
-        """k_c of prepared rows, of shape (n, c)."""
+        """Return k_c of prepared rows, of shape (n, c)."""
         return self._kernel.values(prepared, self.points_[self.n_anchors :]).astype(np.float64)
 
     def _check(self) -> None:

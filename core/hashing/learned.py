@@ -1,21 +1,21 @@
-"""Learned bilinear hashing: BH-Hash's functions, fitted to the pool one after the other.
+"""Learned bilinear hashing: the functions of BH-Hash, fitted to the pool one by one.
 
-Random functions need many bits before their agreement says anything. LBH-Hash [1]_ learns vectors u and v
-for each bit sign(uᵀx)·sign(vᵀx), such that of two points x, x' of a sample the codes b agree where
-|cos(x, x')| is large, and disagree where it is small. Since a hyperplane's code is that of w with all bits
-turned, points orthogonal to w then agree with the hyperplane. With S the wanted agreement of pairs,
+Random functions need many bits before their agreement is informative. LBH-Hash [1]_ learns vectors u and v
+for each bit sign(uᵀx)·sign(vᵀx) such that the codes b of two sample points x, x' agree if |cos(x, x')| is
+large and disagree if it is small. The code of a hyperplane is that of w with all bits flipped, so points
+orthogonal to w then agree with the hyperplane. With S the desired agreement of pairs,
 
     S = 1 where |cos| ≥ t₁,  −1 where |cos| ≤ t₂,  and 2|cos| − 1 between,
 
-the codes of m points, the rows ±1 of B, are to make ‖BBᵀ/k − S‖² small. Bit by bit, with what the bits so far
-have left over of it, R = kS − Σ bbᵀ, the next b is to make bᵀRb great. Its signs are smoothed to
+the codes of m points, as rows ±1 of B, should minimise ‖BBᵀ/k − S‖². Bits are learned one by one. With the
+residue that the bits so far leave, R = kS − Σ bbᵀ, the next b should maximise bᵀRb. Its signs are smoothed to
 b̃ = φ(uᵀx · xᵀv), φ(t) = 2/(1 + e⁻ᵗ) − 1, and
 
     g(u, v) = −b̃ᵀR b̃,   ∇_u g = −Xᵀ[(R b̃) ⊙ (1 − b̃²) ⊙ Xv],   ∇_v g = −Xᵀ[(R b̃) ⊙ (1 − b̃²) ⊙ Xu]
 
-(φ' = (1 − φ²)/2, R symmetric) is descended by Nesterov's accelerated gradient, from a random u and v. The
-points are augmented (`core.hashing.augment`) and of unit norm here, which changes no cosine. t₁ and t₂ are
-the means of the greatest and of the smallest 5 % of the sample's |cos|.
+(φ' = (1 − φ²)/2, R symmetric) is minimised by Nesterov's accelerated gradient, starting from random u and v.
+Here points are augmented (`core.hashing.augment`) and scaled to unit norm, which changes no cosine. t₁ and t₂
+are the means of the largest and of the smallest 5 % of the sample's |cos|.
 
 References
 ----------
@@ -41,20 +41,21 @@ _TAIL = 0.05
 _STEPS = 60
 _LEAST_GAIN = 1e-4
 _MOST_DIMENSIONS = 4_000
-"""Of sparse points, which are made dense to learn from."""
+"""Maximum number of dimensions of sparse points, which are made dense for learning."""
 
 
 class LBHHash(BHHash):
     """LBH-Hash: BH-Hash with learned u and v.
 
-    Learning n functions from m samples takes about n · m² · 10⁻⁷ seconds.
+    Learning n functions from m samples takes about n · m² · 10⁻⁷ seconds, so it is meant for few functions.
+    `collision_probability` is that of random functions.
 
     Parameters
     ----------
     n_samples : int
-        How many of the points that it is fitted on it learns from.
+        Maximum number of the rows passed to `fit` that are used for learning.
 
-    Others are those of `HyperplaneHasher`. For few functions; `collision_probability` is that of random ones.
+    Other parameters are those of `HyperplaneHasher`.
     """
 
     def __init__(
@@ -84,8 +85,8 @@ class LBHHash(BHHash):
     def _draw(self, Z: Points, rng: np.random.Generator) -> None:
         if isinstance(Z, SparsePoints) and Z.shape[1] > _MOST_DIMENSIONS:
             raise InputError(
-                f"lbh-hash learns in few dimensions: n_directions must be at most {_MOST_DIMENSIONS:,} "
-                f"where there are {Z.shape[1] - 1:,} features, got {self.n_directions}"
+                f"lbh-hash needs few dimensions: n_directions must be at most {_MOST_DIMENSIONS:,} "
+                f"for sparse rows of {Z.shape[1] - 1:,} features, got {self.n_directions}"
             )
         Z = Z.dense() if isinstance(Z, SparsePoints) else Z
         some = rng.permutation(len(Z))[: self.n_samples]
@@ -96,7 +97,7 @@ class LBHHash(BHHash):
 
 
 def wanted_agreement(X: Floats32) -> Floats32:
-    """S of unit rows X, of shape (len(X), len(X))."""
+    """Return S of unit rows X, of shape (len(X), len(X))."""
     cosines = np.abs(X @ X.T)
     ordered = np.sort(cosines, axis=None)
     tail = max(1, int(_TAIL * len(ordered)))
@@ -108,14 +109,14 @@ def wanted_agreement(X: Floats32) -> Floats32:
 
 
 def learn(X: Floats32, start: Floats32) -> Floats32:
-    """The learned (u, v) of each bit.
+    """Learn and return (u, v) of each bit, in an array of the shape of `start`.
 
     Parameters
     ----------
     X : array of shape (n_samples, n_dimensions)
         Unit rows.
     start : array of shape (n_functions, 2, n_dimensions)
-        From where each u and v are looked for.
+        Starting points of each u and v.
     """
     found = np.empty_like(start)
     R = len(start) * wanted_agreement(X)
@@ -127,23 +128,23 @@ def learn(X: Floats32, start: Floats32) -> Floats32:
 
 
 def signs(X: Floats32, pair: Floats32) -> Floats32:
-    """sign(uᵀx)·sign(vᵀx) of the rows of X as ±1, of shape (len(X),); `pair` is (u, v)."""
+    """Return sign(uᵀx)·sign(vᵀx) of the rows of X as ±1, of shape (len(X),); `pair` is (u, v)."""
     return np.where((X @ pair.T).prod(axis=1) >= 0, np.float32(1), np.float32(-1))
 
 
 def objective(X: Floats32, R: Floats32, pair: Floats64) -> tuple[float, Floats64]:
-    """g(u, v) and its gradient, both of u and v as rows, of shape (2, n_dimensions)."""
+    """Return g(u, v) and its gradient by u and v as rows, of shape (2, n_dimensions)."""
     projected = X @ pair.T.astype(np.float32)
     smooth = np.tanh(projected[:, 0] * projected[:, 1] / 2)
     pulled = R @ smooth
     slopes = pulled * (1 - smooth**2)
-    # The slope of u goes with Xv, that of v with Xu.
+    # The gradient by u contains Xv and that by v contains Xu, hence the reversed columns.
     gradient = -(slopes[:, None] * projected[:, ::-1]).T @ X
     return -float(smooth.astype(np.float64) @ pulled), gradient.astype(np.float64)
 
 
 def descended(X: Floats32, R: Floats32, start: Floats32) -> Floats32:
-    """Where g has become small, from (u, v) = `start` on; see `core.hashing.descent`."""
+    """Return the (u, v) with the smallest g found from `start`; see `core.hashing.descent`."""
 
     def g(pair: Floats64) -> tuple[float, Callable[[], Floats64]]:
         value, gradient = objective(X, R, pair)

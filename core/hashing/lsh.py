@@ -1,15 +1,15 @@
-"""Random hyperplanes: the bit sign(rᵀx), r Gaussian, is as often the same as the angle is small.
+"""Random hyperplanes: the bit sign(rᵀx), r Gaussian, agrees more often the smaller the angle is.
 
-Two vectors at the angle θ are on two sides of a random hyperplane with probability θ/π, so that
+Two vectors at the angle θ are on different sides of a random hyperplane with probability θ/π, so that
 
     Pr[h(x) = h(y)] = 1 − θ(x, y)/π                                                (Charikar 2002 [1]_),
 
 and the share of bits in which two codes differ estimates their angle.
 
-**Centred.** Images of one kind lie in a narrow cone about their mean μ, all at small angles from each other:
-uncentred bits are nearly all the same for all of them. Seen from the mean, sign(rᵀ(x − μ)) = sign(rᵀx − rᵀμ),
-the angles are large, and since ‖x − y‖ doesn't depend on where the origin is, neighbours of unit rows stay
-neighbours, as far as rows are about equally far from the mean. Only rᵀμ is needed: sparse rows stay sparse.
+**Centring.** Images of one kind lie in a narrow cone around their mean μ, with small angles between them, so
+uncentred bits are nearly the same for all of them. Seen from the mean, sign(rᵀ(x − μ)) = sign(rᵀx − rᵀμ), the
+angles are large. ‖x − y‖ does not depend on the origin, so neighbours of unit rows remain neighbours to the
+extent that rows are equally far from the mean. Only rᵀμ is needed, so sparse rows stay sparse.
 
 References
 ----------
@@ -28,14 +28,14 @@ from closecall.core.numerics.rows import Rows, is_sparse, products
 
 
 class RandomHyperplaneLSH(SimilarityHasher):
-    """Bits sign(rᵀ(x − μ)), which agree with probability 1 − θ/π.
+    """Hash family with the bits sign(rᵀ(x − μ)), which agree with probability 1 − θ/π.
 
     Parameters
     ----------
     centred : bool
-        Whether μ is the mean of the rows it is fitted to, and angles are seen from there; or zero.
+        Whether μ is the mean of the rows passed to `fit`. Otherwise μ is zero. Angles are measured from μ.
 
-    Others are those of `SimilarityHasher`.
+    Other parameters are those of `SimilarityHasher`.
     """
 
     name = "lsh"
@@ -51,11 +51,11 @@ class RandomHyperplaneLSH(SimilarityHasher):
         self.centred = centred
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Angles in radians, seen from the centre."""
+        """Return the angles between q − μ and x − μ in radians, of shape (n_queries, n_points)."""
         return angles(self._rows(Q), self._rows(X), self.centre_)
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """1 − θ/π."""
+        """Return 1 − θ/π for each angle θ."""
         return same_side(values)
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
@@ -70,12 +70,12 @@ class RandomHyperplaneLSH(SimilarityHasher):
 
 
 def same_side(theta: ArrayLike) -> Probabilities:
-    """That two vectors at the angle theta lie on one side of a random hyperplane: 1 − θ/π."""
+    """Return the probability that a random hyperplane does not separate vectors at angle theta: 1 − θ/π."""
     return np.asarray(1 - np.asarray(theta, dtype=np.float64) / np.pi)
 
 
 def projected(X: Rows, vectors: Vectors) -> Floats32:
-    """X times the vectors, of shape (n_samples, n_functions); of one row without waking BLAS's threads."""
+    """Return X times the vectors, of shape (n_samples, n_functions); one row runs without BLAS threads."""
     if is_sparse(X):
         return products(X, vectors)
     wide = vectors if vectors.dtype == np.float32 else vectors.astype(np.float32)
@@ -85,9 +85,9 @@ def projected(X: Rows, vectors: Vectors) -> Floats32:
 
 
 def angles(Q: Rows, X: Rows, centre: Floats64) -> Floats64:
-    """The angle between each q − μ and x − μ in radians, of shape (n_queries, n_points), in float64.
+    """Return the angle between each q − μ and x − μ in radians, of shape (n_queries, n_points), in float64.
 
-    A row that is the centre has no direction, and is at a right angle to everything.
+    A row equal to the centre has no direction; it is treated as being at a right angle to every other row.
     """
     Q, X = Q.astype(np.float64), X.astype(np.float64)
     to_q, to_x = Q @ centre, X @ centre
@@ -98,7 +98,7 @@ def angles(Q: Rows, X: Rows, centre: Floats64) -> Floats64:
 
 
 def angles_of(inner: Floats64, q_squares: Floats64, x_squares: Floats64) -> Floats64:
-    """Angles from inner products, of shape (n_queries, n_points), and both sides' squared norms."""
+    """Return angles of shape (n_queries, n_points) from inner products and both sides' squared norms."""
     norms = np.sqrt(np.maximum(np.outer(q_squares, x_squares), 0.0))
     cosines = np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0)
     return np.asarray(np.arccos(np.clip(cosines, -1.0, 1.0)))

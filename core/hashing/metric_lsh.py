@@ -1,18 +1,19 @@
-"""Random hyperplanes under a learned metric: the metric is carried by the hash functions.
+"""Random hyperplanes under a learned metric, which is built into the hash functions.
 
 With A = GᵀG, the bit sign(rᵀGx) is that of `core.hashing.lsh` for Gx [1]_:
 
     Pr[h(x) = h(y)] = 1 − θ_A(x, y)/π,   cos θ_A = xᵀAy / (‖Gx‖‖Gy‖)                                   (6, 7)
 
-so that codes are compared and searched as ever. For an explicit metric rᵀG is formed. For an implicit one,
-of rows with very many features, G would be dense and is never formed: with the c constrained rows x_i,
+so codes are compared and searched as usual. For an explicit metric, rᵀG is formed. For an implicit one, of
+rows with very many features, G would be dense and is never formed: with the c constrained rows x_i,
 
     rᵀGx = rᵀx + Σ γ_i x_iᵀx = (r + Σ γ_i x_i)ᵀx                                                  (8)
 
-of which the vector in parentheses is formed, once: a sparse row then takes as long as its non-zeros. Of
-sparse rows r itself is rounded to bytes (`core.hashing.projection`); the signs don't depend on its unit.
+and the vector in parentheses is formed once. The time for a sparse row is then proportional to its non-zeros.
+For sparse rows, r itself is rounded to bytes (`core.hashing.projection`); the signs do not depend on its
+unit.
 
-**Centred** as plain LSH is, and for the same reason: distances under A don't depend on the origin.
+**Centring** works as in plain LSH, and for the same reason: distances under A do not depend on the origin.
 
 References
 ----------
@@ -37,16 +38,16 @@ from closecall.core.numerics.rows import Rows, is_sparse
 
 
 class MetricLSH(SimilarityHasher):
-    """Bits sign(rᵀG(x − μ)), which agree with probability 1 − θ_A/π.
+    """Hash family with the bits sign(rᵀG(x − μ)), which agree with probability 1 − θ_A/π.
 
     Parameters
     ----------
     metric : Metric or None
-        The learned one; None only where a saved family is restored, which brings its own.
+        The learned metric. None is only valid for restoring a saved family, which contains its metric.
     centred : bool
-        Whether μ is the mean of the rows it is fitted to, and angles are seen from there; or zero.
+        Whether μ is the mean of the rows passed to `fit`. Otherwise μ is zero. Angles are measured from μ.
 
-    Others are those of `SimilarityHasher`.
+    Other parameters are those of `SimilarityHasher`.
     """
 
     name = "metric-lsh"
@@ -70,7 +71,7 @@ class MetricLSH(SimilarityHasher):
         self.centred = centred
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Angles under the metric in radians, seen from the centre."""
+        """Return the angles under the metric in radians, measured from μ, of shape (n_queries, n_points)."""
         Q, X, metric, centre = self._rows(Q), self._rows(X), self._metric(), self.centre_[None]
         to_q, to_x = metric.inner(Q, centre)[:, 0], metric.inner(X, centre)[:, 0]
         own = metric.squared_norms(centre)[0]
@@ -79,11 +80,11 @@ class MetricLSH(SimilarityHasher):
         return angles_of(inner, q_squares, metric.squared_norms(X) - 2 * to_x + own)
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """1 − θ_A/π."""
+        """Return 1 − θ_A/π for each angle θ_A."""
         return same_side(values)
 
     def params(self) -> dict[str, Any]:
-        """See `SimilarityHasher.params`; the metric is among the arrays."""
+        """See `SimilarityHasher.params`; `metric` is left out, because it is saved by `arrays`."""
         return {name: value for name, value in super().params().items() if name != "metric"}
 
     def arrays(self) -> Arrays:
@@ -100,7 +101,7 @@ class MetricLSH(SimilarityHasher):
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
         n_features, metric = X.shape[1], self._metric()
         if metric.n_features != n_features:
-            raise InputError(f"the metric is of {metric.n_features} features, got rows of {n_features}")
+            raise InputError(f"the metric has {metric.n_features} features, but the rows have {n_features}")
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         self.centre_ = mean if self.centred else np.zeros(n_features)
         R = drawn(rng, (n_features, self.n_functions), as_bytes=is_sparse(X))
@@ -112,5 +113,5 @@ class MetricLSH(SimilarityHasher):
 
     def _metric(self) -> Metric:
         if self.metric is None:
-            raise InputError(f"{self.name} hashes under a metric: metric must be given, got None")
+            raise InputError(f"{self.name} needs a metric, got None")
         return self.metric

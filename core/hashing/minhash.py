@@ -1,37 +1,37 @@
-"""Min-Hash: two sets have the same first member, in a random order of all things, as often as they overlap.
+"""Min-Hash: two sets share the minimum of a random order of all features as often as they overlap.
 
-A sparse row is the set of its features that are not zero. Let each function give every feature a random
-number of its own, and take the feature of the set whose number is least: of all members of two sets together
-it is each with the same probability, and common to both if it is one of the common ones [1]_:
+A sparse row is the set of its non-zero features. Let each function give every feature its own random number,
+and take the feature of the set with the smallest number. Among all members of two sets together, each is the
+minimum with the same probability, and the minimum is common if it is one of the common members [1]_:
 
     Pr[m(A) = m(B)] = |A ∩ B| / |A ∪ B|
 
-The numbers are computed when they are needed, from the feature's place and the function's key; no order of
-the vocabulary is kept, and a row takes as long as it has members. An empty row is the set of one thing that
-no other row has: it overlaps with empty rows entirely, and not at all with others.
+The numbers are computed when they are needed, from the feature's index and the function's key. No permutation
+of the vocabulary is stored, and the time for a row is proportional to its members. An empty row is treated as
+the set of one feature that no other row has: its overlap is 1 with empty rows and 0 with others.
 
-**Weighted.** Members of a text don't count alike: its rows are tf·idf. For weights x, y ≥ 0 the overlap is
-Σ min(x_f, y_f) / Σ max(x_f, y_f), and consistent weighted sampling collides exactly as often, whatever the
-weights [2]_. Each function gives a feature r and c of Gamma(2, 1) and β uniform in (0, 1), and takes the
-feature with the least a, together with its t:
+**Weights.** The members of a text are not equally important: its rows are tf·idf. For weights x, y ≥ 0 the
+overlap is Σ min(x_f, y_f) / Σ max(x_f, y_f), and consistent weighted sampling collides with exactly this
+probability for any weights [2]_. Each function gives a feature r and c from Gamma(2, 1) and β uniform in (0,
+1), and takes the feature with the smallest a, together with its t:
 
     t = ⌊ln x / r + β⌋,   ln a = ln c − r (t − β + 1)
 
-The two measures of Chum et al. [3]_ are of this form: the idf-weighted overlap, where all rows have the same
-weight for a feature, and the tf·idf-weighted one, where a word counts idf as often as the text has it. Their
-own hashing of the latter copies a word for each time it occurs, and so wants whole numbers; this wants none,
-and rows can be of unit norm, as those of a pool are.
+The two measures of Chum et al. [3]_ have this form: the idf-weighted overlap, in which all rows have the same
+weight for a feature, and the tf·idf-weighted one, in which a word has the weight idf times its number of
+occurrences in the text. Their own hashing of the latter copies a word for each occurrence, and so requires
+integers. This one does not, and rows can have unit norm, as those of a pool do.
 
-**b bits.** A code does not keep the least member, but b bits of its random number of 64 [4]_: the last ones,
-which have no part in which number is least, so that those of two different members agree with probability
-2⁻ᵇ, whatever the sets. So one function agrees with probability
+**b bits.** A code does not contain the minimum, but b of the 64 bits of its random number [4]_: the last
+ones, which do not influence which number is smallest. Those of two different members therefore agree with
+probability 2⁻ᵇ, whatever the sets, and one function agrees with probability
 
     p = s + (1 − s) 2⁻ᵇ                                                          (s the overlap)
 
-exactly. (In [4]_ they are the last bits of the member's place in an order of all things, and the sets' sizes
-come in.)
-Estimated from k functions, s has the variance p(1 − p) / (k (1 − 2⁻ᵇ)²). For as many bytes, one bit is best
-from s = 1/3 on, two from 1/5, four from 0.06, where neighbours among texts begin.
+exactly. (In [4]_ they are the last bits of the member's position in an order of all features, and the sizes
+of the sets enter the formula.) Estimated from k functions, s has the variance p(1 − p) / (k (1 − 2⁻ᵇ)²). For
+codes of a given size in bytes, one bit is best from s = 1/3 on, two from 1/5, and four from 0.06, where
+neighbours among texts begin.
 
 References
 ----------
@@ -57,7 +57,7 @@ from closecall.core.numerics.rows import Rows, is_sparse, parts
 Hashes = NDArray[np.uint64]
 
 BITS = (1, 2, 4, 8, 16)
-"""What may be kept of a member: whole functions share a byte, or take whole ones."""
+"""Allowed numbers of bits per function: whole functions share a byte, or a function takes whole bytes."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -65,19 +65,20 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 class MinHash(SimilarityHasher):
-    """b bits of the first member, which agree with probability s + (1 − s) 2⁻ᵇ.
+    """Hash family with b bits of the minimum's number, which agree with probability s + (1 − s) 2⁻ᵇ.
 
-    Rows must be sparse, and no feature negative: of dense rows nearly all features are not zero, and every
-    set would be the same.
+    Rows must be sparse, and no feature negative. In dense rows nearly all features are non-zero, so every set
+    would be the same.
 
     Parameters
     ----------
     weighted : bool
-        Whether features count by their values, so that s is Σ min / Σ max, or all alike.
+        Whether features are weighted by their values, so that s is Σ min / Σ max. Otherwise all count the
+        same.
     bits : 1, 2, 4, 8 or 16
-        b. Where it is more than one, codes are compared by "disagreements" (`core.search.ranking`).
+        b. With more than one, codes are compared by "disagreements" (`core.search.ranking`).
 
-    Others are those of `SimilarityHasher`; a code has n_functions · b bits.
+    Other parameters are those of `SimilarityHasher`; a code has n_functions · b bits.
     """
 
     name = "min-hash"
@@ -95,23 +96,23 @@ class MinHash(SimilarityHasher):
         self.bits = bits
 
     def hash_points(self, X: Rows) -> Codes:
-        """The codes of the rows of X, of shape (n_samples, n_features)."""
+        """Return the codes of the rows of X, of shape (n_samples, n_features)."""
         codes = Codes.from_bits(np.zeros((0, self.n_functions * self.bits), np.bool_), self.bits)
         packed = [codes.packed, *(self._hashed(block) for block in row_blocks(self._rows(X)))]
         return Codes(np.concatenate(packed), self.n_functions, self.bits)
 
     def queries(self, X: Rows) -> list[QueryCode]:
-        """What search structures are asked with, for each row of X; every bit weighs the same."""
+        """Return one query for search structures per row of X, in which every bit has the same weight."""
         codes = self.hash_points(X)
         weights = 1 - 2 * codes.unpacked().astype(np.float32)
         return [self._asked(row, own) for row, own in zip(codes.packed, weights, strict=True)]
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """The overlap s of each two sets, 0 … 1."""
+        """Return the overlap s of each pair of sets, from 0 to 1, of shape (n_queries, n_points)."""
         return overlaps(self._rows(Q), self._rows(X), weighted=self.weighted)
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """The overlap and, of what doesn't overlap, the accident: s + (1 − s) 2⁻ᵇ."""
+        """Return s + (1 − s) 2⁻ᵇ, the overlap plus accidental agreement in the rest."""
         s = np.asarray(values, dtype=np.float64)
         return np.asarray(s + (1 - s) * 2.0**-self.bits)
 
@@ -128,18 +129,18 @@ class MinHash(SimilarityHasher):
         X = checked_rows(super()._rows(X))
         if not is_sparse(X):
             raise InputError(
-                f"{self.name} compares sets, the features of a row that are not zero, and needs sparse rows, "
-                f"as texts have, and images as sets: got dense ones"
+                f"{self.name} compares the sets of non-zero features, so it needs sparse rows, such as those "
+                f"of texts or of images as sets: got dense rows"
             )
         if X.nnz and X.data.min() < 0:
             raise InputError(
-                f"{self.name} takes features for the weights of a set's members: none may be negative, "
+                f"{self.name} uses features as the weights of a set's members, so none may be negative: "
                 f"got {X.data.min():.3g}"
             )
         return X
 
     def _hashed(self, X: Rows) -> NDArray[np.uint8]:
-        """The packed codes of some rows."""
+        """Return the packed codes of some rows."""
         starts, columns, values = parts(X)
         by_column = np.argsort(columns, kind="stable")
         least = np.empty((X.shape[0], self.n_functions), dtype=np.uint64)
@@ -159,9 +160,9 @@ class MinHash(SimilarityHasher):
 
 
 def overlaps(Q: Rows, X: Rows, *, weighted: bool = False) -> Floats64:
-    """|A ∩ B| / |A ∪ B|, or Σ min / Σ max, of sparse rows, of shape (n_queries, n_points), in float64.
+    """Return |A ∩ B| / |A ∪ B|, or Σ min / Σ max, of sparse rows.
 
-    Of two empty rows it is 1.
+    The result has shape (n_queries, n_points), in float64. The overlap of two empty rows is 1.
     """
     out = np.empty((Q.shape[0], X.shape[0]))
     _overlaps(*parts(Q), *parts(X), weighted, np.zeros(X.shape[1]), out)
@@ -170,7 +171,7 @@ def overlaps(Q: Rows, X: Rows, *, weighted: bool = False) -> Floats64:
 
 @kernel
 def _mixed(x: np.uint64) -> np.uint64:
-    """SplitMix64's finaliser: a number that looks random."""
+    """Return the result of SplitMix64's finaliser: a number that looks random."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
     return x ^ (x >> np.uint64(31))
@@ -178,7 +179,7 @@ def _mixed(x: np.uint64) -> np.uint64:
 
 @kernel
 def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
-    """The feature's random number under each function."""
+    """Set `out` to the feature's random number under each function."""
     own = _mixed((feature + np.uint64(1)) * _GOLDEN)
     for f in range(keys.shape[0]):
         out[f] = _mixed(keys[f] + own)
@@ -186,7 +187,10 @@ def _numbers(keys: Hashes, feature: np.uint64, out: Hashes) -> None:
 
 @kernel
 def _begun(starts: NDArray[np.int64], keys: Hashes, nothing: np.uint64, out: Hashes) -> NDArray[np.int64]:
-    """Each entry's row; empty rows get what the feature `nothing` has, others the greatest number."""
+    """Return each entry's row, and initialise `out`.
+
+    Empty rows get the numbers of the feature `nothing`, other rows the largest number.
+    """
     rows = np.empty(starts[-1], dtype=np.int64)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
     _numbers(keys, nothing, numbers)
@@ -208,10 +212,10 @@ def _least(
     nothing: np.uint64,
     out: Hashes,
 ) -> None:
-    """The least number of each row's features, for each function, of shape (n_rows, n_functions).
+    """Set `out` to the smallest number of each row's features, for each function.
 
-    Features are taken one after the other, so that the numbers of each are computed once. `nothing` is a
-    feature that no row has.
+    `out` has the shape (n_rows, n_functions). Features are processed in order, so that the numbers of each
+    are computed once. `nothing` is a feature that no row has.
     """
     rows = _begun(starts, keys, nothing, out)
     numbers = np.empty(keys.shape[0], dtype=np.uint64)
@@ -236,9 +240,9 @@ def _sampled(
     nothing: np.uint64,
     out: Hashes,
 ) -> None:
-    """A number that stands for each row's feature of least a and its t, for each function; as `_least`.
+    """Set `out` to a number that represents each row's feature with the smallest a, and its t.
 
-    `logarithms` are those of the weights.
+    `logarithms` are those of the weights. The other arguments are those of `_least`.
     """
     rows = _begun(starts, keys, nothing, out)
     k = keys.shape[0]
@@ -267,7 +271,7 @@ def _sampled(
 
 @kernel
 def _uniform(number: np.uint64, draw: int) -> float:
-    """The draws 1, 2, … of a random number, uniform in (0, 1)."""
+    """Return draw number 1, 2, … from a random number, uniform in (0, 1)."""
     bits = _mixed(number + np.uint64(draw) * _GOLDEN)
     return (np.float64(bits >> np.uint64(11)) + 0.5) * 2.0**-53
 
@@ -284,7 +288,7 @@ def _overlaps(
     looked_up: Floats64,
     out: Floats64,
 ) -> None:
-    """Fills `out`; `looked_up` has a zero for each feature, before and after."""
+    """Fill `out`; `looked_up` must have a zero for each feature, and does so afterwards."""
     for q in range(out.shape[0]):
         own = 0.0
         for i in range(q_starts[q], q_starts[q + 1]):

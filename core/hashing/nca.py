@@ -1,21 +1,21 @@
 """Fine-tuning a network of sigmoid units by neighbourhood components analysis.
 
-Let f(x) be what the top layer gives for x. Chosen at random with the probability
+Let f(x) be the output of the top layer for x. A point chooses another one at random with probability
 
     p_nl = exp(−‖f(x_n) − f(x_l)‖²) / Σ_{m≠n} exp(−‖f(x_n) − f(x_m)‖²),   p_nn = 0,
 
-how often a point comes to one of its neighbours N(n) is to be made great [1]_ [2]_:
+and the expected number of points that choose one of their neighbours N(n) is maximised [1]_ [2]_:
 
     O = Σ_n p_n,   p_n = Σ_{l ∈ N(n)} p_nl.
 
-With D_nl = ‖f(x_n) − f(x_l)‖² the slopes are ∂O/∂D_nl = p_nl·(p_n − [l ∈ N(n)]), and with A the sum of their
-matrix and its transpose, ∂O/∂f(x_n) = 2·Σ_l A_nl·(f(x_n) − f(x_l)); from there they are propagated back
-through the layers.
+With D_nl = ‖f(x_n) − f(x_l)‖², the derivatives are ∂O/∂D_nl = p_nl·(p_n − [l ∈ N(n)]). With A the sum of
+their matrix and its transpose, ∂O/∂f(x_n) = 2·Σ_l A_nl·(f(x_n) − f(x_l)), which is back-propagated through
+the layers.
 
 (As printed in the survey, p_nl is normalised over m ≠ l about x_l, so that the probabilities of one point's
-choices don't add up to 1, l = n is not left out, and O is said to be minimised.)
+choices do not add up to 1. It also does not exclude l = n, and it minimises O.)
 
-Each step is taken on a mini-batch and the neighbours among itself; by Adam [3]_, where the survey has
+Each step uses a mini-batch and the neighbours within it. Steps are those of Adam [3]_, where the survey uses
 conjugate gradients.
 
 References
@@ -41,13 +41,15 @@ Floats = NDArray[np.floating]
 Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 Layer = tuple[Floats, Floats]
-"""W of shape (n_inputs, n_units), and what each unit adds, of shape (n_units,)."""
+"""W of shape (n_inputs, n_units), and the offsets of the units, of shape (n_units,)."""
 
 Neighbourhood = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
-"""For the numbers of a batch's rows, of shape (n,): which are whose neighbours, of shape (n, n)."""
+"""Takes the row numbers of a batch, of shape (n,), and returns which rows are neighbours of which, as a bool
+array of shape (n, n).
+"""
 
 BATCH = 1000
-"""Rows of a mini-batch, about."""
+"""Approximate number of rows in a mini-batch."""
 
 _RATE = 1e-3
 _KEPT = (0.9, 0.999)
@@ -55,7 +57,7 @@ _LEAST = 1e-8
 
 
 def activations(X: Floats, layers: Sequence[Layer]) -> list[Floats]:
-    """X, and what each layer of sigmoid units gives for it, the top one last."""
+    """Return X and the output of each layer of sigmoid units for it, the top layer last."""
     found = [X]
     for weights, offsets in layers:
         found.append(np.asarray(expit(found[-1] @ weights + offsets)))
@@ -63,14 +65,14 @@ def activations(X: Floats, layers: Sequence[Layer]) -> list[Floats]:
 
 
 def objective(F: Floats, near: NDArray[np.bool_]) -> tuple[float, Floats]:
-    """O of some points, and its gradient.
+    """Return O of some points, and its gradient.
 
     Parameters
     ----------
     F : array of shape (n, n_units)
         f(x) of each point.
     near : array of shape (n, n), bool
-        Which points l are neighbours of point n; none of itself.
+        Which points l are neighbours of point n; the diagonal is False.
 
     Returns
     -------
@@ -89,7 +91,10 @@ def objective(F: Floats, near: NDArray[np.bool_]) -> tuple[float, Floats]:
 
 
 def slopes_of(X: Floats, layers: Sequence[Layer], near: NDArray[np.bool_]) -> tuple[float, list[Layer]]:
-    """O of the rows of X, of shape (n, n_features), and its gradient by each layer's weights and offsets."""
+    """Return O of the rows of X and its gradient by each layer's weights and offsets.
+
+    X has shape (n, n_features).
+    """
     found = activations(X, layers)
     value, back = objective(found[-1], near)
     gradients: list[Layer] = []
@@ -108,18 +113,18 @@ def tuned(
     n_steps: int,
     rng: np.random.Generator,
 ) -> tuple[list[Layer], Floats64]:
-    """The layers after so many steps, and before each of them O of its mini-batch, a share of its rows.
+    """Return the layers after fine-tuning, and O before each step as a share of the mini-batch.
 
     Parameters
     ----------
     X : array of shape (n, n_features)
-        What goes into the first layer.
+        Input of the first layer.
     layers : sequence of Layer
-        They stay as they are.
+        They are not modified.
     neighbourhood : callable
         Which rows of a batch are neighbours.
     n_steps : int
-        As many mini-batches of about 1,000 rows.
+        Number of steps, each on a mini-batch of about 1,000 rows.
     rng : Generator
         Draws the batches.
     """
@@ -130,7 +135,7 @@ def tuned(
     for number, batch in enumerate(islice(batches(len(X), BATCH, rng), n_steps)):
         value, gradients = slopes_of(X[batch], layers, neighbourhood(batch))
         met[number] = value / len(batch)
-        # Both means begin at zero, and are the smaller by this the fewer numbers are in them.
+        # Both means start at zero, so they are too small by this factor in the first steps.
         lacking = [1 - kept ** (number + 1) for kept in _KEPT]
         flat = [slope / len(batch) for layer in gradients for slope in layer]
         for part, mean, square, slope in zip(parts, means, squares, flat, strict=True):

@@ -1,6 +1,6 @@
 """Pairs of rows to learn codes from: neighbours, whose codes should agree, and others.
 
-What neighbours are tell the rows themselves, each one's nearest of a sample, or their classes.
+Neighbours are defined by the rows themselves, as the nearest of each row in a sample, or by their classes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Floats32 = NDArray[np.float32]
 Neighbours = Literal["distance", "class"]
 
 _ANCHORS = 2_000
-"""The neighbours of so many rows are found at most; each of them is then in several pairs."""
+"""Maximum number of rows whose neighbours are computed; each of them then occurs in several pairs."""
 
 _BLOCK = 256
 
@@ -29,9 +29,9 @@ class Pairs:
     Parameters
     ----------
     rows : array of shape (n_pairs, 2), int64
-        Numbers of rows.
+        Row numbers.
     near : array of shape (n_pairs,), bool
-        Which are neighbours.
+        Whether each pair consists of neighbours.
     """
 
     rows: NDArray[np.int64]
@@ -39,7 +39,7 @@ class Pairs:
 
     @classmethod
     def by_distance(cls, X: Floats32, n_pairs: int, n_near: int, rng: np.random.Generator) -> Pairs:
-        """A row and one of its `n_near` nearest, or one that is none of them.
+        """Draw pairs of a row with one of its `n_near` nearest rows, and pairs of a row with another row.
 
         Parameters
         ----------
@@ -48,9 +48,9 @@ class Pairs:
         n_pairs : int
             At least 2.
         n_near : int
-            At most half of the others are taken to be near, where that is less.
+            Number of nearest rows that count as neighbours, capped at half of the other rows.
         rng : Generator
-            Draws them.
+            Draws the pairs.
 
         Raises
         ------
@@ -79,16 +79,16 @@ class Pairs:
 
     @classmethod
     def by_class(cls, y: NDArray[np.int64], n_pairs: int, rng: np.random.Generator) -> Pairs:
-        """A row and another one of its class, or one of another.
+        """Draw pairs of rows of the same class, and pairs of rows of different classes.
 
         Parameters
         ----------
         y : array of shape (n_samples,), int64
-            Classes, −1 where unknown, of which rows no pair is.
+            Classes, −1 if unknown. Rows of unknown class are in no pair.
         n_pairs : int
             At least 2.
         rng : Generator
-            Draws them.
+            Draws the pairs.
 
         Raises
         ------
@@ -112,13 +112,13 @@ class Pairs:
 
 
 def check_enough(n: int) -> None:
-    """Raise InputError if so few rows cannot have neighbours and others."""
+    """Raise InputError if n rows are too few to have both neighbours and others."""
     if n < 3:
-        raise InputError(f"neighbours and others are told apart among at least 3 rows, got {n}")
+        raise InputError(f"at least 3 rows are needed to have both neighbours and others, got {n}")
 
 
 def labelled(y: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Which rows have a class, if these have neighbours by class, and others.
+    """Return the rows with a known class, after checking that both kinds of pairs are possible.
 
     Raises
     ------
@@ -129,14 +129,14 @@ def labelled(y: NDArray[np.int64]) -> NDArray[np.int64]:
     names, sizes = np.unique(y[known], return_counts=True)
     if len(names) < 2 or sizes.max() < 2:
         raise InputError(
-            f"neighbours by class need at least two classes, and two rows of one of them, got "
+            f"neighbours='class' needs at least two classes, and two rows of one of them, got "
             f"{len(known)} labels of {len(names)} {'class' if len(names) == 1 else 'classes'}"
         )
     return known
 
 
 def nearest_others(X: Floats32, rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """The k nearest other rows of some rows of X, in no order, of shape (len(rows), k)."""
+    """Return the k nearest other rows of some rows of X, unordered, of shape (len(rows), k)."""
     far = (X * X).sum(axis=1) - 2 * (X[rows] @ X.T)
     far[np.arange(len(rows)), rows] = np.inf
     return np.asarray(np.argpartition(far, k - 1, axis=1)[:, :k])

@@ -1,9 +1,10 @@
-"""Hashing a whole pool, block by block, on as many threads as there are cores.
+"""Hashing a whole pool, block by block, with one thread per core.
 
-What a family knows of a pool (its mean, directions, how bits go together) it learns from up to `FIT_ROWS`
-rows, evenly spread over the first 2^j rows, 2^j the greatest power of two that is not greater than the
-number of rows. So it stays what it is while the pool grows, until that has doubled: the codes of the old rows
-are kept, and only the new rows are hashed. And it knows half of the pool at least, however that is sorted.
+A family learns properties of a pool (its mean, directions, how bits correlate) from up to `FIT_ROWS` rows.
+They are evenly spaced over the first 2^j rows, where 2^j is the largest power of two that does not exceed the
+number of rows. The family therefore stays the same while the pool grows, until the pool has doubled. Until
+then the codes of the old rows are kept, and only new rows are hashed. The sample covers at least half of the
+pool, whatever its order.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BLOCKS_AT_ONCE = 32
 
 
 def fit_rows(n_rows: int) -> NDArray[np.int64]:
-    """The rows, ascending, that a family is fitted to, of a pool of `n_rows`; see above."""
+    """Return the rows that a family is fitted to, ascending, for a pool of `n_rows`; see the module."""
     spread = 1 << (n_rows.bit_length() - 1)
     return np.unique(np.linspace(0, spread - 1, min(FIT_ROWS, spread)).astype(np.int64))
 
@@ -39,7 +40,7 @@ def hash_on(
     advanced: Callable[[int], None],
     before: Codes | None = None,
 ) -> Codes:
-    """The codes of a pool's rows, where those of its first rows may be known.
+    """Return the codes of a pool's rows, reusing known codes of its first rows.
 
     Parameters
     ----------
@@ -48,11 +49,11 @@ def hash_on(
     blocks : callable
         `Pool.blocks`.
     n_rows : int
-        How many rows the pool has.
+        Number of rows in the pool.
     advanced : callable
-        Told how many rows are done; what it raises ends the work.
+        Called with the number of rows done. An exception that it raises stops the work.
     before : Codes or None
-        By the same hasher, of the first rows. Whole blocks of `BLOCK_ROWS` of them are kept.
+        Codes of the first rows by the same hasher. Whole blocks of `BLOCK_ROWS` of them are kept.
     """
     kept = len(before) // BLOCK_ROWS * BLOCK_ROWS if before is not None else 0
     later = hash_rows(hasher, blocks(kept), n_rows - kept, lambda done: advanced(kept + done))
@@ -67,19 +68,19 @@ def hash_rows(
     n_rows: int,
     advanced: Callable[[int], None],
 ) -> Codes:
-    """The codes of `n_rows` rows, in order.
+    """Return the codes of `n_rows` rows, in order.
 
     Parameters
     ----------
     hasher : Hasher
         Fitted.
     blocks : iterable of (first row, features of shape (m, n_features))
-        Without gaps, as `Pool.blocks` gives them; cut anew into blocks of `BLOCK_ROWS`, so that a row's
-        bits do not depend on how the pool is cut.
+        Without gaps, as `Pool.blocks` yields them. They are regrouped into blocks of `BLOCK_ROWS`, so that a
+        row's bits do not depend on the division of the pool.
     n_rows : int
-        How many rows `blocks` has.
+        Number of rows in `blocks`.
     advanced : callable
-        Told how many rows are done; what it raises ends the work.
+        Called with the number of rows done. An exception that it raises stops the work.
     """
     packed = np.empty((n_rows, bytes_a_row(hasher.n_functions, hasher.bits)), dtype=np.uint8)
     done = 0

@@ -1,11 +1,11 @@
 """Random vectors and projections on them.
 
-A query multiplies one vector by a matrix, for which BLAS would wake all of its threads: so little work is
-done here.
+A query multiplies a single vector by a matrix. BLAS would wake all of its threads for this small amount of
+work, so it is done here.
 
-On a vocabulary of 130,000 words, 600 Gaussian vectors are 312 MB of float32. For sparse points they are
-`drawn` as bytes, in units of 1/32: a variance of 1 is then 1.00008, and since hashing looks at signs and
-proportions alone, the unit itself doesn't matter.
+With a vocabulary of 130,000 words, 600 Gaussian vectors take 312 MB in float32. For sparse points they are
+`drawn` as bytes, in units of 1/32. A variance of 1 becomes 1.00008, and the unit itself has no effect,
+because hashing only uses signs and proportions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Vectors = NDArray[np.float32] | NDArray[np.int8]
 F = TypeVar("F", np.float32, np.float64)
 
 UNIT = 1 / 32
-"""Of vectors drawn as bytes."""
+"""Unit of vectors drawn as bytes."""
 
 _MOST = 127
 _DRAWN_AT_ONCE = 1 << 22
 
 
 def drawn(rng: np.random.Generator, shape: tuple[int, int], *, as_bytes: bool) -> Vectors:
-    """Independent standard Gaussian numbers: float32, or int8 in units of 1/32, up to four."""
+    """Draw independent standard Gaussian numbers: float32, or int8 in units of 1/32, clipped at about ±4."""
     if not as_bytes:
         return rng.standard_normal(shape, dtype=np.float32)
     out = np.empty(shape, dtype=np.int8)
@@ -42,7 +42,7 @@ def drawn(rng: np.random.Generator, shape: tuple[int, int], *, as_bytes: bool) -
 
 @kernel
 def combined(weights: NDArray[F], rows: Vectors) -> NDArray[F]:
-    """Σ_i weights[i] · rows[i], of shape (rows.shape[1],), summed in the number format of `weights`."""
+    """Return Σ_i weights[i] · rows[i], of shape (rows.shape[1],), summed in the dtype of `weights`."""
     total = np.zeros(rows.shape[1], dtype=weights.dtype)
     for i in range(rows.shape[0]):
         if weights[i] == 0:

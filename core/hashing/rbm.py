@@ -1,12 +1,12 @@
 """Restricted Boltzmann machines, and learning them by contrastive divergence.
 
-Visible units v and hidden units h, these binary, have the joint energy
+Visible units v and binary hidden units h have the joint energy
 
     E(v, h) = −bᵀv − cᵀh − vᵀWh                                                                       (16)
 
-where the visible units are binary too, and ‖v − b‖²/2 instead of −bᵀv where they are real numbers, of the
-variance 1 given h (Gaussian units, for standardised features). With p(v, h) ∝ exp(−E) the units of one side
-are independent given the other:
+if the visible units are binary, too. If they are real numbers, ‖v − b‖²/2 replaces −bᵀv and their variance
+given h is 1 (Gaussian units, for standardised features). With p(v, h) ∝ exp(−E) the units of one side are
+independent given the other:
 
     p(h_j = 1 | v) = σ(c_j + Σ_i v_i w_ij),   p(v_i = 1 | h) = σ(b_i + Σ_j w_ij h_j),                 (18)
 
@@ -16,10 +16,10 @@ or v_i | h is Gaussian about b_i + Σ_j w_ij h_j. Summed over h, p(v) ∝ exp(�
 
 The gradient of the mean log p(v) over the data is
 
-    ∂/∂w_ij = ⟨v_i h_j⟩ of the data − ⟨v_i h_j⟩ of the model                    (b_i, c_j: of v_i, of h_j),
+    ∂/∂w_ij = ⟨v_i h_j⟩ of the data − ⟨v_i h_j⟩ of the model                    (b_i, c_j: of v_i, of h_j).
 
-and contrastive divergence [2]_ takes for the model's mean that over a few steps of Gibbs sampling, from the
-data on; the more steps, the nearer.
+Contrastive divergence [2]_ approximates the model's mean by that over a few steps of Gibbs sampling that
+start at the data. More steps give a better approximation.
 
 References
 ----------
@@ -42,20 +42,21 @@ Floats = NDArray[np.floating]
 Floats32 = NDArray[np.float32]
 
 BATCH = 100
-"""Rows of a mini-batch, about."""
+"""Approximate number of rows in a mini-batch."""
 
 _SPREAD = 0.01
-"""The standard deviation of weights at the start."""
+"""Standard deviation of the initial weights."""
 
 _DECAY = 2e-4
 _MOMENTA = (0.5, 0.9)
-"""In the first tenth of the steps, and after."""
+"""Momentum in the first tenth of the steps, and afterwards."""
 
 _RATE = 0.1
 _GAUSSIAN_RATE = 0.01
 _SHARED_RATE = 2.5
-"""For Gaussian visible units, and so much divided by the number of hidden ones, where that is less: all of
-them correct one mean, and together they must not take it too far."""
+"""With Gaussian visible units, the learning rate is at most this divided by the number of hidden units. All
+hidden units correct the same mean, and together they must not overshoot.
+"""
 
 
 @dataclass(eq=False)
@@ -78,44 +79,44 @@ class RBM:
     gaussian: bool
 
     def hidden_means(self, v: Floats) -> Floats:
-        """p(h_j = 1 | v) for each row of v, of shape (n, n_hidden)."""
+        """Return p(h_j = 1 | v) for each row of v, of shape (n, n_hidden)."""
         return np.asarray(expit(v @ self.weights + self.hidden))
 
     def visible_means(self, h: Floats) -> Floats:
-        """The mean of v_i given h, for each row of h, of shape (n, n_visible)."""
+        """Return the mean of v_i given h for each row of h, of shape (n, n_visible)."""
         inputs = h @ self.weights.T + self.visible
         return np.asarray(inputs if self.gaussian else expit(inputs))
 
     def visible_sample(self, h: Floats, rng: np.random.Generator) -> Floats:
-        """One v for each row of h."""
+        """Draw one v for each row of h."""
         means = self.visible_means(h)
         return means + normal(means, rng) if self.gaussian else bits(means, rng)
 
     def free_energy(self, v: Floats) -> Floats:
-        """F(v) of each row, of shape (n,)."""
+        """Return F(v) of each row, of shape (n,)."""
         own = ((v - self.visible) ** 2).sum(axis=1) / 2 if self.gaussian else -(v @ self.visible)
         return np.asarray(own - np.logaddexp(0, v @ self.weights + self.hidden).sum(axis=1))
 
     def reconstructed(self, v: Floats) -> Floats:
-        """What is expected of v from what is expected of h, for each row."""
+        """Return the mean of v given the mean of h given v, for each row."""
         return self.visible_means(self.hidden_means(v))
 
 
 def contrastive_divergence(
     machine: RBM, v: Floats, rng: np.random.Generator, n_steps: int = 1
 ) -> tuple[Floats, Floats, Floats]:
-    """The estimate of the gradient of the mean log p(v), of W, b and c.
+    """Return an estimate of the gradient of the mean log p(v) by W, b and c.
 
     Parameters
     ----------
     machine : RBM
-        It stays as it is.
+        It is not modified.
     v : array of shape (n, n_visible)
-        The data, each row the start of a chain.
+        The data; each row is the start of a chain.
     rng : Generator
         Samples the chains.
     n_steps : int
-        Of Gibbs sampling.
+        Number of steps of Gibbs sampling.
     """
     first = machine.hidden_means(v)
     fancied, h = v, first
@@ -127,27 +128,27 @@ def contrastive_divergence(
 
 
 def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng: np.random.Generator) -> RBM:
-    """A machine that has learned by CD-1, in mini-batches, with momentum and weight decay.
+    """Train a machine by CD-1, in mini-batches, with momentum and weight decay.
 
-    Steps are those of W in (v − μ)ᵀWh, with the data's mean μ: units that are mostly on would otherwise drive
-    all hidden units the same way. Multiplied out, it is the machine of eq. 16.
+    Steps are those of W in (v − μ)ᵀWh with the data's mean μ. Otherwise units that are mostly on would move
+    all hidden units in the same direction. Expanded, this is the machine of eq. 16.
 
     Parameters
     ----------
     v : array of shape (n, n_visible)
         The data: of zero mean and unit variance for Gaussian units, from 0 to 1 for binary ones.
     n_hidden : int
-        How many hidden units.
+        Number of hidden units.
     gaussian : bool
         Whether visible units are real numbers.
     n_steps : int
-        As many mini-batches of about 100 rows.
+        Number of steps, each on a mini-batch of about 100 rows.
     rng : Generator
-        Draws first weights, batches and chains.
+        Draws initial weights, batches and chains.
     """
     start = _SPREAD * rng.standard_normal((v.shape[1], n_hidden), dtype=np.float32)
     mean = v.mean(axis=0, dtype=np.float64).astype(np.float32)
-    # At first each visible unit is as often on as in the data, or has its mean.
+    # Initially each visible unit is on as often as in the data, or has the data's mean.
     visible = mean if gaussian else np.log(np.clip(mean, 0.01, 0.99) / np.clip(1 - mean, 0.01, 0.99))
     machine = RBM(start, visible.astype(np.float32), np.zeros(n_hidden, dtype=np.float32), gaussian)
     parts = [machine.weights, machine.visible, machine.hidden]
@@ -166,23 +167,23 @@ def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng:
 
 
 def batches(n: int, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """The numbers 0 … n − 1 in random order, about `size` at a time; again and again in other orders."""
+    """Yield the numbers 0 … n − 1 in random order, about `size` at a time, endlessly in new orders."""
     while True:
         yield from np.array_split(rng.permutation(n), n_batches(n, size))
 
 
 def n_batches(n: int, size: int) -> int:
-    """How many batches of about `size` make one pass over n rows."""
+    """Return the number of batches of about `size` in one pass over n rows."""
     return max(1, round(n / size))
 
 
 def bits(means: Floats, rng: np.random.Generator) -> Floats:
-    """1 with these probabilities, else 0, in the number format of `means`."""
+    """Return 1 with the probabilities `means` and 0 otherwise, in the dtype of `means`."""
     return (rng.random(means.shape, dtype=_drawn(means)) < means).astype(means.dtype)
 
 
 def normal(means: Floats, rng: np.random.Generator) -> Floats:
-    """Standard Gaussian numbers, as many as `means` and in its number format."""
+    """Return standard Gaussian numbers of the shape and dtype of `means`."""
     return rng.standard_normal(means.shape, dtype=_drawn(means))
 
 

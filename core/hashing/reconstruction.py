@@ -1,17 +1,18 @@
-"""What a code says of a score: points reconstructed from their bits by least squares.
+"""Estimates of scores from codes: points reconstructed from their bits by least squares.
 
-Every family embeds a point as a vector E(x), and a hyperplane as e, such that ⟨e, E(x)⟩ is the score, for
-H-Hash, or its square, for the families that see x only in xxᵀ; the bits are signs of random projections of
-E(x). Let β = ±1 be some of the bits. The linear estimate of E(x) with the least mean square error is
+Every family embeds a point as a vector E(x), and a hyperplane as e, such that ⟨e, E(x)⟩ is the score for
+H-Hash, or its square for the families that use x only in xxᵀ. The bits are signs of random projections of
+E(x). Let β = ±1 be some of the bits. The linear estimate of E(x) with the smallest mean squared error is
 
     Ê(x) = E₀ + Dᵀβ,   D = (C + λI)⁻¹ M,   E₀ = mean E − Dᵀ mean β,
 
 with C the covariance of the bits and M that of the bits with E, over a sample of points. So ⟨e, Ê(x)⟩ is a
-constant and a weight for each bit: (De)ᵀβ. Comparing a point's bits with real numbers instead of bits is
-known as asymmetric distance (Dong, Charikar and Li 2008). Weighing a bit by the hyperplane's own projection
-would be the same if points lay evenly about the origin. Features don't: the bits are correlated, and D
-takes account of that. On GIST of digits, 600 bits of H-Hash, best of 500, this halves to quarters the rank
-of weights ±1, and for a key of 14 bits it is more yet (`core.search.table`).
+constant plus a weight for each bit, (De)ᵀβ. Comparing a point's bits with real numbers instead of bits is
+known as asymmetric distance (Dong, Charikar and Li 2008). If points were spread evenly about the origin,
+weighting a bit by the hyperplane's own projection would be equivalent. Features are not: the bits are
+correlated, and D takes this into account. On GIST of digits, with 600 bits of H-Hash and the best of 500
+candidates, this reduces the rank to between a half and a quarter of that with weights ±1. For a key of 14
+bits the gain is even larger (`core.search.table`).
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ class Reconstruction:
     Parameters
     ----------
     parts : array of shape (n_embedded, n_bits + 1), float32
-        Dᵀ, and E₀ in the last column.
+        Dᵀ, with E₀ in the last column.
     """
 
     parts: Floats32
 
     def weights(self, embedded: Floats32) -> tuple[Floats32, float]:
-        """For an embedded hyperplane e: what each bit weighs, De of shape (n_bits,), and ⟨e, E₀⟩."""
+        """Return the weight of each bit, De of shape (n_bits,), and ⟨e, E₀⟩ for an embedded hyperplane e."""
         both = combined(embedded, self.parts)
         return both[:-1], float(both[-1])
 
@@ -55,11 +56,11 @@ class Moments:
     Parameters
     ----------
     samples : int
-        How many points.
+        Number of points.
     bits : array of shape (n_bits,), float64
-        The mean of β.
+        Mean of β.
     embedded : array of shape (n_embedded,), float64
-        The mean of E.
+        Mean of E.
     covariance : array of shape (n_bits, n_bits), float32
         C.
     cross : array of shape (n_bits, n_embedded), float32
@@ -74,7 +75,7 @@ class Moments:
 
     @classmethod
     def of(cls, blocks: Iterable[tuple[Bits, Floats32]]) -> Moments:
-        """The moments of points that come in blocks of (bits, embedded points), one row each."""
+        """Return the moments of points given in blocks of (bits, embedded points), with one row per point."""
         n = 0
         sums: list[Floats64] = []
         for bits, embedded in blocks:
@@ -93,10 +94,10 @@ class Moments:
         )
 
     def reconstruction(self, bits: NDArray[np.int64] | None = None) -> Reconstruction:
-        """The best reconstruction from these bits alone, from all by default.
+        """Return the best reconstruction from these bits alone, or from all by default.
 
-        λ is the number of bits for each sample: little where the sample is large, and enough to tame bits
-        that are equal or too many for it.
+        λ is the number of bits divided by the number of samples: small for a large sample, and enough to
+        regularise bits that are equal or too many for the sample.
         """
         bits = np.arange(len(self.bits)) if bits is None else bits
         ridge = len(bits) / self.samples
@@ -106,7 +107,7 @@ class Moments:
         return Reconstruction(np.vstack([D, rest]).T.astype(np.float32, order="C"))
 
     def arrays(self) -> Arrays:
-        """All there is to it, by name."""
+        """Return the fields as arrays, by name."""
         return {
             "samples": np.array([self.samples]),
             "bits": self.bits,
@@ -117,6 +118,6 @@ class Moments:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Moments:
-        """The moments that gave these `arrays`."""
+        """Return the moments that returned these `arrays`."""
         rest = {name: arrays[name] for name in ("bits", "embedded", "covariance", "cross")}
         return cls(samples=int(arrays["samples"][0]), **rest)

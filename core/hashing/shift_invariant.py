@@ -1,29 +1,29 @@
-"""Binary codes from shift-invariant kernels: waves cut at random heights.
+"""Binary codes from shift-invariant kernels: cosines compared with random thresholds.
 
-A wave of `core.hashing.fourier`, compared with a threshold drawn evenly from its whole height, makes the bit
+A cosine of `core.hashing.fourier`, compared with a threshold drawn uniformly from its range, gives the bit
 
     h(x) = ½ (1 + sgn(cos(wᵀx + b) + t)),   w ~ N(0, 2γI),  b ∈ [0, 2π],  t ∈ [−1, 1]                ([1]_)
 
 **How often two points differ.** Given w and b, t falls between the two cosines with half their difference as
 its probability, |cos A − cos B|/2 = |sin((A + B)/2)|·|sin((A − B)/2)|. Over b the first factor is 2/π on
-average, whatever the second, which is |sin(Δ/2)| with Δ = wᵀ(x − y). Its Fourier series,
-|sin(Δ/2)| = (4/π) Σ_m (1 − cos mΔ)/(4m² − 1), and E[cos mΔ] = κ(m(x − y)), which is κ^(m²) of the Gaussian
+average, independent of the second, which is |sin(Δ/2)| with Δ = wᵀ(x − y). Its Fourier series,
+|sin(Δ/2)| = (4/π) Σ_m (1 − cos mΔ)/(4m² − 1), and E[cos mΔ] = κ(m(x − y)), which is κ^(m²) for the Gaussian
 kernel κ = exp(−γ‖x − y‖²), give
 
     Pr[h(x) ≠ h(y)] = (8/π²) Σ_{m ≥ 1} (1 − κ^(m²))/(4m² − 1).
 
-It grows with the distance from 0 to 4/π², which it is near where κ is near 0: by their codes, all points that
-are far are equally far. **Bounds** [1]_: from κ^(m²) ≤ κ and Σ 1/(4m² − 1) = ½ follows h₁ ≤ Pr; and from
-κ^(m²) ≥ 0 for m ≥ 2, and E|cos A − cos B| ≤ √E(cos A − cos B)² = √(1 − κ), follows Pr ≤ h₂, with
+It increases with the distance from 0 to 4/π², which it approaches where κ is near 0: the codes do not
+distinguish between distances that are large. **Bounds** [1]_: κ^(m²) ≤ κ and Σ 1/(4m² − 1) = ½ imply h₁ ≤ Pr.
+κ^(m²) ≥ 0 for m ≥ 2 and E|cos A − cos B| ≤ √E(cos A − cos B)² = √(1 − κ) imply Pr ≤ h₂, with
 
     h₁(κ) = (4/π²)(1 − κ),    h₂(κ) = min{½ √(1 − κ), (4/π²)(1 − ⅔κ)}.
 
 **For κ near 1** the series converges slowly. But Δ/2 ~ N(0, σ²) with σ² = −½ ln κ is then hardly ever beyond
 ±π, where |sin y| and sin|y| are the same, and E[sin|y|] = (2/√π) F(σ/√2) with Dawson's integral F.
 
-**γ**, where it is not given, is 1/(2r²), r being the mean distance of the rows to their fiftieth neighbours:
-κ is a Gaussian of the deviation r. On GIST of CIFAR-10's 50,000 photographs, 40 of 100 of the 50 nearest are
-then among the first 500 by 256 bits; with twice as much 34 are, with half as much 39.
+**γ** defaults to 1/(2r²), where r is the mean distance of the rows to their fiftieth neighbours: κ is a
+Gaussian with standard deviation r. On GIST of CIFAR-10's 50,000 photographs, 40 % of the 50 nearest are then
+among the first 500 by 256 bits; twice this γ gives 34 % and half of it 39 %.
 
 References
 ----------
@@ -44,18 +44,20 @@ from closecall.core.numerics.rows import Rows, is_sparse
 
 _TERMS = np.arange(1, 13)
 _LARGE = np.exp(-0.25)
-"""From there on |Δ/2| > π has a probability below 10⁻¹⁸; below, so has what the series leaves out."""
+"""Above this κ, |Δ/2| > π has a probability below 10⁻¹⁸; below it, the truncation error of the series is as
+small.
+"""
 
 
 class ShiftInvariantHash(SimilarityHasher):
-    """Bits ½(1 + sgn(cos(wᵀx + b) + t)).
+    """Hash family with the bits ½(1 + sgn(cos(wᵀx + b) + t)).
 
     Parameters
     ----------
     gamma : float or None
-        γ of the kernel exp(−γ‖x − y‖²); None for 1/(2r²), see above.
+        γ of the kernel exp(−γ‖x − y‖²); None for 1/(2r²), see the module.
     n_functions, random_state
-        As of `SimilarityHasher`.
+        As in `SimilarityHasher`.
 
     Attributes
     ----------
@@ -82,11 +84,11 @@ class ShiftInvariantHash(SimilarityHasher):
         self.gamma = gamma
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """κ."""
+        """Return κ(q, x), of shape (n_queries, n_points)."""
         return gaussian(self._rows(Q), self._rows(X), float(self.gamma_))
 
     def collision_probability(self, values: ArrayLike) -> Probabilities:
-        """1 − (8/π²) Σ (1 − κ^(m²))/(4m² − 1)."""
+        """Return 1 − (8/π²) Σ (1 − κ^(m²))/(4m² − 1)."""
         return 1 - disagreement(values)
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
@@ -107,7 +109,7 @@ class ShiftInvariantHash(SimilarityHasher):
 
 
 def disagreement(kappa: ArrayLike) -> Probabilities:
-    """Pr[h(x) ≠ h(y)] where κ(x, y) is `kappa`, 0 … 1; right to the last digits."""
+    """Return Pr[h(x) ≠ h(y)] where κ(x, y) is `kappa`, from 0 to 1; exact up to rounding."""
     kappa = np.clip(np.asarray(kappa, dtype=np.float64), 0, 1)
     weights = 8 / np.pi**2 / (4 * _TERMS**2 - 1)
     by_series = 4 / np.pi**2 - kappa[..., None] ** _TERMS**2 @ weights
@@ -117,11 +119,11 @@ def disagreement(kappa: ArrayLike) -> Probabilities:
 
 
 def least_disagreement(kappa: ArrayLike) -> Probabilities:
-    """h₁."""
+    """Return the lower bound h₁."""
     return np.asarray(4 / np.pi**2 * (1 - np.asarray(kappa, dtype=np.float64)))
 
 
 def most_disagreement(kappa: ArrayLike) -> Probabilities:
-    """h₂."""
+    """Return the upper bound h₂."""
     kappa = np.asarray(kappa, dtype=np.float64)
     return np.asarray(np.minimum(np.sqrt(1 - kappa) / 2, 4 / np.pi**2 * (1 - 2 / 3 * kappa)))

@@ -1,30 +1,32 @@
-"""Similarity families: points to bits that agree the more often the more alike the points are.
+"""Similarity families: binary codes that agree in more bits the more similar the points are.
 
-**The contract.** A family is a class with a `name`, one `estimates`, and an `__init__` of keyword parameters
-that it only assigns. It is fitted once, `fit(X, y)`, to some rows of the pool (and their classes, where it
-`needs_labels`); what that finds and draws ends in an underscore, is named in `_fitted`, and never changes.
-From then on
+**The contract.** A family is a class with a `name`, a value of `estimates`, and an `__init__` that only
+assigns its keyword parameters. It is fitted once, with `fit(X, y)`, to some rows of the pool (and their
+classes, if it `needs_labels`). Attributes that `fit` learns or draws end in an underscore, are listed in
+`_fitted`, and never change. A fitted family has the methods
 
-    hash_points(X)    gives the `Codes` of rows, each a function of that row alone, up to rounding;
-    hash_queries(X)   those of rows that are looked for: the same, unless the family treats the two unlike;
-    queries(X)        what search structures (`core.search`) are asked with, one `QueryCode` a row: the code,
-                      and how much each bit says;
-    between(Q, X)     the very quantity whose neighbours it looks for, from the rows themselves: exact;
-    collision_probability(values)  how often one function agrees at such values, where theory knows;
-    arrays() / restored(arrays)    save and load it, with `params()`.
+    hash_points(X)    returns the `Codes` of rows, each a function of that row alone, up to rounding;
+    hash_queries(X)   returns the codes of query rows: the same, unless the family treats the two differently;
+    queries(X)        returns one `QueryCode` per row for search structures (`core.search`): the code, and how
+                      much weight each bit has;
+    between(Q, X)     returns the quantity that defines the neighbours, computed exactly from the rows;
+    collision_probability(values)  returns how often one function agrees at such values, if theory knows;
+    arrays() / restored(arrays)    save and load it, together with `params()`.
 
-`estimates` says what `between` gives: the "angle" in radians or a "distance", where less is nearer, or a
-"kernel" or the "overlap" of sets, where more is. A family of Euclidean distances, or of what follows from
-them, says `by_angle`: a pool's rows are of unit length, so that a scan by angles finds what it looks for.
+`estimates` names the quantity that `between` returns: the "angle" in radians or a "distance", where smaller
+is nearer, or a "kernel" or the "overlap" of sets, where larger is nearer. A family of Euclidean distances, or
+of a quantity that follows from them, sets `by_angle`: the rows of a pool have unit norm, so a scan by angles
+finds the same neighbours.
 
-**To write one**: `_fit` finds what it needs, and `_values(X)` gives a real number a function, whose sign is
-the bit (0 counts as positive) and whose size tells how sure the bit is. A family whose values are no signs
-(`bits` > 1) overrides `hash_points` and `queries` instead. `_check` refuses parameters that are out of range;
-whole numbers are only listed in `_least`. Every family joins the suite in
-tests/contract/test_families.py by one line, and `FAMILIES` in `core.hashing` by another.
+**To write one**, implement `_fit`, which learns what the family needs, and `_values(X)`, which returns a real
+number per function. Its sign is the bit (0 counts as positive) and its magnitude the certainty of the bit. A
+family whose values have no meaningful signs (`bits` > 1) overrides `hash_points` and `queries` instead.
+`_check` rejects parameters that are out of range; integers with a lower bound only need an entry in `_least`.
+Every family is added to the suite in tests/contract/test_families.py by one line, and to `FAMILIES` in
+`core.hashing` by another.
 
-Rows are dense float32 or sparse (`core.numerics.rows`). Anything else, as sets of local features, is embedded
-first.
+Rows are dense float32 or sparse (`core.numerics.rows`). Other data, such as sets of local features, must be
+embedded first.
 """
 
 from __future__ import annotations
@@ -47,28 +49,29 @@ Estimate = Literal["angle", "distance", "kernel", "overlap"]
 
 
 class SimilarityHasher(ABC):
-    """A family of `n_functions` hash functions for points, see above.
+    """A family of `n_functions` hash functions for points; see the module.
 
     Parameters
     ----------
     n_functions : int
-        How many bits a code has.
+        Number of functions in a code. Each gives one bit unless the family has more `bits`.
     random_state : int
+        Seed of all random draws.
     """
 
     name: ClassVar[str]
     estimates: ClassVar[Estimate]
     needs_labels: ClassVar[bool] = False
     by_angle: ClassVar[bool] = False
-    """Whether the order of unit rows by what it estimates is that of their angles, whatever it is called."""
+    """Whether unit rows have the same order by the estimated quantity as by their angles."""
     takes: ClassVar[Literal["all", "dense", "sparse"]] = "all"
-    """Which rows it is for; it refuses others."""
+    """The kind of rows that the family accepts; it rejects others."""
     bits: int = 1
 
     _fitted: ClassVar[tuple[str, ...]]
-    """The attributes, all of them arrays, that `fit` sets, beside `n_features_`."""
+    """Names of the array attributes that `fit` sets, apart from `n_features_`."""
     _least: ClassVar[dict[str, int]] = {"n_functions": 1, "random_state": 0}
-    """How much parameters must be at least; a family adds its own."""
+    """Minimum values of integer parameters; a family adds its own."""
 
     n_features_: int
 
@@ -82,9 +85,9 @@ class SimilarityHasher(ABC):
         Parameters
         ----------
         X : array or csr_array of shape (n_samples, n_features)
-            Some rows, of the whole pool's spread.
+            Rows that are representative of the whole pool.
         y : array of shape (n_samples,), int, optional
-            Classes, −1 where unknown; only some families look at them.
+            Classes, −1 if unknown. Only some families use them.
 
         Raises
         ------
@@ -94,7 +97,7 @@ class SimilarityHasher(ABC):
         self._check()
         X = checked_rows(X)
         if X.shape[0] < 1:
-            raise InputError(f"{self.name} needs at least one row to be fitted to, got none")
+            raise InputError(f"{self.name} needs at least one row to fit, got none")
         labels = None if y is None else np.asarray(y, dtype=np.int64)
         if labels is None and self.needs_labels:
             raise InputError(f"{self.name} learns from labels: y must be given, got None")
@@ -107,7 +110,7 @@ class SimilarityHasher(ABC):
         return self
 
     def hash_points(self, X: Rows) -> Codes:
-        """The codes of the rows of X, of shape (n_samples, n_features)."""
+        """Return the codes of the rows of X, of shape (n_samples, n_features)."""
         X = self._rows(X)
         parts = [np.zeros((0, self.n_functions), dtype=np.bool_)]
         for block in row_blocks(X):
@@ -116,37 +119,38 @@ class SimilarityHasher(ABC):
         return Codes.from_bits(np.concatenate(parts))
 
     def hash_queries(self, X: Rows) -> Codes:
-        """The codes of rows that are looked for."""
+        """Return the codes of query rows."""
         return self.hash_points(X)
 
     def queries(self, X: Rows) -> list[QueryCode]:
-        """What search structures are asked with, for each row of X.
+        """Return one query for search structures per row of X.
 
-        A bit weighs what the query's own value is from zero: where that is little, a near point may well have
-        the other bit (asymmetric distances, as Dong, Charikar and Li 2008 found them to be better).
+        The weight of a bit is the distance of the query's own value from zero: if it is small, a near point
+        may well have the other bit (asymmetric distances, which Dong, Charikar and Li 2008 found to be
+        better).
         """
         values = np.asarray(self._values(checked_rows(self._rows(X))), dtype=np.float32)
         return [self._query(own) for own in values]
 
     @abstractmethod
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """What the family estimates between each row of Q and each of X, of shape (n_queries, n_points)."""
+        """Return the quantity that the family estimates, of shape (n_queries, n_points)."""
 
     def collision_probability(self, values: ArrayLike) -> Probabilities | None:  # noqa: ARG002
-        """That one function agrees for points with these `values` between them; None if theory has none."""
+        """Return the probability that one function agrees at these `values` of `between`; None if unknown."""
         return None
 
     def params(self) -> dict[str, Any]:
-        """The parameters given to `__init__`, by name: plain values."""
+        """Return the parameters given to `__init__` by name, as plain values."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def arrays(self) -> Arrays:
-        """What `fit` found and drew, by name."""
+        """Return the arrays that `fit` learned and drew, by name."""
         own = {name: np.asarray(getattr(self, name)) for name in self._fitted}
         return {**own, "n_features": np.array(self.n_features_)}
 
     def restored(self, arrays: Arrays) -> Self:
-        """Take over what `arrays` gave, instead of `fit`."""
+        """Set the fitted attributes from the result of `arrays`, instead of calling `fit`."""
         self._check()
         self.n_features_ = int(arrays["n_features"])
         for name in self._fitted:
@@ -158,9 +162,9 @@ class SimilarityHasher(ABC):
         """Set the attributes named in `_fitted`."""
 
     def _values(self, X: Rows) -> Floats32:  # noqa: ARG002
-        """A number for each row and function, of shape (n_samples, n_functions); its sign is the bit.
+        """Return a number per row and function, of shape (n_samples, n_functions); its sign is the bit.
 
-        Only a family that overrides `hash_points` and `queries` is without.
+        Only families that override `hash_points` and `queries` may leave this out.
         """
         raise TypeError(f"{self.name} has no values whose signs are bits")
 
@@ -170,7 +174,7 @@ class SimilarityHasher(ABC):
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}")
 
     def _rows(self, X: Rows) -> Rows:
-        """X as it is hashed, if it has the right number of features."""
+        """Return X in the form in which it is hashed, after checking its number of features."""
         X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features_:
             raise InputError(
@@ -184,10 +188,10 @@ class SimilarityHasher(ABC):
 
 
 def checked_rows(X: Rows) -> Rows:
-    """X as float32 rows, dense or sparse, if all numbers are finite."""
+    """Return X as float32 rows, dense or sparse, after checking that all numbers are finite."""
     X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
     if X.ndim != 2:
         raise InputError(f"rows must be of shape (n_samples, n_features), got shape {X.shape}")
     if not np.isfinite(X.data if is_sparse(X) else X).all():
-        raise InputError("rows must be finite numbers, got some that are not")
+        raise InputError("rows must be finite, got NaN or infinite values")
     return X

@@ -1,34 +1,35 @@
-"""Spectral hashing: thresholded eigenfunctions of the Laplacian, as if rows filled a box evenly.
+"""Spectral hashing: thresholded eigenfunctions of the Laplacian, assuming rows uniform in a box.
 
-Bits that are balanced, uncorrelated and seldom differ for neighbours are, their signs aside, the eigenvectors
-of the graph Laplacian D − W with the least eigenvalues, W_ij = exp(−‖x_i − x_j‖²/ε²). Of points spread evenly
-over a box these become functions that are known [1]_: along an edge from a to b, with modes k = 1, 2, …
+Bits that are balanced, uncorrelated and seldom differ between neighbours are, apart from taking signs, the
+eigenvectors of the graph Laplacian D − W with the smallest eigenvalues, W_ij = exp(−‖x_i − x_j‖²/ε²). For
+points distributed uniformly in a box these become known functions [1]_: along an edge from a to b, with modes
+k = 1, 2, …
 
     Ψ_k(x) = sin(π/2 + kπ/(b − a) · (x − a)) = cos(kπ (x − a)/(b − a))                            (22 of [2]_)
     λ_k = 1 − exp(−ε²/4 · (kπ/(b − a))²)                                                                 (23)
 
-So rows are taken for a box along their principal directions, each from the least to the greatest projection
-there is, and of all directions and modes those with the least λ make the bits: long edges are cut before
-short ones, and coarsely before finely. Products of functions of several directions are eigenfunctions, too,
-but their signs follow from those of the factors, and they are left out, as published. λ grows with k/(b − a)
-alone, so that ε doesn't matter.
+The rows are treated as a box along their principal directions, each edge from the smallest to the largest
+projection. Among all directions and modes, those with the smallest λ become the bits: long edges are cut
+before short ones, and coarsely before finely. Products of functions of several directions are eigenfunctions,
+too, but their signs follow from those of the factors, so they are left out, as published. λ increases with
+k/(b − a) alone, so ε has no effect.
 
-**Read with care.** In print (22) has x where x − a is meant, (23) has ε²/2, which goes with the weights
-exp(−‖·‖²/2ε²) and not with those above, and the summary of the algorithm says (22) where it takes the least
-values of (23).
+**Misprints.** In print (22) has x where x − a is meant, (23) has ε²/2, which belongs to the weights
+exp(−‖·‖²/2ε²) rather than those above, and the summary of the algorithm refers to (22) where it takes the
+smallest values of (23).
 
-**Outliers** make the box larger than where the rows are. On GIST of CIFAR-10's 50,000 photographs, where each
-edge leaves out 1 % of the rows at either end, 37 of 100 of the 50 nearest are among the first 500 by 32 bits,
-and 45 by 64; as published it is 29 and 35. But by 256 bits it is 38, and as published 49. Beyond its box a
-point is as the nearest one in it: waves don't go on there.
+**Outliers** make the box larger than the region of most rows. On GIST of CIFAR-10's 50,000 photographs, with
+1 % of the rows left out at either end of each edge, 37 % of the 50 nearest are among the first 500 by 32
+bits, and 45 % by 64. As published, it is 29 % and 35 %. But by 256 bits it is 38 %, and 49 % as published. A
+point beyond the box is treated like the nearest point in it, because the cosines do not continue there.
 
-**Many functions.** There are always as many as are asked for, since modes go on for ever. But a mode whose
-waves are shorter than neighbours are apart tells nothing of them, and drowns what the others say: of six
-directions 256 functions find less than twelve. A direction in which all rows are the same has no edge, and no
-bit.
+**Many functions.** Any number of functions is available, since there are infinitely many modes. But a mode
+with a wavelength shorter than the distance between neighbours carries no information about them, and it adds
+noise to the others: from six directions, 256 functions find less than twelve. A direction in which all rows
+are equal has no edge, and no bit.
 
-**Independent bits** are those of different directions. Of one direction the functions are uncorrelated, but
-the signs of two odd modes are not: those of modes 1 and 3 differ for two thirds of the box.
+**Independent bits** are those of different directions. Functions of the same direction are uncorrelated, but
+the signs of two odd modes are not: those of modes 1 and 3 differ on two thirds of the box.
 
 References
 ----------
@@ -50,34 +51,35 @@ from closecall.core.linear.hyperplane import euclidean, settled_signs
 from closecall.core.numerics.rows import Rows, is_sparse
 
 _SAME = 1e-6
-"""Edges so much shorter than rows are long are what float32 leaves of none."""
+"""An edge shorter than this share of the largest projection has no length, given the rounding of float32."""
 
 _AT_ONCE = 64
-"""So many edges are found by one pass over the rows."""
+"""Number of edges found in one pass over the rows."""
 
 Ints64 = NDArray[np.int64]
 
 
 class SpectralHash(SimilarityHasher):
-    """Bits sign(cos(kπ (uᵀx − a)/(b − a))) of principal directions u.
+    """Hash family with the bits sign(cos(kπ (uᵀx − a)/(b − a))) of principal directions u.
 
-    Of sparse rows these are the `n_functions` of the greatest variance, of dense ones all there are.
+    For sparse rows these are the `n_functions` directions of the largest variance, for dense rows all of
+    them.
 
     Parameters
     ----------
     trim : float
-        An edge leaves out this share of the rows at either end; 0 as published.
+        Share of the rows that an edge leaves out at either end; 0 as published.
     n_functions, random_state
-        As of `SimilarityHasher`; nothing is drawn, and the seed decides nothing.
+        As in `SimilarityHasher`. Nothing is drawn, so the seed has no effect.
 
     Attributes
     ----------
     directions_ : array of shape (n_features, n_directions), float32
-        The principal directions that some function cuts, those of the greatest variance first.
+        The principal directions used by at least one function, in descending order of variance.
     starts_, lengths_ : arrays of shape (n_directions,), float64
         The edge along each: a and b − a.
     columns_, modes_ : arrays of shape (n_functions,), int64
-        The direction and the k of each function, the least eigenvalue first.
+        The direction and the k of each function, in ascending order of eigenvalue.
     """
 
     name = "spectral"
@@ -96,16 +98,16 @@ class SpectralHash(SimilarityHasher):
         self.trim = trim
 
     def between(self, Q: Rows, X: Rows) -> Floats64:
-        """Euclidean distances."""
+        """Return Euclidean distances, of shape (n_queries, n_points)."""
         return euclidean(self._rows(Q), self._rows(X))
 
     def eigenfunctions(self, X: Rows) -> Floats32:
-        """Ψ of the rows of X, of shape (n_samples, n_functions), from −1 to 1."""
+        """Return Ψ of the rows of X, of shape (n_samples, n_functions), from −1 to 1."""
         return self._values(self._rows(X))
 
     @property
     def eigenvalues(self) -> Floats64:
-        """(kπ/(b − a))² of each function, of shape (n_functions,): what λ/(ε²/4) is for small ε."""
+        """(kπ/(b − a))² of each function, of shape (n_functions,): the limit of λ/(ε²/4) for small ε."""
         return np.asarray((np.pi * self.modes_ / self.lengths_[self.columns_]) ** 2)
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:  # noqa: ARG002
@@ -113,7 +115,7 @@ class SpectralHash(SimilarityHasher):
         a, b = _edges(X, directions, self.trim)
         cut = np.flatnonzero(b - a > _SAME * max(np.abs(a).max(), np.abs(b).max()))
         if not len(cut):
-            raise InputError(f"{self.name} needs rows that differ, got {X.shape[0]} that are all the same")
+            raise InputError(f"{self.name} needs rows that differ, got {X.shape[0]} equal rows")
         lengths = (b - a)[cut]
         chosen, self.modes_ = least_modes(lengths, self.n_functions)
         used, self.columns_ = np.unique(chosen, return_inverse=True)
@@ -133,7 +135,7 @@ class SpectralHash(SimilarityHasher):
 
 
 def least_modes(lengths: Floats64, n: int) -> tuple[Ints64, Ints64]:
-    """The n pairs of an edge and a mode k = 1, 2, … with the least k/length, that is with the least λ.
+    """Return the n pairs of an edge and a mode k = 1, 2, … with the smallest k/length, that is, λ.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def least_modes(lengths: Floats64, n: int) -> tuple[Ints64, Ints64]:
     Returns
     -------
     edges, modes : arrays of shape (n,), int64
-        The least first; of equal ones that of the first edge.
+        In ascending order of k/length; ties go to the first edge.
     """
     longest = np.sort(np.argsort(-lengths, kind="stable")[:n])
     pitches = np.arange(1, n + 1) / lengths[longest, None]
@@ -154,7 +156,7 @@ def least_modes(lengths: Floats64, n: int) -> tuple[Ints64, Ints64]:
 
 
 def _principal(X: Rows, n_functions: int) -> Floats64:
-    """Principal directions, those of the greatest variance first, as columns."""
+    """Return the principal directions as columns, in descending order of variance."""
     centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
     n_features = X.shape[1]
     if is_sparse(X) and n_functions < n_features:
@@ -167,7 +169,7 @@ def _principal(X: Rows, n_functions: int) -> Floats64:
 
 
 def _edges(X: Rows, directions: Floats64, trim: float) -> tuple[Floats64, Floats64]:
-    """From where to where the rows are along each direction, but for the share `trim` at either end."""
+    """Return the ends of the rows' range along each direction, without the share `trim` at either end."""
     found = []
     for first in range(0, directions.shape[1], _AT_ONCE):
         some = directions[:, first : first + _AT_ONCE]

@@ -369,7 +369,7 @@ def test_bad_input_gets_one_clear_sentence(name):
         variant.make(0, 0).fit(X, classes(60))
     with pytest.raises(InputError, match="random_state must be at least 0, got -1"):
         variant.make(5, -1).fit(X, classes(60))
-    with pytest.raises(InputError, match="needs at least one row to be fitted to, got none"):
+    with pytest.raises(InputError, match="needs at least one row to fit, got none"):
         variant.make(5, 0).fit(cut(X, 0, 0), classes(0))
     with pytest.raises(InputError, match="one class for each of the 60 rows"):
         variant.make(5, 0).fit(X, classes(59))
@@ -384,7 +384,7 @@ def test_bad_input_gets_one_clear_sentence(name):
         with pytest.raises(InputError, match=rf"rows of {D} features, got shape \(2, {D + 1}\)"):
             method(wide)
     if getattr(variant.make(5, 0), "neighbours", None) == "class":
-        with pytest.raises(InputError, match="where these make neighbours: y must be given"):
+        with pytest.raises(InputError, match="with neighbours='class' learns from classes: y must be given"):
             variant.make(5, 0).fit(X)
     if variant.make(5, 0).needs_labels:
         with pytest.raises(InputError, match="learns from labels: y must be given"):

@@ -152,7 +152,7 @@ def test_a_new_family_takes_part_by_being_there(digits, monkeypatch):
 
 def test_every_family_takes_part_where_it_applies(digits):
     """Each in some form, with numbers of its own; dense rows are no sets."""
-    assert "min-hash compares sets" in measure("min-hash", digits).refused[""]
+    assert "min-hash compares the sets" in measure("min-hash", digits).refused[""]
     for name in set(FAMILIES) - {"min-hash"}:
         with learning_little():
             measured = measure(name, digits, bits=(24,))

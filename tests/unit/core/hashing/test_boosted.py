@@ -184,7 +184,7 @@ def test_thresholds_part_values():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"neighbours": "colour"}, "neighbours are by distance or by class, got 'colour'"),
+        ({"neighbours": "colour"}, "neighbours must be one of distance, class, got 'colour'"),
         ({"alpha": 0.0}, "alpha must be positive, got 0.0"),
         ({"n_near": 0}, "n_near must be at least 1, got 0"),
         ({"n_pairs": 1}, "n_pairs must be at least 2, got 1"),
@@ -199,13 +199,13 @@ def test_parameters_are_checked(words, message):
 
 def test_rows_that_tell_nothing_are_refused():
     """Too few, all equal, sparse, or without the classes that were asked for."""
-    with pytest.raises(InputError, match="among at least 3 rows, got 2"):
+    with pytest.raises(InputError, match=r"at least 3 rows are needed .*, got 2"):
         BoostedPSH().fit(rows(2))
-    with pytest.raises(InputError, match="all equal: no threshold tells them apart"):
+    with pytest.raises(InputError, match="all equal, so no threshold can separate them"):
         BoostedPSH().fit(np.ones((9, 3), dtype=np.float32))
-    with pytest.raises(InputError, match="boosted is for dense rows, and these are sparse"):
+    with pytest.raises(InputError, match="boosted needs dense rows, got sparse ones"):
         BoostedPSH().fit(csr_array(rows()))
-    with pytest.raises(InputError, match="boosted is for dense rows, and these are sparse"):
+    with pytest.raises(InputError, match="boosted needs dense rows, got sparse ones"):
         BoostedPSH(n_functions=5).fit(rows()).queries(csr_array(rows()))
     with pytest.raises(InputError, match="y must be given, got None"):
         BoostedPSH(neighbours="class").fit(rows())

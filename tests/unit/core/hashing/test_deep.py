@@ -245,9 +245,9 @@ def test_odd_rows_do_no_harm():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"neighbours": "colour"}, "neighbours are by distance or by class, got 'colour'"),
-        ({"layers": (5, 0)}, r"layers must each have a whole number of units from 1 on, got \[5, 0\]"),
-        ({"layers": (4.5,)}, r"layers must each have a whole number of units from 1 on, got \[4.5\]"),
+        ({"neighbours": "colour"}, "neighbours must be one of distance, class, got 'colour'"),
+        ({"layers": (5, 0)}, r"layers must be integers of at least 1, got \[5, 0\]"),
+        ({"layers": (4.5,)}, r"layers must be integers of at least 1, got \[4.5\]"),
         ({"n_near": 0}, "n_near must be at least 1, got 0"),
         ({"n_steps": -1}, "n_steps must be at least 0, got -1"),
         ({"n_tuning": -1}, "n_tuning must be at least 0, got -1"),
@@ -263,9 +263,9 @@ def test_parameters_are_checked(words, message):
 def test_rows_that_teach_nothing_are_refused():
     """Too few, sparse, or without the classes that were asked for."""
     X, _ = blobs(30)
-    with pytest.raises(InputError, match="among at least 3 rows, got 2"):
+    with pytest.raises(InputError, match=r"at least 3 rows are needed .*, got 2"):
         DeepCodes().fit(X[:2])
-    with pytest.raises(InputError, match="rbm is for dense rows, and these are sparse"):
+    with pytest.raises(InputError, match="rbm needs dense rows, got sparse ones"):
         DeepCodes().fit(csr_array(X))
     with pytest.raises(InputError, match="y must be given, got None"):
         DeepCodes(neighbours="class").fit(X)

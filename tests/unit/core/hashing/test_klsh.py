@@ -250,7 +250,7 @@ def test_a_kernel_that_is_not_positive_is_refused() -> None:
 
 def test_rows_that_are_all_the_same() -> None:
     """No plane lies between them."""
-    with pytest.raises(InputError, match="the same for all of them: nothing tells them apart"):
+    with pytest.raises(InputError, match="the same value for all of them, so no bit can separate points"):
         KernelizedLSH(n_landmarks=M, n_sampled=T).fit(np.repeat(X[:1], 50, axis=0))
 
 
@@ -266,7 +266,7 @@ def test_fewer_rows_than_landmarks(family: type[KernelHasher]) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"rank": 0}, "rank must be from 1 to 39, one less than there are landmarks, or None, got 0"),
+        ({"rank": 0}, "rank must be from 1 to 39, less than the number of landmarks, or None, got 0"),
         ({"rank": 40}, "rank must be from 1 to 39"),
         ({"n_landmarks": 1}, "n_landmarks must be at least 2, got 1"),
         ({"n_sampled": 0}, "n_sampled must be from 1 to 39"),

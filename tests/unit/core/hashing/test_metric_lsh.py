@@ -65,7 +65,7 @@ def test_the_identity_leaves_plain_lsh():
 def test_a_metric_of_other_rows_is_refused():
     """Or none at all."""
     X, metric = learned()
-    with pytest.raises(InputError, match="metric is of 7 features, got rows of 3"):
+    with pytest.raises(InputError, match="metric has 7 features, but the rows have 3"):
         MetricLSH(metric=metric).fit(X[:, :3])
-    with pytest.raises(InputError, match="metric must be given, got None"):
+    with pytest.raises(InputError, match="needs a metric, got None"):
         MetricLSH().fit(X)

@@ -169,9 +169,9 @@ def test_near_sets_are_found_by_codes(structure, bits):
 @pytest.mark.parametrize(
     ("params", "rows", "message"),
     [
-        ({}, np.ones((2, 3)), "min-hash compares sets.* needs sparse rows, as texts .*: got dense ones"),
-        ({}, csr_array([[1.0, -0.25]]), "none may be negative, got -0.25"),
-        ({"weighted": True}, csr_array([[1.0, -2]]), "none may be negative, got -2"),
+        ({}, np.ones((2, 3)), "min-hash compares the sets.* needs sparse rows.* texts .*: got dense rows"),
+        ({}, csr_array([[1.0, -0.25]]), "none may be negative: got -0.25"),
+        ({"weighted": True}, csr_array([[1.0, -2]]), "none may be negative: got -2"),
         ({"bits": 3}, csr_array([[1.0]]), "bits must be one of 1, 2, 4, 8, 16, got 3"),
     ],
 )

@@ -158,6 +158,6 @@ def test_a_kernel_needs_a_bandwidth(gamma: float) -> None:
 def test_rows_without_neighbours_ask_for_a_bandwidth() -> None:
     """Of rows that are all the same none follows; one that is given serves them."""
     same = np.repeat(rows(1), 60, axis=0)
-    with pytest.raises(InputError, match="gamma must be given where it can't follow from the rows"):
+    with pytest.raises(InputError, match="gamma must be given: it cannot be estimated"):
         ShiftInvariantHash().fit(same)
     assert len(ShiftInvariantHash(gamma=1.0).fit(same).hash_points(same)) == 60

@@ -115,7 +115,7 @@ def test_a_direction_in_which_nothing_differs_has_no_bit() -> None:
     family = SpectralHash(n_functions=300).fit(X)
     assert family.directions_.shape == (4, 3)
     np.testing.assert_allclose(family.directions_[2], 0, atol=1e-6)
-    with pytest.raises(InputError, match="spectral needs rows that differ, got 20 that are all the same"):
+    with pytest.raises(InputError, match="spectral needs rows that differ, got 20 equal rows"):
         SpectralHash().fit(np.repeat(X[:1], 20, axis=0))
 
 

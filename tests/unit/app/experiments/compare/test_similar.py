@@ -144,7 +144,7 @@ def test_the_manifest_says_how_it_was_made(folder, finished):
     assert manifest["versions"]["numpy"] == np.__version__
     assert manifest["yardsticks"]["klsh low rank"] == "chi2"
     assert list(manifest["refused"]) == ["min-hash"]
-    assert "min-hash compares sets" in manifest["refused"]["min-hash"]
+    assert "min-hash compares the sets" in manifest["refused"]["min-hash"]
 
 
 @pytest.mark.slow
