@@ -237,8 +237,8 @@ class KernelHasher(ByKernel):
         super()._check()
         if self.rank is not None and not 1 <= self.rank < self.n_landmarks:
             raise InputError(
-                f"rank must be from 1 to {self.n_landmarks - 1}, less than the number of landmarks, or None, "
-                f"got {self.rank}"
+                f"rank must be None or from 1 to {self.n_landmarks - 1}, one less than the number of "
+                f"landmarks, got {self.rank}"
             )
 
 
@@ -292,7 +292,7 @@ class KernelizedLSH(KernelHasher):
         super()._check()
         if not 1 <= self.n_sampled < self.n_landmarks:
             raise InputError(
-                f"n_sampled must be from 1 to {self.n_landmarks - 1}, less than the number of landmarks, "
+                f"n_sampled must be from 1 to {self.n_landmarks - 1}, one less than the number of landmarks, "
                 f"got {self.n_sampled}"
             )
 

@@ -1,1 +1,1 @@
-"""Hyperplanes: trained, scored, and judged without one label."""
+"""Hyperplanes: training, scoring, and leave-one-out scores."""

@@ -1,4 +1,4 @@
-"""Points, hyperplanes, and the two ways to say how far apart they are."""
+"""Hyperplanes and distances between points."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ class Hyperplane:
         object.__setattr__(self, "bias", float(self.bias))
 
     def scores(self, X: Rows) -> NDArray[np.float64]:
-        """The signed margins wᵀx + b in float64, of shape (n_samples,)."""
+        """Return the signed margins wᵀx + b in float64, of shape (n_samples,)."""
         if is_sparse(X):
             return product(as_sparse(X), self.normal) + self.bias
         return np.asarray(X, dtype=np.float64) @ self.normal + self.bias
 
     @cached_property
     def norm(self) -> float:
-        """‖w‖, without the bias: |wᵀx + b| / ‖w‖ is the Euclidean distance."""
+        """‖w‖ without the bias: |wᵀx + b| / ‖w‖ is the Euclidean distance."""
         return float(np.linalg.norm(self.normal))
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that name exactly these weights."""
+        """Sixteen hexadecimal digits that identify exactly these weights."""
         raw = self.normal.tobytes() + np.float64(self.bias).tobytes()
         return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
 def unit_rows(X: Rows) -> Rows:
-    """The rows of X, of shape (n_samples, n_features), scaled to unit Euclidean norm; sparse ones stay so.
+    """Return the rows of X, of shape (n_samples, n_features), scaled to unit norm; sparse rows stay sparse.
 
     Raises
     ------
     InputError
-        If a row is zero or not finite: it has no direction.
+        If a row is zero or not finite, and so has no direction.
     """
     X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
     norms = np.sqrt(squared_norms(X)) if is_sparse(X) else np.linalg.norm(X.astype(np.float64), axis=1)
@@ -83,7 +83,7 @@ def unit_rows(X: Rows) -> Rows:
 
 
 def euclidean(Q: Rows, X: Rows) -> NDArray[np.float64]:
-    """‖q − x‖ of each row q of Q and x of X, of shape (n_queries, n_points), in float64."""
+    """Return ‖q − x‖ of each row q of Q and x of X, of shape (n_queries, n_points), in float64."""
     Q, X = Q.astype(np.float64), X.astype(np.float64)
     inner = Q @ X.T
     inner = inner.toarray() if is_sparse(inner) else inner
@@ -96,6 +96,9 @@ def _own_squares(X: Rows) -> NDArray[np.float64]:
 
 
 def settled_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Eigenvectors, as columns, have no sign of their own: make each one's largest entry positive."""
+    """Return eigenvectors, given as columns, with signs such that the largest entry of each is positive.
+
+    This makes them unique, because an eigenvector is only determined up to its sign.
+    """
     largest = np.abs(vectors).argmax(axis=0)
     return np.asarray(vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])]))

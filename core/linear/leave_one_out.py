@@ -1,16 +1,16 @@
-"""What a classifier says of a label that it was not trained on, for every label, from one training.
+"""Leave-one-out scores of all labels, from a single training.
 
-A label takes part in its own judgement: the SVM bends towards it, so a wrong one excuses itself. Left out, it
-cannot: what counts is the SVM that the other labels alone would give. Training it anew for each would take n
-trainings. As long as the others keep their sides (0, C or free in between) there is a closed form: without
-label i, with aᵢ = yᵢ[xᵢ, 1],
+A label affects its own score: the SVM bends towards it, so a wrong label looks right. The score of interest
+is that of an SVM trained on the other labels alone. Training n times would be too slow. As long as the αs of
+the other labels stay where they are (at 0, at C or free in between) there is a closed form: without label i,
+with aᵢ = yᵢ[xᵢ, 1],
 
-    yᵢ(wᵀxᵢ + b) falls by αᵢSᵢ²,
+    yᵢ(wᵀxᵢ + b) decreases by αᵢSᵢ²,
 
-Sᵢ being the distance of aᵢ from the span of the free labels' a, i itself left out (Chapelle & Vapnik, "Model
-selection for support vector machines", NIPS 1999; Opper & Winther, "Gaussian processes and SVM: mean field
-and leave-one-out", 2000). Where the bias is regularised like the weights, as in `core.linear.svm`, it is the
-plain linear span. Labels with αᵢ = 0 do not touch the hyperplane, and lose nothing.
+where Sᵢ is the distance of aᵢ from the span of the a of the free labels other than i (Chapelle & Vapnik,
+"Model selection for support vector machines", NIPS 1999; Opper & Winther, "Gaussian processes and SVM: mean
+field and leave-one-out", 2000). If the bias is regularised like the weights, as in `core.linear.svm`, this is
+the linear span. Labels with αᵢ = 0 do not affect the hyperplane, and their scores do not change.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ from closecall.core.numerics.gram_rotation import rotated
 from closecall.core.numerics.rows import Rows, is_sparse
 
 _RIDGE = 1e-10
-"""Relative, on the diagonal of the free labels' Gram matrix, as in `core.linear.svm`."""
+"""Relative ridge on the diagonal of the free labels' Gram matrix, as in `core.linear.svm`."""
 
 _ROWS = 4096
-"""Labels whose distance from the span is computed at a time."""
+"""Number of labels whose distance from the span is computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """A trained SVM, and how each label is scored without it.
+    """A trained SVM and the leave-one-out score of each label.
 
     Parameters
     ----------
     hyperplane : Hyperplane
         Trained on all labels.
     scores : array of shape (n_labels,), float64
-        wᵀx + b of each label under the hyperplane of the others, in the order in which they were given. A
-        label that is alone of its kind has its score with it: without it there would be no hyperplane.
+        wᵀx + b of each label under the hyperplane trained on the others, in the order in which the labels
+        were given. The only label of a class has its score under the full hyperplane, because there would be
+        none without it.
     """
 
     hyperplane: Hyperplane
@@ -61,11 +62,11 @@ def leave_one_out(
     Parameters
     ----------
     X : array of shape (n_labels, n_features), float32, or csr_array
-        One row a label.
+        One row per label.
     y : array of shape (n_labels,), bool
         True for yes.
     C, class_weight
-        As in `core.linear.svm.train`; each label keeps its C where another one is left out.
+        As in `core.linear.svm.train`; labels keep their C when another one is left out.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def leave_one_out(
 def _spans(
     X: NDArray[np.floating], sign: NDArray[np.float64], solution: Solution, upper: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Sᵢ² of every label with αᵢ > 0, else 0."""
+    """Return Sᵢ² of every label with αᵢ > 0, and 0 of the others."""
     spans = np.zeros(len(X))
     free = np.flatnonzero((solution.alpha > 0) & (solution.alpha < upper))
     face = _extended(X[free], sign[free])
@@ -103,7 +104,7 @@ def _spans(
 
 
 def _extended(X: NDArray[np.floating], sign: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rows yᵢ[xᵢ, 1]."""
+    """Return the rows yᵢ[xᵢ, 1]."""
     rows = np.ones((len(X), X.shape[1] + 1))
     rows[:, :-1] = X
     return np.asarray(rows * sign[:, None])

@@ -1,8 +1,8 @@
-"""wᵀx + b of many rows in float32: for one hyperplane, or for several in one pass over the rows.
+"""Scores wᵀx + b of many rows in float32, for one hyperplane or for several in one pass over the rows.
 
-One hyperplane is a matrix–vector product, which costs what reading the rows costs. Several are a matrix
-product of few rows at a time, which come from memory once and stay in the cache for all hyperplanes: at 384
-features, 4 hyperplanes cost about as much as 1.3 scans, and 20 as much as 3.
+For one hyperplane this is a matrix–vector product, whose time is that of reading the rows. For several it is
+a matrix product of a few rows at a time, which are read from memory once and stay in the cache for all
+hyperplanes. With 384 features, 4 hyperplanes take about as long as 1.3 scans, and 20 as long as 3.
 """
 
 from __future__ import annotations
@@ -21,32 +21,34 @@ from closecall.core.numerics.rows import cut, is_sparse, product, products
 Floats32 = NDArray[np.float32]
 
 _SCORES = 1 << 20
-"""How many scores to hand out at a time: 4 MB."""
+"""Number of scores to yield at a time: 4 MB."""
 
 _SMALL_PRODUCT = 10**6
-"""Multiplications up to which OpenBLAS has a kernel of its own for matrix products, twice as fast."""
+"""Number of multiplications up to which OpenBLAS uses a special kernel for matrix products, twice as fast."""
 
 _CACHED_ROWS = 512
-"""Rows converted, or multiplied by many hyperplanes, at a time: few enough to stay in one core's cache."""
+"""Number of rows that are converted, or multiplied by many hyperplanes, at a time; they fit into the cache
+of one core.
+"""
 
 
 def score_blocks(
     segments: Iterable[tuple[int, NDArray[Any] | csr_array]], hyperplanes: Sequence[Hyperplane]
 ) -> Iterator[tuple[int, Floats32]]:
-    """The scores of all rows under each of k hyperplanes, block by block, whatever the number of rows.
+    """Yield the scores of all rows under each of k hyperplanes, block by block, for any number of rows.
 
     Parameters
     ----------
     segments : iterable of (int, array of shape (n, n_features), float32 or float16, or csr_array)
-        Rows that follow each other, and which is the first of them.
+        Consecutive rows, each array with the number of its first row.
     hyperplanes : sequence of Hyperplane
         k of them.
 
     Returns
     -------
     iterator of (int, array of shape (k, m), float32)
-        A block's first row, and wᵀx + b of it and those that follow, the last bits of which may depend on k
-        and on the number of threads. The array is the caller's to keep or to overwrite.
+        The number of a block's first row, and wᵀx + b of its m rows. The last bits may depend on k and on the
+        number of threads. The caller may keep or overwrite the array.
     """
     if not hyperplanes:
         return
@@ -62,14 +64,14 @@ def score_blocks(
 
 
 def _sparse_products(X: csr_array, normals: Floats32) -> Floats32:
-    """wᵀx for each of the k normals, of shape (k, n), for sparse rows."""
+    """Return wᵀx for each of the k normals, of shape (k, n), for sparse rows."""
     if len(normals) == 1:
         return product(X, normals[0])[None]
     return np.ascontiguousarray(products(X, np.ascontiguousarray(normals.T)).T)
 
 
 def _products(X: NDArray[Any], normals: Floats32) -> Floats32:
-    """wᵀx for each of the k normals, of shape (k, len(X))."""
+    """Return wᵀx for each of the k normals, of shape (k, len(X))."""
     k, d = normals.shape
     out = np.empty((k, len(X)), dtype=np.float32)
     if k == 1 and X.dtype == np.float32:
@@ -93,11 +95,11 @@ def _rows_at_a_time(k: int, d: int) -> int:
 
 
 def _as_float32(X: NDArray[np.float16], out: Floats32) -> Floats32:
-    """The same numbers in `out`, four times as fast as numpy converts them.
+    """Convert X into `out`, four times as fast as NumPy does.
 
-    Sign, exponent and fraction are moved to where float32 has them; the exponents' biases, 15 and 127, differ
-    by 112, which a multiplication by 2¹¹² makes good, for subnormal numbers, too. Infinities and NaN, which
-    no pool holds, would become finite.
+    Sign, exponent and fraction are moved to their positions in float32. The exponents' biases, 15 and 127,
+    differ by 112, which a multiplication by 2¹¹² corrects, for subnormal numbers, too. Infinities and NaN,
+    which no pool contains, would become finite.
     """
     _move_bits(X.view(np.uint16), out.view(np.uint32))
     return np.multiply(out, np.float32(2.0**112), out=out)

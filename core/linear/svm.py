@@ -1,28 +1,29 @@
-"""A linear support vector machine that is solved, not approached.
+"""A linear support vector machine that is solved exactly rather than approximately.
 
 The classifier is the minimiser of
 
     ½‖w‖² + ½b² + Σᵢ Cᵢ max(0, 1 − yᵢ(wᵀxᵢ + b)),
 
-the objective of scikit-learn's ``LinearSVC(loss="hinge", dual=True, intercept_scaling=1)``: the bias is
-the weight of an appended 1 and is regularised with the rest. With aᵢ = yᵢ[xᵢ, 1] its dual is a quadratic
-programme in a box, max Σαᵢ − ½‖Σαᵢaᵢ‖² with 0 ≤ αᵢ ≤ Cᵢ, and w is unique. Labels chosen at the margin make
-it hard: nearly all of them are support vectors. It is solved in three steps:
+the objective of scikit-learn's ``LinearSVC(loss="hinge", dual=True, intercept_scaling=1)``: the bias is the
+weight of an appended 1 and is regularised like the other weights. With aᵢ = yᵢ[xᵢ, 1], the dual is a
+quadratic programme in a box, max Σαᵢ − ½‖Σαᵢaᵢ‖² with 0 ≤ αᵢ ≤ Cᵢ, and w is unique. Labels selected at the
+margin make it hard, because nearly all of them are support vectors. It is solved in three steps:
 
-1. *Sides.* Dual coordinate descent with shrinking (Hsieh et al., ICML 2008) in float32 soon tells for nearly
-   every label whether its αᵢ is 0, Cᵢ, or free in between.
-2. *Pivots.* A primal-feasible active-set method in float64 (Nocedal & Wright, algorithm 16.3, the
-   constraints being a box) corrects the remaining sides, one face of the box at a time, until every label
-   meets its optimality condition to `TOLERANCE`. The dual objective rises from face to face, so it ends.
-3. *Numbers.* The free αᵢ are solved for afresh, from the sides alone, in the order of the ids and in plain
-   IEEE arithmetic: nothing reassociated, nothing fused, no BLAS. So the weights are the same to the last
-   bit in whatever order the labels came, with any number of threads and on every machine, whatever led
-   steps 1 and 2 to the sides. (Where several sides are optimal, as with one image labeled under two ids,
-   the last bits may depend on the kind of machine.)
+1. *Sides.* Dual coordinate descent with shrinking (Hsieh et al., ICML 2008) in float32 quickly finds for
+   nearly every label whether its αᵢ is 0, Cᵢ, or free in between.
+2. *Pivots.* A primal-feasible active-set method in float64 (Nocedal & Wright, algorithm 16.3, the constraints
+   being a box) corrects the remaining sides, one face of the box at a time, until every label meets its
+   optimality condition within `TOLERANCE`. The dual objective increases from face to face, so the method
+   terminates.
+3. *Numbers.* The free αᵢ are solved for again, from the sides alone, in the order of the ids and in plain
+   IEEE arithmetic, without reassociation, fused operations or BLAS. The weights are therefore the same to the
+   last bit for any order of the labels, any number of threads and every machine, however steps 1 and 2 found
+   the sides. (If several sides are optimal, as with one image labeled under two ids, the last bits may depend
+   on the kind of machine.)
 
-Sparse rows are rotated first (`core.numerics.gram_rotation`): the dual depends on inner products alone, so n
-labels are a dense problem of n features with the same α, and w = Σαᵢyᵢxᵢ over the vocabulary. Here all is
-float64, so that the labels meet their conditions as exactly.
+Sparse rows are rotated first (`core.numerics.gram_rotation`). The dual only depends on inner products, so n
+labels are a dense problem of n features with the same α, and w = Σαᵢyᵢxᵢ over the vocabulary. This is done in
+float64, so that the labels meet their conditions equally exactly.
 
 The kernels run on one thread with the GIL released.
 """
@@ -46,22 +47,25 @@ Float64s = NDArray[np.float64]
 Index = int | np.intp
 
 TOLERANCE = 1e-9
-"""How far yᵢ(wᵀxᵢ + b) may lie on the wrong side of 1 where αᵢ is 0 or Cᵢ, and from 1 where it is free.
+"""Tolerance of the optimality conditions.
 
-Where ΣCᵢ‖aᵢ‖² exceeds 2·10⁵ (for unit rows, ΣCᵢ exceeds 10⁵), the rounding of the margins allows no more
-than 5·10⁻¹⁵ΣCᵢ‖aᵢ‖².
+It limits how far yᵢ(wᵀxᵢ + b) may lie on the wrong side of 1 if αᵢ is 0 or Cᵢ, and from 1 if αᵢ is free. If
+ΣCᵢ‖aᵢ‖² exceeds 2·10⁵ (for unit rows, if ΣCᵢ exceeds 10⁵), the tolerance is 5·10⁻¹⁵ΣCᵢ‖aᵢ‖² instead, because
+the margins are rounded.
 """
 
 DEFAULT_C = 10.0
-"""Best, or within 0.1 points of it, in held-out accuracy after 50 to 500 labels chosen at the margin.
+"""Best, or within 0.1 points of it, in held-out accuracy after 50 to 500 labels selected at the margin.
 
-GIST rows of unit norm all point about the same way: C ≤ 1 underfits on few labels, C ≥ 30 gains nothing.
+GIST rows of unit norm all point in about the same direction: C ≤ 1 underfits on few labels, and C ≥ 30 gains
+nothing.
 """
 
 DEFAULT_CLASS_WEIGHT: ClassWeight = None
 """Selection at the margin balances the labels by itself; "balanced" gained nothing at any C."""
 
-# Relative, on the diagonal of a face's Gram matrix: dependent labels then push each other to a bound.
+# Relative ridge on the diagonal of a face's Gram matrix. It makes dependent labels push each other to a
+# bound.
 _RIDGE = 1e-10
 _PASSES = 500
 _PASS_TOLERANCE = 1e-4
@@ -71,12 +75,12 @@ _LANES = 16
 
 
 class Solution(NamedTuple):
-    """The optimum of the primal and of the dual.
+    """The optimum of the primal and of the dual problem.
 
     Parameters
     ----------
     weights : array of shape (n_features + 1,), float64
-        w, the bias last.
+        w, followed by the bias.
     alpha : array of shape (n_labels,), float64
         The dual variables, in the order in which the labels were given.
     """
@@ -93,28 +97,28 @@ def train(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
 ) -> Hyperplane:
-    """The hyperplane of the support vector machine for these labels.
+    """Return the hyperplane of the support vector machine for these labels.
 
-    A function of the set of labels {(id, row, answer)}, C and class_weight: neither the order of the
+    It is a function of the set of labels {(id, row, answer)}, C and class_weight. Neither the order of the
     labels nor anything else changes a bit of it.
 
     Parameters
     ----------
     X : array of shape (n_labels, n_features), float32, or csr_array
-        One row a label.
+        One row per label.
     y : array of shape (n_labels,), bool
         True for yes.
     ids : array of shape (n_labels,), int64
-        Distinct item ids; they only decide in which order sums are taken.
+        Distinct item ids; they only determine the order of summation.
     C : float
-        What a margin violated by 1 costs.
+        The cost of violating a margin by 1.
     class_weight : "balanced" or None
-        "balanced" multiplies C by n_labels / (2 n_class), so that yes and no weigh the same together.
+        "balanced" multiplies C by n_labels / (2 n_class), so that both classes have the same total weight.
 
     Raises
     ------
     InputError
-        If shapes disagree, an id comes twice, a value is not finite, C is not positive, class_weight is
+        If shapes disagree, an id is repeated, a value is not finite, C is not positive, class_weight is
         unknown, or the labels are all yes or all no.
     """
     X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
@@ -127,13 +131,13 @@ def train(
     order = np.argsort(ids, kind="stable")
     twice = np.flatnonzero(np.diff(ids[order]) == 0)
     if twice.size:
-        raise InputError(f"item {ids[order[twice[0]]]} is labeled twice: every id may come once")
+        raise InputError(f"item {ids[order[twice[0]]]} is labeled twice: every id must be unique")
     weights = solve(X[order], y[order], C=C, class_weight=class_weight).weights
     return Hyperplane(weights[:-1], float(weights[-1]))
 
 
 def box(y: NDArray[np.bool_], C: float, class_weight: ClassWeight) -> Float64s:
-    """Cᵢ, the upper bound of every αᵢ, of shape (n_labels,); raises InputError as `train` does."""
+    """Return Cᵢ, the upper bound of every αᵢ, of shape (n_labels,); raises InputError as `train` does."""
     if not (np.isfinite(C) and C > 0):
         raise InputError(f"C must be a positive number, got {C}")
     if class_weight not in (None, "balanced"):
@@ -154,7 +158,7 @@ def solve(
     C: float = DEFAULT_C,
     class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
 ) -> Solution:
-    """Both optima, for labels in the order given; arguments and errors as in `train`."""
+    """Return both optima, for labels in the given order; arguments and errors are those of `train`."""
     upper = box(y, C, class_weight)
     if is_sparse(X):
         weights, alpha, exact = _optimum(rotated(X), y, C, upper)
@@ -166,7 +170,7 @@ def solve(
 def _optimum(
     X: Float32s | Float64s, y: NDArray[np.bool_], C: float, upper: Float64s
 ) -> tuple[Float64s, Float64s, Float64s]:
-    """The weights, α with exact sides, and α that is exact but may lie outside the box by its rounding."""
+    """Return the weights, α with exact sides, and α that is exact but may lie outside the box by rounding."""
     n, d = X.shape
     A = np.zeros((n, -(-(d + 1) // _LANES) * _LANES), dtype=X.dtype)
     A[:, :d] = X
@@ -187,7 +191,7 @@ def _optimum(
 
 
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
-    """Send all but the `most` innermost free αᵢ to their nearer bound: an optimum needs no more than that."""
+    """Move all but the `most` innermost free αᵢ to their nearer bound; an optimum needs no more of them."""
     inside = np.minimum(alpha, upper - alpha) / upper
     others = np.argsort(-inside, kind="stable")[most:]
     alpha[others] = np.where(alpha[others] < upper[others] / 2, 0.0, upper[others])
@@ -195,7 +199,7 @@ def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
 
 @fast_kernel
 def _dot(a, b):  # type: ignore[no-untyped-def]
-    """aᵀb in the precision of b: float32 for two rows of A, float64 for a row of A and weights."""
+    """Return aᵀb in the precision of b: float32 for two rows of A, float64 for a row of A and weights."""
     total = b.dtype.type(0)
     for j in range(a.shape[0]):
         total += a[j] * b[j]
@@ -211,7 +215,7 @@ def _add(scale: float | np.floating, a: Float32s | Float64s, out: Float32s | Flo
 
 @strict_kernel
 def _combine(A: Float32s, alpha: Float64s) -> Float64s:
-    """Σαᵢaᵢ, in the order of the rows."""
+    """Return Σαᵢaᵢ, summed in the order of the rows."""
     w = np.zeros(A.shape[1])
     for i in range(A.shape[0]):
         if alpha[i] != 0.0:
@@ -223,11 +227,11 @@ def _combine(A: Float32s, alpha: Float64s) -> Float64s:
 def _sides(
     A: Float32s, squares: Float64s, upper: Float64s, alpha: Float64s, passes: int, tolerance: float
 ) -> None:
-    """Dual coordinate descent from alpha = 0, in place.
+    """Run dual coordinate descent from alpha = 0, in place.
 
-    Until a pass finds all projected gradients within `tolerance` of each other, or for so many `passes`.
-    Labels at a bound that the last pass saw no reason to leave are left out (shrinking) and looked at again
-    before the end.
+    It ends when all projected gradients of a pass are within `tolerance` of each other, or after `passes`
+    passes. Labels at a bound that the last pass gave no reason to leave are left out (shrinking) and checked
+    again before the end.
     """
     n = A.shape[0]
     w = np.zeros(A.shape[1], dtype=np.float32)
@@ -273,7 +277,7 @@ def _sides(
 def _append(
     A: Float32s, squares: Float64s, i: Index, face: NDArray[np.int64], f: int, L: Float64s, row: Float64s
 ) -> None:
-    """Let label i join a face of f labels: one more row of the Cholesky factor of its Gram matrix."""
+    """Add label i to a face of f labels: append a row to the Cholesky factor of its Gram matrix."""
     row[:] = A[i]
     for k in range(f):
         L[f, k] = (_dot(A[face[k]], row) - _dot(L[k, :k], L[f, :k])) / L[k, k]
@@ -284,7 +288,10 @@ def _append(
 
 @strict_kernel
 def _remove(face: NDArray[np.int64], f: int, k: int, L: Float64s) -> None:
-    """Let the k-th of f labels leave the face: its row goes, and Givens rotations make L triangular again."""
+    """Remove the k-th of f labels from the face.
+
+    Its row is deleted, and Givens rotations make L triangular again.
+    """
     for r in range(k, f - 1):
         face[r] = face[r + 1]
         L[r, : r + 2] = L[r + 1, : r + 2]
@@ -314,10 +321,11 @@ def _solve(L: Float64s, f: int, x: Float64s) -> None:
 def _pivots(
     A: Float32s, squares: Float64s, upper: Float64s, alpha: Float64s, tolerance: float, most: int
 ) -> bool:
-    """The active-set method, from a feasible alpha, in place; False if `most` steps were not enough.
+    """Run the active-set method from a feasible alpha, in place; False if `most` steps are not enough.
 
-    A face holds the free labels. Its optimum has all their margins at 1: step towards it, as far as the box
-    allows; what meets a bound leaves the face. Once there, the labels that violate their condition most join.
+    A face contains the free labels. At its optimum all their margins are 1. Step towards it as far as the box
+    allows; labels that reach a bound leave the face. At the optimum, the labels that violate their condition
+    most join the face.
     """
     n, p = A.shape
     capacity = min(n, 2 * p + _ENTERING)
@@ -377,8 +385,9 @@ def _pivots(
 
 @strict_kernel
 def _numbers(A: Float32s, upper: Float64s, alpha: Float64s) -> tuple[Float64s, Float64s]:
-    """The weights and αᵢ, from the sides alone: Cᵢaᵢ for labels at their upper bound, margins of 1 on the
-    face.
+    """Return the weights and αᵢ, computed from the sides alone.
+
+    Labels at their upper bound contribute Cᵢaᵢ, and labels on the face have margins of 1.
     """
     p = A.shape[1]
     exact = np.where(alpha >= upper, upper, 0.0)

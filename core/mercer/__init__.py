@@ -1,4 +1,4 @@
-"""Kernels in the sense of Mercer: how alike two items are, as an inner product in some space."""
+"""Mercer kernels: similarities of two items that are inner products in some feature space."""
 
 from closecall.core.mercer.box import PyramidBox
 from closecall.core.mercer.kernel import (

@@ -1,11 +1,12 @@
-"""The pyramid match of sets of points in a box that is known beforehand.
+"""The pyramid match of sets of points in a known box.
 
-`core.mercer.pyramid` takes its vocabulary from the sets that it is fitted to. Where all points lie in a box
-that is cut into so many bins a side, and no set has more than so many points in a bin, the vocabulary is
-known without looking at any set: a feature for each "level, bin, at least j points in it". Rows of sets that
-were never seen together can be compared then, and always have the inner product of the kernel.
+`core.mercer.pyramid` learns its vocabulary from the sets that it is fitted to. If all points lie in a box
+that is divided into a known number of bins per side, and a bin has a known maximum number of points of one
+set, the vocabulary is known without any set: one feature for each "level, bin, at least j points in it". Rows
+of sets that were never seen together are then comparable, and always have the inner product of the kernel.
 
-Cuts may be of unlike numbers in each direction; a bin of level i is 2ⁱ finest bins wide in all of them.
+The number of bins may differ between directions. A bin of level i is 2ⁱ of the finest bins wide in all of
+them.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from closecall.core.numerics.rows import sparse_rows
 
 
 class PyramidBox:
-    """Embeds sets of equally many points of a box, whose finest bins are cubes of side 1.
+    """Embeds sets with equal numbers of points in a box, whose finest bins are cubes of side 1.
 
     Parameters
     ----------
     n_bins : sequence of int
         The box is [0, n) in each direction; n must be a multiple of 2 ** (n_levels − 1).
     most : sequence of int
-        How many points of a set may be in one bin of level 0, 1, …; as many as there are levels.
+        Maximum number of points of a set in one bin of level 0, 1, …; its length is the number of levels.
 
     Attributes
     ----------
     n_features : int
-        The length of the rows: those of level 0 first, and of a level those of a bin after each other, bins
-        in the order of an array's entries.
+        Length of the rows. Features are ordered by level, then by bin in the order of an array's entries,
+        then by number of points.
     """
 
     def __init__(self, *, n_bins: Sequence[int], most: Sequence[int]) -> None:
@@ -46,7 +47,7 @@ class PyramidBox:
             raise InputError(f"most must be at least 1 for each of one or more levels, got {self.most}")
         if not self.n_bins or min(self.n_bins) < 1 or any(n % coarsest for n in self.n_bins):
             raise InputError(
-                f"n_bins must be multiples of {coarsest}, which {len(self.most)} levels halve, "
+                f"n_bins must be positive multiples of {coarsest} for {len(self.most)} levels, "
                 f"got {self.n_bins}"
             )
         sizes = [
@@ -58,9 +59,9 @@ class PyramidBox:
             raise InputError(f"n_bins and most must give at most 2³¹ features, got {self.n_features:,}")
 
     def transform(self, sets: ArrayLike) -> csr_array:
-        """The rows of these sets, of shape (n_sets, n_features), float32 and of unit norm.
+        """Return the rows of these sets, of shape (n_sets, n_features), float32 and of unit norm.
 
-        Two rows' inner product is K̃ of the sets; each row is computed by itself.
+        The inner product of two rows is K̃ of the sets. Each row depends on its set alone.
 
         Parameters
         ----------
@@ -70,7 +71,7 @@ class PyramidBox:
         Raises
         ------
         InputError
-            If points lie outside the box or are not finite, or too many in one bin.
+            If points lie outside the box or are not finite, or a bin has too many points.
         """
         sets = np.asarray(sets)
         if sets.ndim != 3 or sets.shape[1] < 1 or sets.shape[2] != len(self.n_bins):
@@ -78,7 +79,7 @@ class PyramidBox:
                 f"sets must be of shape (n_sets, n_points, {len(self.n_bins)}), got {sets.shape}"
             )
         if not ((sets >= 0) & (sets < np.array(self.n_bins))).all():
-            raise InputError(f"points must lie in the box from 0 to {self.n_bins}, and some lie outside")
+            raise InputError(f"points must lie in the box from 0 to {self.n_bins}, got some outside")
         n_sets, n_points, _ = sets.shape
         places = np.moveaxis(sets.astype(np.int32), 2, 0)
         columns = np.empty((n_sets, len(self.most), n_points), dtype=np.int32)
@@ -91,8 +92,8 @@ class PyramidBox:
             turns = _turns(bins)
             if turns.max(initial=0) >= most:
                 raise InputError(
-                    f"most must be as many points as a bin of level {level} holds, "
-                    f"which are {turns.max() + 1}, got {most}"
+                    f"most must be at least {turns.max() + 1} for level {level}, because a bin has that many "
+                    f"points, got {most}"
                 )
             columns[:, level] = self._firsts[level] + bins * np.int64(most) + turns
         values = np.sqrt(weights_of_levels(len(self.most)) / n_points).astype(np.float32)
@@ -103,12 +104,12 @@ class PyramidBox:
 
     @property
     def _shapes(self) -> list[tuple[int, ...]]:
-        """How many bins there are in each direction, at each level."""
+        """Number of bins in each direction, for each level."""
         return [tuple(n >> level for n in self.n_bins) for level in range(len(self.most))]
 
 
 def _turns(bins: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Along each sorted row, how many of the same number came before."""
+    """Return, along each sorted row, the number of equal entries before each entry."""
     along = np.arange(bins.shape[1], dtype=np.int32)
     begins = np.where(np.diff(bins, axis=1, prepend=-1) != 0, along, 0)
     return along - np.maximum.accumulate(begins, axis=1)

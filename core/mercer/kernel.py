@@ -1,9 +1,9 @@
-"""Kernels in the sense of Mercer: similarities κ(x, y) that are inner products in some space.
+"""Kernels in the sense of Mercer: similarities κ(x, y) that are inner products in some feature space.
 
-(The compiled loops elsewhere are called kernels too; nothing here is meant by those.)
+(They have nothing to do with the compiled loops elsewhere, which are called kernels, too.)
 
-All of them are normalised: κ(x, x) = 1. What is compared are not the rows themselves but what a kernel has
-`prepared` from them, once, so that this holds without a division by √(κ(x, x)·κ(y, y)) for each pair:
+All of them are normalised: κ(x, x) = 1. Kernels do not compare the rows themselves but the rows as
+`prepared`, once, so that this holds without a division by √(κ(x, x)·κ(y, y)) for each pair:
 
 ===============  ==========================  =================================  ===========================
 name             prepared rows               κ(x, y)                            1 − κ is half
@@ -14,13 +14,13 @@ name             prepared rows               κ(x, y)                           
 `Learned`        Gx with GᵀG = A, as cosine  xᵀAy / √(xᵀAx · yᵀAy)              (x − y)ᵀA(x − y) of these
 ===============  ==========================  =================================  ===========================
 
-**The monotone transformation** `Transformed`, exp(s·(κ − 1)) (eq. 19), leaves every ranking as it is, and
-makes the eigenvalues of κ decay more slowly. By the last column it is exp(−s/2 · distance): the Gaussian RBF
-kernel of bandwidth γ on unit rows is the cosine transformed with s = 2γ, the exponential χ² kernel
-exp(−γ·χ²) the additive one, and the Laplacian kernel the intersection.
+**The monotone transformation** `Transformed`, exp(s·(κ − 1)) (eq. 19), preserves every ranking and makes the
+eigenvalues of κ decay more slowly. By the last column it is exp(−s/2 · distance): the Gaussian RBF kernel
+with parameter γ on unit rows is the cosine transformed with s = 2γ, the exponential χ² kernel exp(−γ·χ²) is
+the transformed additive one, and the Laplacian kernel is the transformed intersection.
 
-χ² and intersection are kernels of histograms, so features must not be negative: GIST and edge histograms as a
-pool holds them are fine, centred or projected ones are not.
+χ² and intersection are kernels of histograms, so features must not be negative. GIST and edge histograms as
+stored in a pool are valid; centred or projected features are not.
 
 References
 ----------
@@ -51,37 +51,42 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def word(self) -> str:
-        """The word that names it, for `kernel_from` and for people."""
+        """The kernel's name, for `kernel_from` and for people."""
 
     @abstractmethod
     def prepared(self, X: Rows) -> Matrix:
-        """What the rows of X, of shape (n_samples, n_features), are compared by: C-contiguous, float32.
+        """Return the rows of X in the form in which they are compared: C-contiguous, float32.
+
+        X has shape (n_samples, n_features).
 
         Raises
         ------
         InputError
-            If the kernel does not apply to a row; the message says which, and why.
+            If the kernel does not apply to a row; the message names the row and the reason.
         """
 
     @abstractmethod
     def values(self, A: Matrix, B: Matrix) -> Matrix:
-        """κ of each of n prepared rows and each of m, of shape (n, m); the caller keeps n · m small."""
+        """Return κ of each of n prepared rows and each of m, of shape (n, m); callers keep n · m small."""
 
     @property
     def flat(self) -> Kernel:
-        """What the kernel is a transformation of; itself, if of nothing."""
+        """The kernel that this one transforms, or itself if it is no transformation."""
         return self
 
     def of_flat(self, values: Matrix) -> Matrix:
-        """The kernel's own values from those of `flat`."""
+        """Return the kernel's own values, given those of `flat`."""
         return values
 
     def matrix(self, X: Rows, Y: Rows) -> Matrix:
-        """κ of each row of X and each of Y, of shape (n_samples_X, n_samples_Y); errors as `prepared`."""
+        """Return κ of each row of X and each row of Y, of shape (n_samples_X, n_samples_Y).
+
+        Errors are those of `prepared`.
+        """
         return self.values(self.prepared(X), self.prepared(Y))
 
     def arrays(self) -> Arrays:
-        """What `word` leaves out, by name."""
+        """Return the arrays that are needed in addition to `word`, by name."""
         return {}
 
 
@@ -92,7 +97,7 @@ class Cosine(Kernel):
     word: ClassVar[str] = "cosine"
 
     def prepared(self, X: Rows) -> Matrix:
-        """Rows of unit Euclidean norm; see `Kernel.prepared`."""
+        """Return rows of unit Euclidean norm; see `Kernel.prepared`."""
         return _scaled(_finite(X, self.word), 2, self.word)
 
     def values(self, A: Matrix, B: Matrix) -> Matrix:
@@ -107,7 +112,7 @@ class ChiSquared(Kernel):
     word: ClassVar[str] = "chi2"
 
     def prepared(self, X: Rows) -> Matrix:
-        """Rows that add to 1; see `Kernel.prepared`."""
+        """Return rows that add to 1; see `Kernel.prepared`."""
         return _histograms(X, self.word)
 
     def values(self, A: Matrix, B: Matrix) -> Matrix:
@@ -119,12 +124,12 @@ class ChiSquared(Kernel):
 
 @dataclass(frozen=True)
 class Intersection(Kernel):
-    """What two histograms have in common."""
+    """The intersection of two histograms."""
 
     word: ClassVar[str] = "intersection"
 
     def prepared(self, X: Rows) -> Matrix:
-        """Rows that add to 1; see `Kernel.prepared`."""
+        """Return rows that add to 1; see `Kernel.prepared`."""
         return _histograms(X, self.word)
 
     def values(self, A: Matrix, B: Matrix) -> Matrix:
@@ -161,7 +166,7 @@ class Transformed(Kernel):
 
     @property
     def flat(self) -> Kernel:
-        """The kernel itself."""
+        """The untransformed kernel."""
         return self.kernel.flat
 
     def of_flat(self, values: Matrix) -> Matrix:
@@ -170,7 +175,7 @@ class Transformed(Kernel):
         return np.asarray(np.exp(np.float32(self.scale) * (inner - np.float32(1))))
 
     def prepared(self, X: Rows) -> Matrix:
-        """As the kernel itself; see `Kernel.prepared`."""
+        """Return the rows as prepared by the untransformed kernel; see `Kernel.prepared`."""
         return self.kernel.prepared(X)
 
     def values(self, A: Matrix, B: Matrix) -> Matrix:
@@ -178,7 +183,7 @@ class Transformed(Kernel):
         return self.of_flat(self.flat.values(A, B))
 
     def arrays(self) -> Arrays:
-        """Those of the kernel itself."""
+        """Return the arrays of the untransformed kernel."""
         return self.kernel.arrays()
 
 
@@ -188,12 +193,12 @@ class Learned(Kernel):
     Parameters
     ----------
     A : array of shape (n_features, n_features)
-        Symmetric and positive semidefinite, as `core.metric.ExplicitMetric.A` is.
+        Symmetric and positive semidefinite, as `core.metric.ExplicitMetric.A`.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If A is not symmetric or not positive semidefinite.
     """
 
     word = "learned"
@@ -203,7 +208,7 @@ class Learned(Kernel):
         if metric.ndim != 2 or metric.shape[0] != metric.shape[1] or not np.isfinite(metric).all():
             raise InputError(f"a metric must be a square matrix of finite numbers, got shape {metric.shape}")
         if not np.allclose(metric, metric.T, rtol=1e-6, atol=1e-9 * np.abs(metric).max(initial=0)):
-            raise InputError("a metric must be symmetric, and this one is not")
+            raise InputError("a metric must be symmetric, got one that is not")
         eigenvalues, vectors = np.linalg.eigh((metric + metric.T) / 2)
         require_positive(eigenvalues, "the metric")
         roots = np.sqrt(np.maximum(eigenvalues, 0))
@@ -211,10 +216,10 @@ class Learned(Kernel):
         self._A = metric
 
     def prepared(self, X: Rows) -> Matrix:
-        """Rows of unit norm under the metric; see `Kernel.prepared`."""
+        """Return rows of unit norm under the metric; see `Kernel.prepared`."""
         X = _finite(X, self.word)
         if X.shape[1] != len(self._G):
-            raise InputError(f"the metric is of {len(self._G)} features, and the rows have {X.shape[1]}")
+            raise InputError(f"the metric has {len(self._G)} features, but the rows have {X.shape[1]}")
         return _scaled(X @ self._G.T, 2, self.word)
 
     def values(self, A: Matrix, B: Matrix) -> Matrix:
@@ -222,7 +227,7 @@ class Learned(Kernel):
         return np.asarray(A @ B.T)
 
     def arrays(self) -> Arrays:
-        """The metric."""
+        """Return the metric."""
         return {"metric": self._A}
 
 
@@ -232,20 +237,20 @@ KERNELS: dict[str, type[Cosine | ChiSquared | Intersection]] = {
 
 
 def rbf(gamma: float) -> Transformed:
-    """exp(−γ‖x − y‖²) on unit rows."""
+    """Return the kernel exp(−γ‖x − y‖²) on unit rows."""
     return Transformed(Cosine(), 2 * gamma)
 
 
 def kernel_from(word: str | Kernel, arrays: Arrays | None = None) -> Kernel:
-    """The kernel that a word names: ``chi2``, ``intersection:scale=5``, ``rbf:gamma=2``.
+    """Return the kernel with this word, such as ``chi2``, ``intersection:scale=5`` or ``rbf:gamma=2``.
 
     Parameters
     ----------
     word : str or Kernel
-        ``cosine``, ``chi2``, ``intersection`` or ``learned``, with a scale or without one; or ``rbf`` with
-        its gamma. A kernel names itself.
+        ``cosine``, ``chi2``, ``intersection`` or ``learned``, optionally with a scale, or ``rbf`` with its
+        gamma. A kernel is returned unchanged.
     arrays : dict, optional
-        What `Kernel.arrays` gave; only ``learned`` needs it.
+        The result of `Kernel.arrays`; only ``learned`` needs it.
 
     Raises
     ------
@@ -267,56 +272,56 @@ def kernel_from(word: str | Kernel, arrays: Arrays | None = None) -> Kernel:
     elif name in KERNELS:
         kernel = KERNELS[name]()
     else:
-        raise InputError(f"a kernel is {', '.join(KERNELS)}, learned or rbf:gamma=…, got {word!r}")
+        raise InputError(f"kernel must be one of {', '.join(KERNELS)}, learned, rbf:gamma=…, got {word!r}")
     for parameter, _, number in numbers:
         if parameter != "scale":
-            raise InputError(f"the kernel {name} takes a scale, as in {name}:scale=5, got {word!r}")
+            raise InputError(f"the kernel {name} only takes a scale, as in {name}:scale=5, got {word!r}")
         kernel = Transformed(kernel, _number(number, word))
     return kernel
 
 
 def require_positive(eigenvalues: NDArray[np.float64], what: str, *, at_least: float = 0.0) -> None:
-    """Raise InputError if an eigenvalue is further below zero than rounding takes it.
+    """Raise InputError if an eigenvalue is below zero by more than rounding explains.
 
     Parameters
     ----------
     eigenvalues : array of shape (n,)
-        Of a symmetric matrix of float32 numbers.
+        Eigenvalues of a symmetric matrix of float32 numbers.
     what : str
-        What must be positive, to begin the sentence.
+        Subject of the error message: what must be positive semidefinite.
     at_least : float
-        How large the numbers are that were rounded, if larger than the eigenvalues.
+        Magnitude of the rounded numbers, if larger than the eigenvalues.
     """
     least, most = float(eigenvalues.min()), float(eigenvalues.max())
     if least < -_ROUNDING * max(most, at_least):
         raise InputError(
-            f"{what} is not positive semidefinite: it has the eigenvalue {least:.3g}, its largest being "
-            f"{most:.3g}"
+            f"{what} is not positive semidefinite: its smallest eigenvalue is {least:.3g}, "
+            f"its largest {most:.3g}"
         )
 
 
 _ROUNDING = 1e-6
 
 _AT_ONCE = 8_192
-"""Rows whose norms are computed in float64 together."""
+"""Number of rows whose norms are computed in float64 together."""
 
 
 def _number(text: str, word: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"{text!r} in {word!r} is no number") from None
+        raise InputError(f"{text!r} in {word!r} is not a number") from None
 
 
 def _finite(X: Rows, word: str) -> Matrix:
     if is_sparse(X):
-        raise InputError(f"the kernel {word} is for dense rows, and these are sparse")
+        raise InputError(f"the kernel {word} needs dense rows, got sparse ones")
     dense: Matrix = np.ascontiguousarray(X, dtype=np.float32)
     if dense.ndim != 2:
         raise InputError(f"the kernel {word} needs rows of shape (n_samples, n_features), got {dense.shape}")
     bad = np.flatnonzero(~np.isfinite(dense).all(axis=1))
     if bad.size:
-        raise InputError(f"features must be finite for the kernel {word}, and row {bad[0]} has others")
+        raise InputError(f"the kernel {word} needs finite features, but row {bad[0]} has NaN or infinity")
     return dense
 
 
@@ -326,7 +331,7 @@ def _histograms(X: Rows, word: str) -> Matrix:
         row = int(np.flatnonzero((X < 0).any(axis=1))[0])
         raise InputError(
             f"the kernel {word} compares histograms, and row {row} has the negative feature "
-            f"{X[row].min():.3g}: give it raw features, neither centred nor projected"
+            f"{X[row].min():.3g}: use raw features, neither centred nor projected"
         )
     return _scaled(X, 1, word)
 
@@ -338,6 +343,6 @@ def _scaled(X: Matrix, order: int, word: str) -> Matrix:
         norms[first : first + len(part)] = np.linalg.norm(part, ord=order, axis=1)
     zero = np.flatnonzero(norms == 0)
     if zero.size:
-        raise InputError(f"the kernel {word} cannot compare row {zero[0]}: all of it is zero")
+        raise InputError(f"the kernel {word} cannot compare row {zero[0]}, because it is all zeros")
     scaled: Matrix = np.divide(X, norms[:, None].astype(np.float32))
     return scaled

@@ -1,28 +1,31 @@
 """The pyramid match kernel of sets of points, as the inner product of sparse rows.
 
-Images are often sets of local features: any number of points each, in no order. The pyramid match [1]_ counts
-how many points of two sets can be paired, and how closely. Space is cut into bins, at level i of side s·2ⁱ,
-and what two sets' counts have in common in all bins of a level, I_i = Σ min(c, c'), is the number of pairs
-within bins of it. New at level i are N_i = I_i − I_{i−1} of them, and the coarser the less a pair is worth:
+Images are often described by sets of local features, with any number of points in no order. The pyramid match
+[1]_ counts how many points of two sets can be paired, and how closely. Space is divided into bins, of side
+s·2ⁱ at level i. The counts of two sets have I_i = Σ min(c, c') in common, summed over all bins of a level,
+which is the number of pairs within these bins. N_i = I_i − I_{i−1} of them are new at level i, and a pair has
+less weight at coarser levels:
 
     K = Σ_i w_i N_i,   w_i = 2⁻ⁱ,   K̃(x, y) = K(x, y) / √(K(x, x) K(y, y))
 
-Nothing is paired below level 0, I_{−1} = 0. A set with n points has K(x, x) = n.
+Nothing is paired below level 0, so I_{−1} = 0. A set of n points has K(x, x) = n.
 
-**As an inner product** [2]_. The sum by parts is K = Σ_i (w_i − w_{i+1}) I_i, with w = 0 above the last
-level, and min(c, c') is the inner product of the counts in unary, c ones and then zeros. So with a feature
-for "level i, this bin, at least j points in it" of the value √(w_i − w_{i+1}), rows have the inner product K,
-and divided by √n each has K̃. Nearly all features are zero: a point adds just one at each level. What takes
-sparse rows takes sets thereby: random hyperplanes collide with 1 − arccos(K̃)/π (`core.hashing.lsh`), a metric
-on top is learned implicitly (`core.metric`) and carried by the functions (`core.hashing.metric_lsh`).
+**As an inner product** [2]_. Summation by parts gives K = Σ_i (w_i − w_{i+1}) I_i, with w = 0 above the last
+level, and min(c, c') is the inner product of the counts in unary, c ones followed by zeros. With a feature of
+value √(w_i − w_{i+1}) for each "level i, this bin, at least j points in it", the inner product of rows is K;
+divided by √n each, it is K̃. Nearly all features are zero: a point adds just one per level. Methods for
+sparse rows therefore apply to sets: random hyperplanes collide with probability 1 − arccos(K̃)/π
+(`core.hashing.lsh`), and a metric can be learned implicitly (`core.metric`) and built into the functions
+(`core.hashing.metric_lsh`).
 
-**Shifts.** Near points may lie on two sides of a wall at all levels. Several pyramids, each displaced at
-random as a whole, take the mean of their kernels, which is a kernel again; bins stay nested in each.
+**Shifts.** Near points may be separated by a bin boundary at all levels. With several pyramids, each shifted
+as a whole by a random vector, the result is the mean of their kernels, which is a kernel, too. Bins remain
+nested in each pyramid.
 
-**The vocabulary** are the bins that the fitted sets occupy, as often as one of them does. With a fitted set
-any other has exactly K̃, since what it has beyond counts in its norm alone; only of two sets that are both new
-what they share outside is lost. Where all points lie in a known box, nothing need be fitted nor is lost:
-`core.mercer.box`.
+**The vocabulary** consists of the bins that the fitted sets occupy, each as often as the maximum count of one
+set. The value between a fitted set and any other is exactly K̃, since bins outside the vocabulary only affect
+the other's norm. Between two new sets, pairs in bins outside the vocabulary are lost. If all points lie in a
+known box, nothing needs to be fitted and nothing is lost: see `core.mercer.box`.
 
 References
 ----------
@@ -47,38 +50,38 @@ from closecall.core.numerics.rows import as_sparse, joined, no_rows
 Floats64 = NDArray[np.float64]
 Places = NDArray[np.int64]
 Bins = NDArray[np.void]
-"""A pyramid, a level and a place in its grid each, as bytes."""
+"""Each bin is the bytes of a pyramid, a level and a position in its grid."""
 
 _POINTS_AT_ONCE = 1 << 16
 _A_HAIR = 1 + 2.0**-20
 
 
 class PyramidMatch:
-    """Embeds sets of points.
+    """Embeds sets of points as sparse rows.
 
     Parameters
     ----------
     n_levels : int
         From 1 to 31.
     side : float or None
-        Of the finest bins, in the points' unit. None: such that a bin of the last level, unless shifted,
-        takes in all fitted points.
+        Side of the finest bins, in the unit of the points. With None, one unshifted bin of the last level
+        contains all fitted points.
     n_shifts : int
-        Pyramids, each shifted at random; 0 is one that is not shifted.
+        Number of randomly shifted pyramids; 0 for a single pyramid without a shift.
     normalised : bool
-        Whether the inner product is K̃ or K.
+        Whether the inner product is K̃; otherwise it is K.
     random_state : int
-        Draws the shifts.
+        Seed of the shifts.
 
     Attributes
     ----------
     side_ : float
     origins_ : array of shape (n_pyramids, n_dimensions), float64
-        Where each pyramid's bins begin.
+        Origin of the bins of each pyramid.
     bins_ : array of shape (n_bins,)
-        All that the fitted sets occupy, sorted.
+        All bins that the fitted sets occupy, sorted.
     firsts_ : array of shape (n_bins + 1,), int64
-        Bin b has the features firsts_[b] to firsts_[b + 1], the last one excluded.
+        Bin b has the features from firsts_[b] up to, but not including, firsts_[b + 1].
     """
 
     side_: float
@@ -102,18 +105,18 @@ class PyramidMatch:
         self.random_state = random_state
 
     def fit(self, sets: Sequence[ArrayLike]) -> Self:
-        """Take the vocabulary from these sets.
+        """Build the vocabulary from these sets.
 
         Parameters
         ----------
         sets : sequence of arrays of shape (n_points, n_dimensions)
-            Of any numbers of points, also of none.
+            Sets may have any number of points, including none.
 
         Raises
         ------
         InputError
-            If a parameter is out of range, there is no point, points are not finite or of unlike numbers of
-            dimensions, or the bins are too many for whole numbers of 32 bits.
+            If a parameter is out of range, there is no point, points are not finite or differ in their number
+            of dimensions, or there are too many bins for 32-bit integers.
         """
         self._check()
         checked = _checked(sets, None)
@@ -134,23 +137,23 @@ class PyramidMatch:
 
     @property
     def n_features_(self) -> int:
-        """The length of the rows."""
+        """Length of the rows."""
         return int(self.firsts_[-1])
 
     def transform(self, sets: Sequence[ArrayLike]) -> csr_array:
-        """The rows of these sets, of shape (n_sets, n_features_), float32; of an empty set all zeros.
+        """Return the rows of these sets, of shape (n_sets, n_features_), float32; empty sets give zeros.
 
         Raises
         ------
         InputError
-            If points are not finite, or not of the dimensions that were fitted.
+            If points are not finite, or differ from the fitted ones in their number of dimensions.
         """
         checked = _checked(sets, self.origins_.shape[1])
         rows = [self._rows(part) for part in _parts(checked)]
         return joined(rows or [no_rows(self.n_features_, sparse=True)])
 
     def fit_transform(self, sets: Sequence[ArrayLike]) -> csr_array:
-        """Both."""
+        """Fit to the sets and return their rows."""
         return self.fit(sets).transform(sets)
 
     @property
@@ -178,13 +181,13 @@ class PyramidMatch:
         return as_sparse(csr_array(entries, shape=(len(sets), self.n_features_)))
 
     def _bins(self, sets: Sequence[Floats64]) -> tuple[Places, Bins]:
-        """For each point, pyramid and level: which set it is of, and the bin that it is in."""
+        """Return, for each point, pyramid and level, the set of the point and the bin that contains it."""
         n_pyramids, n_dimensions = self.origins_.shape
         points = np.concatenate([*sets, np.empty((0, n_dimensions))])
         grid = np.floor((points[:, None] - self.origins_) / self.side_)
         if np.abs(grid).max(initial=0) >= 2**31:
             raise InputError(
-                f"side must be so large that at most {2**31:,} bins lie side by side, got {self.side_:g}"
+                f"side must be large enough for at most {2**31:,} bins per direction, got {self.side_:g}"
             )
         filled = np.empty((len(points), n_pyramids, self.n_levels, 2 + n_dimensions), dtype=np.int32)
         filled[..., 0] = np.arange(n_pyramids)[:, None]
@@ -205,31 +208,31 @@ class PyramidMatch:
 
 
 def weights_of_levels(n_levels: int) -> Floats64:
-    """The w_i − w_{i+1} of each level, of shape (n_levels,); they add to 1."""
+    """Return w_i − w_{i+1} of each level, of shape (n_levels,); they add to 1."""
     w = 2.0 ** -np.arange(n_levels)
     return np.asarray(w - np.append(w[1:], 0.0))
 
 
 def _checked(sets: Sequence[ArrayLike], n_dimensions: int | None) -> list[Floats64]:
-    """The sets as float64; those without points may have any shape."""
+    """Return the sets as float64; sets without points may have any shape."""
     arrays = [np.asarray(own, dtype=np.float64) for own in sets]
     filled = [own for own in arrays if own.size]
     if n_dimensions is None:
         if not filled:
-            raise InputError(f"a pyramid is fitted to sets with points, got none in {len(arrays)} sets")
+            raise InputError(f"a pyramid needs at least one point to fit, got none in {len(arrays)} sets")
         n_dimensions = filled[0].shape[-1]
     for number, own in enumerate(arrays):
         if own.size and own.shape != (len(own), n_dimensions):
             raise InputError(
-                f"sets must be of shape (n_points, {n_dimensions}), got {own.shape} of set {number}"
+                f"sets must be of shape (n_points, {n_dimensions}), got {own.shape} for set {number}"
             )
         if not np.isfinite(own).all():
-            raise InputError(f"points must be finite numbers, and set {number} has others")
+            raise InputError(f"points must be finite, but set {number} has NaN or infinity")
     return [own if own.size else np.empty((0, n_dimensions)) for own in arrays]
 
 
 def _parts(sets: Sequence[Floats64]) -> Iterator[Sequence[Floats64]]:
-    """The sets one after the other, some at once."""
+    """Yield the sets in order, several at a time."""
     first, n_points = 0, 0
     for end, own in enumerate(sets, 1):
         n_points += len(own)
@@ -239,7 +242,7 @@ def _parts(sets: Sequence[Floats64]) -> Iterator[Sequence[Floats64]]:
 
 
 def _turns(owners: Places, places: Places) -> tuple[Places, Places]:
-    """An order by set and bin, and along it how many of the same set and bin came before."""
+    """Return an order by set and bin, and along it the number of earlier entries of the same set and bin."""
     order = np.lexsort((places, owners))
     ordered = np.stack([owners[order], places[order]])
     begins = np.flatnonzero(np.append(True, (np.diff(ordered) != 0).any(axis=0))[: len(order)])
@@ -248,7 +251,7 @@ def _turns(owners: Places, places: Places) -> tuple[Places, Places]:
 
 
 def _greatest(owners: Places, bins: Bins) -> tuple[Bins, Places]:
-    """All different bins, sorted, and the most points that a set has in each."""
+    """Return the distinct bins, sorted, and the maximum number of points of one set in each."""
     different, places = np.unique(bins, return_inverse=True)
     order, turns = _turns(owners, places)
     most = np.zeros(len(different), dtype=np.int64)
@@ -257,7 +260,7 @@ def _greatest(owners: Places, bins: Bins) -> tuple[Bins, Places]:
 
 
 def _merged(bins: Bins, most: Places, others: Bins, theirs: Places) -> tuple[Bins, Places]:
-    """The same of two such."""
+    """Return the same for the union of two such results."""
     different, places = np.unique(np.concatenate([bins, others]), return_inverse=True)
     both = np.zeros(len(different), dtype=np.int64)
     np.maximum.at(both, places, np.concatenate([most, theirs]))

@@ -1,1 +1,1 @@
-"""Compiled code, threads of linear algebra, random numbers, rows and blocks."""
+"""Compiled code, BLAS threads, random numbers, rows and blocks."""

@@ -1,9 +1,10 @@
-"""Linear algebra on one thread, where its number of threads would tell in the last bits, or in the times.
+"""BLAS limited to one thread, where the number of threads would affect the last bits or the timing.
 
-The limit is the process's own, and so is what it is put back to afterwards. Of two threads that limit and put
-back by turns, the one that began second would put back the limit of the first, for ever; so they are counted,
-and the last one puts back what was before the first. (Newer versions of threadpoolctl let one thread at a
-time set a limit of OpenBLAS, and ignore all others in silence: here they are told that the thread may.)
+The limit applies to the whole process, and so does restoring it. If two overlapping threads each set and
+restored it, the one that started second would restore the limit of the first, permanently. Threads are
+therefore counted, and the last one restores the number from before the first. (Newer versions of
+threadpoolctl let only one thread at a time limit OpenBLAS, and silently ignore all others. `_set` clears that
+restriction.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _before: list[tuple[LibController, int]] = []
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS uses one thread until the last of those who are inside at the same time has left."""
+    """Limit BLAS to one thread, until the last of several overlapping contexts has ended."""
     global _inside
     with _lock:
         if _inside == 0:

@@ -1,4 +1,4 @@
-"""Rows in blocks of one length, however the pool is cut into segments."""
+"""Rows in blocks of equal length, independent of the division of the pool into segments."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from closecall.core.numerics.rows import Rows, cut, joined
 
 
 def even_blocks(blocks: Iterable[Rows], n_rows: int) -> Iterator[Rows]:
-    """The same rows in blocks of exactly `n_rows`, the last one of what is left.
+    """Yield the same rows in blocks of exactly `n_rows`; the last block may be shorter.
 
-    What a matrix product gives for a row may depend, in its last bits, on where in its block it stands. This
-    way it doesn't depend on how the pool is cut.
+    The result of a matrix product for a row may depend, in its last bits, on the row's position in its block.
+    With these blocks it does not depend on the division of the pool.
     """
     rest: list[Rows] = []
     waiting = 0

@@ -1,9 +1,9 @@
-"""Few rows in few numbers: n sparse rows turned into n dimensions, their inner products kept.
+"""Rotation of n sparse rows into n dimensions, which keeps their inner products.
 
-n rows span no more than n dimensions, however many features they have. With G = XXᵀ their Gram matrix and
-G = ZZᵀ its Cholesky factor, the rows of Z have the inner products of the rows of X: there is a rotation that
-leads from one to the other. What depends on inner products alone, such as a support vector machine or the
-angles between rows, can be found with the n × n numbers of Z, and the vocabulary is never made dense.
+n rows span at most n dimensions, whatever the number of features. Let G = XXᵀ be their Gram matrix and G =
+ZZᵀ its Cholesky factorisation. The rows of Z have the same inner products as those of X, so a rotation maps
+one to the other. Anything that only depends on inner products, such as a support vector machine or the angles
+between rows, can be computed from the n × n numbers of Z, and the vocabulary is never made dense.
 
 Everything is summed in float64, in the order of the rows and of their columns, in plain IEEE arithmetic: the
 same rows give the same bits on every machine.
@@ -19,16 +19,17 @@ from closecall.core.numerics.jit import strict_kernel
 from closecall.core.numerics.rows import parts
 
 RIDGE = 1e-12
-"""Relative, on the diagonal of G: rows that depend on each other leave its factor something to divide by."""
+"""Relative ridge on the diagonal of G, so that linearly dependent rows leave no zero pivot in its factor."""
 
 _COLUMNS = 32
-"""Factored at a time; a multiple of four."""
+"""Number of columns factored at a time; a multiple of four."""
 
 
 def rotated(X: csr_array) -> NDArray[np.float64]:
-    """Z, lower triangular, of shape (n, n), for n rows of which none is zero.
+    """Return Z, lower triangular, of shape (n, n), for n non-zero rows.
 
-    It takes as many multiplications as pairs of rows have words in common, and n³/3: 10 ms for 400 documents.
+    The number of multiplications is n³/3 plus the number of words that pairs of rows have in common: 10 ms
+    for 400 documents.
     """
     n = X.shape[0]
     Z = np.zeros((n, n))
@@ -39,7 +40,7 @@ def rotated(X: csr_array) -> NDArray[np.float64]:
 
 
 def combination(weights: NDArray[np.float64], X: csr_array) -> NDArray[np.float64]:
-    """Σᵢ weights[i]·xᵢ, dense, of shape (n_features,), in the order of the rows."""
+    """Return Σᵢ weights[i]·xᵢ, dense, of shape (n_features,), summed in the order of the rows."""
     out = np.zeros(X.shape[1])
     _combine(*parts(X), weights, out)
     return out
@@ -49,7 +50,7 @@ def combination(weights: NDArray[np.float64], X: csr_array) -> NDArray[np.float6
 def _gram(
     starts: NDArray[np.int64], rows: NDArray[np.int32], values: NDArray[np.float32], G: NDArray[np.float64]
 ) -> None:
-    """Add the lower triangle of XXᵀ to G, column after column of X."""
+    """Add the lower triangle of XXᵀ to G, column by column of X."""
     for c in range(starts.shape[0] - 1):
         for a in range(starts[c], starts[c + 1]):
             value, i = np.float64(values[a]), rows[a]
@@ -59,10 +60,10 @@ def _gram(
 
 @strict_kernel
 def _factor(G: NDArray[np.float64]) -> None:
-    """The Cholesky factor of G in place of its lower triangle, some columns at a time.
+    """Replace the lower triangle of G by its Cholesky factor, several columns at a time.
 
-    What these change in the columns to come is subtracted four at a time, so that G passes through the cache
-    as seldom.
+    Their contribution to later columns is subtracted four at a time, so that G passes through the cache less
+    often.
     """
     n = G.shape[0]
     panel = np.empty((_COLUMNS, n))

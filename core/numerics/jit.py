@@ -1,7 +1,7 @@
-"""Numba, as this project uses it: the GIL released, compiled code kept on disk, never threads of its own.
+"""Numba as used in this project: without the GIL, with cached code, and without its own threads.
 
-Threads come from the caller, one kernel call each (Numba's own work queue ends the process on concurrent
-calls).
+Threads come from the caller, with one kernel call each, because Numba's own work queue terminates the process
+on concurrent calls.
 """
 
 from __future__ import annotations
@@ -19,29 +19,32 @@ R = TypeVar("R")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` at its first call, with fused multiply-add, and keep the code for later runs.
+    """Compile `function` at its first call, with fused multiply-add, and cache the code on disk.
 
-    The cache knows the time of the file that `function` is in, and of no other: a kernel must call only
-    kernels of its own file.
+    The cache only checks the modification time of the file that contains `function`. A kernel must therefore
+    only call kernels of its own file.
     """
     return cast(Callable[P, R], njit(nogil=True, cache=True, fastmath={"contract"})(function))
 
 
 def fast_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, and free to reassociate sums: the last bits depend on the machine."""
+    """Compile like `kernel`, and allow sums to be reassociated: the last bits depend on the machine."""
     return cast(Callable[P, R], njit(nogil=True, cache=True, fastmath=True)(function))
 
 
 def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """As `kernel`, in plain IEEE arithmetic, nothing fused or reassociated: every machine agrees."""
+    """Compile like `kernel`, but in plain IEEE arithmetic without fusing or reassociation.
+
+    Every machine gives the same bits.
+    """
     return cast(Callable[P, R], njit(nogil=True, cache=True)(function))
 
 
 @cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
 def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
-    """In a kernel, ``carray(float32_at(address), shape)``: the float32 array whose data begin at an address.
+    """In a kernel, ``carray(float32_at(address), shape)`` is the float32 array that starts at an address.
 
-    For arrays of which there are any number, as a pool has segments. The caller keeps them alive.
+    This allows a variable number of arrays, such as the segments of a pool. The caller must keep them alive.
     """
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -52,11 +55,11 @@ def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
 
 @cast(Callable[[Any], Callable[[Any, Any, Any], None]], intrinsic)
 def prefetch(context: Any, array: types.Array, row: types.Integer, column: types.Integer) -> Any:  # noqa: ARG001
-    """In a kernel, ``prefetch(X, i, j)``: ask for the line of X[i, j] to be brought into the cache.
+    """In a kernel, ``prefetch(X, i, j)`` requests the cache line of X[i, j] in advance.
 
-    Nothing waits for it, and places beyond the end do no harm. Where a kernel does little with each line of
-    a large array, the processor's own look-ahead stops at every page; asking some rows early makes it three
-    times as fast.
+    Nothing waits for it, and positions beyond the end are harmless. If a kernel does little with each line of
+    a large array, the processor's own prefetching stops at every page. Requesting lines some rows ahead makes
+    the kernel three times as fast.
     """
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -80,7 +83,7 @@ def prefetch(context: Any, array: types.Array, row: types.Integer, column: types
 
 @cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
 def ones(context: Any, word: types.Integer) -> Any:  # noqa: ARG001
-    """In a kernel, ``ones(word)``: how many bits of a whole number are set, by the processor's own count."""
+    """In a kernel, ``ones(word)`` is the number of set bits of an integer, by a processor instruction."""
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(values[0])

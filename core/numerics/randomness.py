@@ -1,7 +1,7 @@
-"""Random numbers by counting: what item i draws depends on the seed and on i alone.
+"""Counter-based random numbers: the draws for item i depend only on the seed and on i.
 
-Item a million costs as much as item 0, in any order and on any number of threads, because nothing is carried
-from one draw to the next: (seed, item, draw) is hashed by the finaliser of SplitMix64 [1]_.
+Item number one million costs as much as item 0, in any order and on any number of threads, because draws have
+no state: (seed, item, draw) is hashed by the finaliser of SplitMix64 [1]_.
 
 References
 ----------
@@ -28,28 +28,28 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def seed_for(purpose: str, seed: int) -> int:
-    """A seed of its own for each purpose, 0 … 2⁶⁴ − 1.
+    """Return a separate seed for each purpose, from 0 to 2⁶⁴ − 1.
 
-    What hashes the same items with the same seed draws the same numbers: a sample of drawn digits, say, would
-    follow the numbers that they are drawn with. Different purposes have nothing in common.
+    Two uses that hash the same items with the same seed draw the same numbers: a sample of drawn digits, say,
+    would depend on the numbers with which they are drawn. Seeds for different purposes are unrelated.
     """
     digest = hashlib.blake2b(f"{purpose} {seed}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def hashed(seed: int, items: ArrayLike, n_draws: int) -> NDArray[np.uint64]:
-    """64 random bits for each item and draw, of shape (n_items, n_draws)."""
+    """Return 64 random bits for each item and draw, of shape (n_items, n_draws)."""
     key = _mixed(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64) + _GOLDEN)
     rows = _mixed(key + np.asarray(items, dtype=np.int64).astype(np.uint64) * _GOLDEN)
     return _mixed(rows[:, None] + np.arange(1, n_draws + 1, dtype=np.uint64) * _GOLDEN)
 
 
 def uniform(seed: int, items: ArrayLike, n_draws: int) -> NDArray[np.float64]:
-    """Uniform draws from the open interval (0, 1), of shape (n_items, n_draws)."""
+    """Return uniform draws from the open interval (0, 1), of shape (n_items, n_draws)."""
     draws = (hashed(seed, items, n_draws) >> np.uint64(11)).astype(np.float64)
     return (draws + 0.5) * 2.0**-53
 
 
 def normal(seed: int, items: ArrayLike, n_draws: int) -> NDArray[np.float64]:
-    """Standard normal draws, of shape (n_items, n_draws)."""
+    """Return standard normal draws, of shape (n_items, n_draws)."""
     return np.asarray(ndtri(uniform(seed, items, n_draws)), dtype=np.float64)

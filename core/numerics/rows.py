@@ -1,12 +1,12 @@
-"""Rows of features, dense or sparse, in one set of words.
+"""Rows of features, dense or sparse, under one interface.
 
-Images give dense rows as a rule: numpy arrays of float32. Texts give sparse ones: of a vocabulary of a
-hundred thousand words a document has some hundred. So do images as sets of local features. These are
-`scipy.sparse.csr_array` of float32, each row's columns ascending and none of them twice, and nothing here
-makes them dense.
+Images usually have dense rows: NumPy arrays of float32. Texts have sparse ones, because a document contains
+about a hundred words of a vocabulary of a hundred thousand. So do images as sets of local features. Sparse
+rows are `scipy.sparse.csr_array` of float32, with the columns of each row ascending and distinct, and nothing
+here makes them dense.
 
-Sums over a row are taken in one order, which depends on the row alone: equal rows have equal sums, wherever
-they stand.
+The order of summation over a row only depends on the row itself, so equal rows have equal sums, wherever they
+are.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from scipy.sparse import csr_array, issparse, vstack
 from closecall.core.numerics.jit import fast_kernel, kernel
 
 Rows: TypeAlias = Any
-"""An array of shape (n, n_features), float32, or a `csr_array`: of the latter, type checkers know nothing."""
+"""An array of shape (n, n_features), float32, or a `csr_array`, about which type checkers know nothing."""
 
 F = TypeVar("F", np.float32, np.float64)
 
 
 def is_sparse(X: object) -> bool:
-    """Whether X is a sparse matrix of any kind."""
+    """Return whether X is a sparse matrix of any kind."""
     return bool(issparse(X))
 
 
 def as_sparse(X: Any) -> csr_array:
-    """Any matrix as sparse rows, columns ascending, without zeros; no copy where it is that already."""
+    """Return any matrix as sparse rows, columns ascending, without zeros; a copy only if it has to change."""
     sparse = csr_array(X, dtype=np.float32)
     if not sparse.has_canonical_format or not sparse.data.all():
         sparse = sparse.copy()
@@ -44,19 +44,22 @@ def as_sparse(X: Any) -> csr_array:
 def sparse_rows(
     values: NDArray[np.float32], columns: NDArray[Any], starts: NDArray[Any], n_features: int
 ) -> csr_array:
-    """Rows of these arrays, not copied; places are int32 where they can be, as scikit-learn wants them."""
+    """Return rows with these arrays, without a copy of the values.
+
+    Indices are int32 if they fit, as scikit-learn requires.
+    """
     if starts[-1] <= np.iinfo(np.int32).max:
         columns, starts = columns.astype(np.int32, copy=False), starts.astype(np.int32, copy=False)
     return csr_array((values, columns, starts), shape=(len(starts) - 1, n_features))
 
 
 def no_rows(n_features: int, *, sparse: bool) -> Rows:
-    """Nothing, of shape (0, n_features)."""
+    """Return an empty array of rows, of shape (0, n_features)."""
     return csr_array((0, n_features), dtype=np.float32) if sparse else np.empty((0, n_features), np.float32)
 
 
 def cut(X: Rows, first: int, end: int) -> Rows:
-    """The rows `first` to `end` − 1, as far as there are so many, without a copy."""
+    """Return the rows `first` to `end` − 1, or fewer if there are not as many, without a copy."""
     if not is_sparse(X):
         return X[first:end]
     first, end = min(first, X.shape[0]), min(end, X.shape[0])
@@ -66,7 +69,7 @@ def cut(X: Rows, first: int, end: int) -> Rows:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """One or more parts after each other; sparse if one of them is."""
+    """Return one or more parts concatenated; the result is sparse if any part is."""
     if len(parts) == 1:
         return parts[0]
     if any(map(is_sparse, parts)):
@@ -75,7 +78,10 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def gathered(found: Sequence[tuple[NDArray[np.int64], Rows]]) -> Rows:
-    """Rows from several places: for each, which rows of the result they are, and they; float32."""
+    """Return rows collected from several places, float32.
+
+    Each entry of `found` has the positions of its rows in the result, and the rows.
+    """
     if is_sparse(found[0][1]):
         order = np.argsort(np.concatenate([there for there, _ in found]))
         X = joined([X for there, X in found if len(there)] or [found[0][1]])
@@ -87,7 +93,7 @@ def gathered(found: Sequence[tuple[NDArray[np.int64], Rows]]) -> Rows:
 
 
 def as_bytes(X: Rows) -> bytes:
-    """What tells these rows from others."""
+    """Return bytes that are equal only for equal rows."""
     if not is_sparse(X):
         return bytes(X.astype("<f4").tobytes())
     columns = (X.indptr.astype("<i8"), X.indices.astype("<i4"), X.data.astype("<f4"))
@@ -95,14 +101,14 @@ def as_bytes(X: Rows) -> bytes:
 
 
 def squared_norms(X: csr_array) -> NDArray[np.float64]:
-    """‖x‖² of each row, of shape (n,)."""
+    """Return ‖x‖² of each row, of shape (n,), in float64."""
     row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     sums = np.bincount(row, X.data.astype(np.float64) ** 2, minlength=X.shape[0])
     return np.asarray(sums, dtype=np.float64)
 
 
 def product(X: csr_array, weights: NDArray[F], rows: NDArray[np.int64] | None = None) -> NDArray[F]:
-    """wᵀx of each row, or of these `rows`, of shape (n,), summed in the number format of the weights."""
+    """Return wᵀx of each row, or of these `rows`, of shape (n,), summed in the dtype of the weights."""
     rows = np.arange(X.shape[0]) if rows is None else rows
     out = np.empty(len(rows), dtype=weights.dtype)
     _product(*parts(X), _seen(rows), _seen(weights), out)
@@ -110,14 +116,14 @@ def product(X: csr_array, weights: NDArray[F], rows: NDArray[np.int64] | None = 
 
 
 def products(X: csr_array, matrix: NDArray[Any]) -> NDArray[np.float32]:
-    """X times a dense matrix of shape (n_features, k), of any number format, summed in float32."""
+    """Return X times a dense matrix of shape (n_features, k) and any dtype, summed in float32."""
     out = np.zeros((X.shape[0], matrix.shape[1]), dtype=np.float32)
     _products(*parts(X), _seen(matrix), out)
     return out
 
 
 def parts(X: csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Where rows begin, columns and values, as compiled code knows them by one type."""
+    """Return row starts, columns and values, in the types that the compiled code expects."""
     return (
         _seen(X.indptr.astype(np.int64)),
         _seen(X.indices.astype(np.int32, copy=False)),

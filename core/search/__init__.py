@@ -1,6 +1,6 @@
-"""Search structures: from codes to candidate rows.
+"""Search structures, which find candidate rows by their codes.
 
-`STRUCTURES` serve queries by hyperplanes as well as by points; `SIMILARITY_STRUCTURES` all that serve points.
+`STRUCTURES` serve queries by hyperplanes and by points. `SIMILARITY_STRUCTURES` are all that serve points.
 """
 
 from closecall.core.search.ball import HammingBall

@@ -1,17 +1,18 @@
-"""Semantic hashing: a compact code is an address, and the ball of addresses around a query is looked up.
+"""Semantic hashing: a compact code is an address, and all addresses in a ball around the query are read.
 
-Of codes of at most 32 bits all are found that differ from the query's own in r bits or fewer, r being the
-least for which there are enough (Salakhutdinov and Hinton 2007). With ten times as many rows the ball is
-smaller, so that a query takes about as long.
+For codes of at most 32 bits, the structure finds all codes that differ from the query's in at most r bits,
+where r is the smallest radius that gives enough rows (Salakhutdinov and Hinton 2007). With ten times as many
+rows the ball is smaller, so a query takes about as long.
 
-**Addresses.** 2^30 of them would take gigabytes, nearly all for nothing, and a ball of five bits around a
-code of 30 has 174,437 of them. Instead the first functions of a code are its address, so few that there are
-`ROWS_AN_ADDRESS` rows at one, and rows lie in that order (`core.search.table`). Addresses are read in the
-order of their own distance from the query's, and all codes at them are compared. A code is no nearer than
-its address: once all addresses at distance r have been read, all codes within r are known. In the worst case
-every row is read, one after the other as a scan does.
+**Addresses.** A table of 2^30 addresses would take gigabytes, nearly all of them empty, and a ball of radius
+5 around a code of 30 bits has 174,437 addresses. Therefore only the first functions of a code form its
+address, so few that there are about `ROWS_AN_ADDRESS` rows per address, and rows are stored in that order
+(`core.search.table`). Addresses are read in order of their own distance from the query's, and all codes at
+them are compared. A code is at least as far as its address, so once all addresses at distance r have been
+read, all codes within r are known. In the worst case every row is read, sequentially as in a scan.
 
-**Cost.** Building counts and sorts addresses. Beside the codes it takes 4 bytes a row, and few for addresses.
+**Cost.** Building counts and sorts addresses. In addition to the codes it takes 4 bytes per row, and little
+for the addresses.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from closecall.core.hashing.reconstruction import Moments
 from closecall.core.search.base import Found, Rows, SearchStructure
 from closecall.core.search.kernels import ball_around, keys_of_rows
 from closecall.core.search.orders import PREFIX_BITS
-from closecall.core.search.ranking import Measure, comparison, likest
+from closecall.core.search.ranking import Measure, closest, comparison
 from closecall.core.search.table import HashTable
 
 ROWS_AN_ADDRESS = 16
@@ -38,9 +39,9 @@ class HammingBall(SearchStructure):
     Attributes
     ----------
     table_ : HashTable
-        By the first functions.
+        Keyed by the first functions.
     codes_ : Codes
-        By position in it.
+        By position in the table.
     """
 
     name = "ball"
@@ -64,25 +65,25 @@ class HammingBall(SearchStructure):
         Raises
         ------
         InputError
-            If codes have more than 32 bits, or more than one bit a function.
+            If codes have more than 32 bits, or more than one bit per function.
         """
         if codes.bits != 1 or codes.n_functions > PREFIX_BITS:
             raise InputError(
-                f"a Hamming ball needs compact codes, of at most {PREFIX_BITS} functions of 1 bit, "
-                f"got {codes.n_functions} of {codes.bits}"
+                f"a Hamming ball needs codes of at most {PREFIX_BITS} functions of 1 bit, "
+                f"got {codes.n_functions} functions of {codes.bits} bits"
             )
         width = address_bits(len(codes) // ROWS_AN_ADDRESS, codes.n_functions)
         return cls(HashTable.of_functions(codes, np.arange(width)))
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """See `SearchStructure.found`: of the rows `within` the smallest ball that has so many."""
+        """See `SearchStructure.found`; compares the rows `within` the smallest ball that has enough."""
         self._check(query)
         places, n_read = self._within(query, max(n, n_compared))
-        nearest = likest(self.codes_, places, places + 1, comparison(query, measure), n)
+        nearest = closest(self.codes_, places, places + 1, comparison(query, measure), n)
         return Found(self.table_.rows_[nearest].astype(np.int64), n_read)
 
     def within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
-        """The rows of the smallest ball that has n, or of all, and how many codes were compared for it."""
+        """Return the rows of the smallest ball with n rows, or all rows, and the number of codes compared."""
         self._check(query)
         places, n_read = self._within(query, n)
         return self.table_.rows_[places].astype(np.int64), n_read
@@ -101,7 +102,7 @@ class HammingBall(SearchStructure):
         return cls(HashTable.from_arrays(arrays))
 
     def _within(self, query: QueryCode, n: int) -> tuple[Rows, int]:
-        """The positions of the smallest ball that has n."""
+        """Return the positions in the smallest ball that has n, and the number of codes compared."""
         table, code = self.table_, query.code
         address = keys_of_rows(code.packed, table.functions_, 1)[0]
         places, n_read = ball_around(self.codes_.words, table.offsets_, address, code.words[0, 0], n)
@@ -109,5 +110,5 @@ class HammingBall(SearchStructure):
 
 
 def address_bits(n_rows: int, key_bits: int) -> int:
-    """How many of a key's first bits are an address: log₂ of the number of rows, rounded down."""
+    """Return how many of a key's first bits form an address: log₂ of the number of rows, rounded down."""
     return max(1, min(n_rows.bit_length() - 1, key_bits))

@@ -1,4 +1,4 @@
-"""What a search structure is: built from codes once, asked for the rows whose codes are likest a query's."""
+"""Interface of search structures, which are built from codes once and find the best rows for a query."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Rows = NDArray[np.int64]
 
 
 class Found(NamedTuple):
-    """A structure's answer.
+    """The result of a query to a structure.
 
     Parameters
     ----------
     rows : array of shape (n,), int64
-        Each row once, the likest first.
+        Distinct rows, most similar first.
     compared : int
-        How many rows' whole codes were compared with the query's for it.
+        Number of rows whose whole codes were compared with the query's.
     """
 
     rows: Rows
@@ -32,11 +32,11 @@ class Found(NamedTuple):
 
 
 class SearchStructure(ABC):
-    """Finds rows by their codes; immutable, and queries may run in several threads at once.
+    """Finds rows by their codes. It is immutable, so queries may run in several threads at once.
 
-    A structure keeps the codes, in an order that suits its queries. What it is depends on the codes and on
-    the parameters it was built with, so one built over more rows is the same whether or not there was one
-    over fewer.
+    A structure keeps the codes, in an order that suits its queries. It depends only on the codes and on the
+    parameters it was built with. A structure over more rows is therefore the same whether or not there was
+    one over fewer rows before.
     """
 
     name: ClassVar[str]
@@ -48,64 +48,65 @@ class SearchStructure(ABC):
     def build(
         cls, codes: Codes, moments: Moments | None, *, n_compared: int, n_bytes: int, seed: int
     ) -> Self:
-        """A structure over `codes`.
+        """Build a structure over `codes`.
 
         Parameters
         ----------
         codes : Codes
-            One code a row.
+            One code per row.
         moments : Moments or None
-            Of the bits, where the hash family knows them.
+            Moments of the bits, if the hash family knows them.
         n_compared : int
-            How many whole codes a query will usually compare.
+            Number of whole codes that a query will usually compare.
         n_bytes : int
-            About how much memory the structure may take beside the codes.
+            Approximate memory in bytes that the structure may take in addition to the codes.
         seed : int
-            Which functions are used where.
+            Determines which functions are used where.
         """
 
     @abstractmethod
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """The rows whose codes are likest the query's, as far as is looked.
+        """Return the rows whose codes are most similar to the query's, among those that are compared.
 
         Parameters
         ----------
         query : QueryCode
-            Of the same functions.
+            With the same functions.
         n : int
-            How many rows.
+            Number of rows.
         n_compared : int
-            How many rows' whole codes are compared with the query's; at least n are, if there are so many.
+            Number of rows whose whole codes are compared with the query's; at least n, if there are as many
+            rows.
         measure : "weights", "disagreements" or "difference"
             See `core.search.ranking`.
 
         Returns
         -------
         Found
-            min(n, n_rows) rows; fewer only where the structure says how far it looks at most.
+            min(n, n_rows) rows; fewer only if the structure documents a limit to its search.
         """
 
     def candidates(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Rows:
-        """The rows of `found`."""
+        """Return the rows of `found`."""
         return self.found(query, n, n_compared=n_compared, measure=measure).rows
 
     @property
     def n_bytes(self) -> int:
-        """How much memory it takes, codes and all."""
+        """Memory that the structure takes, including the codes, in bytes."""
         return sum(array.nbytes for array in self.arrays().values())
 
     def codes_by_row(self) -> Codes:
-        """The codes in the order of the rows."""
+        """Return the codes in the order of the rows."""
         return self.codes_
 
     @abstractmethod
     def arrays(self) -> Arrays:
-        """All there is to it, by name."""
+        """Return the content of the structure as arrays, by name."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
-        """The structure that gave these `arrays`."""
+        """Return the structure that returned these `arrays`."""
 
     def _check(self, query: QueryCode) -> None:
         own = self.codes_
@@ -117,11 +118,11 @@ class SearchStructure(ABC):
 
 
 def packed_arrays(codes: Codes) -> Arrays:
-    """Codes by name, for `SearchStructure.arrays`."""
+    """Return the arrays of codes by name, for `SearchStructure.arrays`."""
     return {"codes": codes.packed, "sizes": np.array([codes.n_functions, codes.bits], dtype=np.int64)}
 
 
 def packed_codes(arrays: Arrays) -> Codes:
-    """The codes that gave `packed_arrays`."""
+    """Return the codes whose `packed_arrays` these are."""
     n_functions, bits = arrays["sizes"].tolist()
     return Codes(arrays["codes"], n_functions, bits)

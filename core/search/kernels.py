@@ -1,4 +1,4 @@
-"""The inner loops of the search structures, compiled by Numba; they hold no lock and start no threads."""
+"""Inner loops of the search structures, compiled by Numba; they release the GIL and start no threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BUCKETS_AHEAD = 32
 
 @kernel
 def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np.uint64:
-    """The values of `functions` as one number, the first one highest."""
+    """Return the values of `functions` as one number, the first one in the highest bits."""
     key = np.uint64(0)
     for f in functions:
         for bit in range(f * bits, f * bits + bits):
@@ -27,7 +27,7 @@ def _key(code: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> np
 
 @kernel
 def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """The key of each row of codes under the same functions, of shape (len(packed),)."""
+    """Return the key of each row of codes under the same functions, of shape (len(packed),)."""
     keys = np.empty(packed.shape[0], dtype=np.uint64)
     for row in range(packed.shape[0]):
         keys[row] = _key(packed[row], functions, bits)
@@ -36,7 +36,7 @@ def keys_of_rows(packed: NDArray[np.uint8], functions: NDArray[np.int64], bits: 
 
 @kernel
 def keys_of_hands(code: NDArray[np.uint8], hands: NDArray[np.int64], bits: int) -> NDArray[np.uint64]:
-    """The key of one code under each of `hands`, of shape (len(hands),)."""
+    """Return the key of one code under each of `hands`, of shape (len(hands),)."""
     keys = np.empty(hands.shape[0], dtype=np.uint64)
     for hand in range(hands.shape[0]):
         keys[hand] = _key(code, hands[hand], bits)
@@ -65,7 +65,7 @@ def sort_into_buckets(
 
 @kernel
 def _mixed(x: np.uint64) -> np.uint64:
-    """SplitMix64's finaliser: a number that looks random."""
+    """Return the result of SplitMix64's finaliser: a number that looks random."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -73,7 +73,10 @@ def _mixed(x: np.uint64) -> np.uint64:
 
 @kernel
 def _is_new(row: int, seen: NDArray[np.int64]) -> bool:
-    """Put `row` into the hash set `seen` (a power of two of places, -1 where free), unless it is there."""
+    """Add `row` to the hash set `seen` unless it contains it; return whether it was added.
+
+    The size of `seen` is a power of two, and free slots are −1.
+    """
     mask = np.uint64(seen.shape[0] - 1)
     place = _mixed(np.uint64(row)) & mask
     while seen[place] != -1:
@@ -94,7 +97,10 @@ def _empty_set(n: int) -> NDArray[np.int64]:
 
 @kernel
 def _sums(weights: NDArray[np.float32], offset: float) -> NDArray[np.float32]:
-    """The offset + Σ weights · β for every β = ±1, by the number whose bits are β, the highest first."""
+    """Return offset + Σ weights · β for every β = ±1, indexed by the number with the bits β.
+
+    The highest bit comes first.
+    """
     sums = np.empty(1 << weights.shape[0], dtype=np.float32)
     sums[0] = offset
     n = 1
@@ -110,11 +116,11 @@ def _sums(weights: NDArray[np.float32], offset: float) -> NDArray[np.float32]:
 def likeliest_buckets(
     weights: NDArray[np.float32], offset: float, signed: bool, offsets: NDArray[np.uint32], wanted: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Starts and stops of the buckets with the least estimates that together hold `wanted` rows.
+    """Return starts and stops of the buckets with the smallest estimates that together have `wanted` rows.
 
-    A bucket has the estimate offset + Σ weights · β, the bits of its number being β, the highest first; only
-    the estimate's size counts where `signed`. Equal ones come by number. All levels of the estimate but the
-    last one needed are taken whole; only the buckets of that one are sorted.
+    The estimate of a bucket is offset + Σ weights · β, where β are the bits of its number, highest first. If
+    `signed`, its absolute value counts. Ties are in order of number. Estimates are quantised to levels: all
+    buckets are taken of every level except the last one needed, whose buckets are sorted.
     """
     n_buckets = offsets.shape[0] - 1
     half = weights.shape[0] // 2
@@ -162,7 +168,7 @@ def likeliest_buckets(
 
 @kernel
 def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
-    """How many leading functions an order's entry (prefix above, row below) has in common with `key`."""
+    """Return how many leading functions an order's entry (prefix above, row below) shares with `key`."""
     difference = (entry ^ key) >> np.uint64(32)
     agree = 0
     while agree < length and difference >> np.uint64(32 - (agree + 1) * bits) == 0:
@@ -174,28 +180,29 @@ def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
 def from_orders(
     orders: NDArray[np.uint64], keys: NDArray[np.uint64], bits: int, length: int, wanted: int
 ) -> NDArray[np.int64]:
-    """Up to `wanted` different rows, by descending number of leading functions in common with the query.
+    """Return up to `wanted` distinct rows, in descending order of shared leading functions with the query.
 
-    Each order has a pointer above and one below the query's place. The pointers at rows with the longest
-    common prefix move on, each by one row in turn, until all rows of that length are taken, and so on down.
+    Each order has one pointer above and one below the query's position. The pointers at rows with the longest
+    common prefix advance by one row in turn until all rows of that length are taken, then those of the next
+    length.
 
     Parameters
     ----------
     orders : shape (n_orders, n)
-        Each sorted; an entry is a code prefix in the upper 32 bits (aligned to the top) and a row below.
+        Each is sorted; an entry is a code prefix in the upper 32 bits (aligned to the top) and a row below.
     keys : shape (n_orders,)
-        The query's prefixes, placed likewise, the lower half zero.
+        The query's prefixes, placed likewise, with a lower half of zero.
     bits, length :
         A prefix has `length` functions of `bits` bits.
     wanted :
-        How many rows.
+        Maximum number of rows.
     """
     n_orders, n = orders.shape
     wanted = min(wanted, n)
     found = np.empty(wanted, dtype=np.int64)
     seen = _empty_set(wanted)
     n_found = 0
-    # Pointer 2o goes down order o from the query's place, pointer 2o + 1 goes up.
+    # Pointer 2o moves down order o from the query's position, pointer 2o + 1 moves up.
     place = np.empty(2 * n_orders, dtype=np.int64)
     agrees = np.full(2 * n_orders, -1, dtype=np.int64)
     for p in range(2 * n_orders):
@@ -225,9 +232,9 @@ def from_orders(
 
 @kernel
 def fill_starts(entries: NDArray[np.uint64], top: int, starts: NDArray[np.uint32]) -> None:
-    """Where in sorted `entries` those with each value of their `top` highest bits begin.
+    """Set `starts` to the index in sorted `entries` of each value of their `top` highest bits.
 
-    Fills `starts`, of shape (2 ** top + 1,).
+    `starts` has the shape (2 ** top + 1,).
     """
     starts[:] = 0
     shift = np.uint64(64 - top)
@@ -239,7 +246,7 @@ def fill_starts(entries: NDArray[np.uint64], top: int, starts: NDArray[np.uint32
 
 @kernel
 def _place(entries: NDArray[np.uint64], starts: NDArray[np.uint32], top: int, key: np.uint64) -> int:
-    """The place of the first entry that is not below `key`."""
+    """Return the index of the first entry that is not below `key`."""
     first = key >> np.uint64(64 - top)
     low, high = np.int64(starts[first]), np.int64(starts[first + np.uint64(1)])
     while low < high:
@@ -255,21 +262,21 @@ def _place(entries: NDArray[np.uint64], starts: NDArray[np.uint32], top: int, ke
 def ball_around(
     words: NDArray[np.uint64], offsets: NDArray[np.uint32], address: np.uint64, code: np.uint64, wanted: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Positions of the smallest Hamming ball around a code that has `wanted`, and how many were compared.
+    """Return the positions in the smallest Hamming ball with `wanted` codes, and the number compared.
 
-    The nearest come first. Addresses are read by ascending distance from the query's own, and a code is no
-    nearer than its address: the ball is known once the addresses of its radius have been read.
+    The nearest come first. Addresses are read in ascending distance from the query's own. A code is at least
+    as far as its address, so the ball is known once the addresses of its radius have been read.
 
     Parameters
     ----------
     words : shape (n, 1)
-        The codes, those with equal addresses one after the other.
+        The codes; those with equal addresses are adjacent.
     offsets : shape (2 ** width + 1,)
-        Where those with each address begin, which is made of bits of the code.
+        First position of each address, which consists of bits of the code.
     address, code :
-        The query's.
+        Those of the query.
     wanted :
-        More than there are: all.
+        All codes are returned if there are fewer.
     """
     n = words.shape[0]
     wanted = min(wanted, n)
@@ -311,7 +318,10 @@ def ball_around(
 
 @kernel
 def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
-    """The next greater number with as many bits set; of 0 `last`, a power of two greater than all of them."""
+    """Return the next larger number with equally many bits set; for 0, return `last`.
+
+    `last` is a power of two larger than all numbers.
+    """
     if number == 0:
         return last
     lowest = number & (~number + np.uint64(1))
@@ -323,7 +333,7 @@ def _as_many_bits(number: np.uint64, last: np.uint64) -> np.uint64:
 def _nearest_first(
     places: NDArray[np.int64], far: NDArray[np.uint8], held: NDArray[np.int64], radius: int, n_within: int
 ) -> NDArray[np.int64]:
-    """The places no farther than `radius`, by their distances; of each there are as many as `held` says."""
+    """Return the places within `radius` in order of distance; `held` has the number at each distance."""
     begin = np.zeros(radius + 1, dtype=np.int64)
     for distance in range(radius):
         begin[distance + 1] = begin[distance] + held[distance]
@@ -346,31 +356,31 @@ def from_tables(
     wanted: int,
     most_probes: int,
 ) -> tuple[NDArray[np.int64], int]:
-    """Up to `wanted` different rows of the likeliest buckets of all tables, and how many were looked into.
+    """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of probes.
 
-    Each table's own bucket first, then whichever bucket of any table costs the least, a bucket's cost being
-    the sum of its flipped bits' (the sequence of Lv et al. 2007).
+    Each table's own bucket comes first, then always the cheapest bucket of any table. The cost of a bucket is
+    the sum over its flipped bits (the sequence of Lv et al. 2007).
 
     Parameters
     ----------
     entries : shape (n_tables, n)
-        Each sorted; a key in the upper 32 bits (aligned to the top) and a row below.
+        Each is sorted; an entry is a key in the upper 32 bits (aligned to the top) and a row below.
     starts : shape (n_tables, 2 ** top + 1)
-        Where entries with each address begin.
+        First entry of each address.
     top : int
-        The number of bits of an address, see `fill_starts`.
+        Number of bits of an address, see `fill_starts`.
     keys : shape (n_tables,)
-        The query's, placed likewise, the lower half zero.
+        The query's keys, placed likewise, with a lower half of zero.
     flips, costs : shape (n_tables, n_flips)
-        Bits of the key each that may be turned, and what that costs, ascending.
+        Bits of each key that may be flipped, and the cost of each, ascending.
     wanted, most_probes :
-        When it ends.
+        The search ends at either.
     """
     n_flips = flips.shape[1]
     found = np.empty(min(wanted, entries.shape[1]), dtype=np.int64)
     seen = np.zeros((entries.shape[1] >> 6) + 1, dtype=np.uint64)
     n_found, probes = 0, 0
-    # A set of flipped bits is (cost, table, their mask, the last of them).
+    # An entry is (cost, table, mask of the flipped bits, index of the last flip).
     waiting = [(np.float32(-1), 0, np.uint64(0), -1)]
     for table in range(1, entries.shape[0]):
         heappush(waiting, (np.float32(-1), table, np.uint64(0), -1))

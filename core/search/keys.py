@@ -1,14 +1,15 @@
-"""Which functions make a good key: those that agree for near rows, not for others, and not with each other.
+"""Functions that make a good key: they agree for near rows, differ for others, and are not correlated.
 
-The functions of a family are not equally good. With p₁ the share of near pairs of rows for which a function
-agrees, and p₂ that of all pairs, ρ = ln p₁ / ln p₂ weighs over how many buckets near rows are spread against
-how few rows a bucket has: a table costs about N^ρ [1]_, so a key takes functions of small ρ. Random
-projections of real data differ much in it: along directions of large variance near rows seldom lie on two
-sides. But these directions are few, and functions that say the same twice make no finer buckets, so that of
-the functions in the order of ρ those are left out whose bits correlate with those of one taken before.
+The functions of a family are not equally good. Let p₁ be the share of near pairs of rows for which a function
+agrees, and p₂ that of all pairs. ρ = ln p₁ / ln p₂ relates the number of buckets over which near rows are
+spread to the number of rows per bucket: a table costs about N^ρ [1]_, so a key uses functions with a small ρ.
+Random projections of real data differ a lot in ρ: near rows are seldom on different sides along directions of
+large variance. But these directions are few, and functions that carry the same information do not make
+buckets finer. Functions are therefore taken in order of ρ, without those whose bits correlate with those of a
+function taken before.
 
-All of it is counted on a sample of rows, near ones being the nearest by the whole codes. On a million images
-the same recall takes about half as many compared codes as with random keys, or fewer.
+All of it is estimated on a sample of rows, where near rows are the nearest by the whole codes. On a million
+images, the same recall needs about half as many compared codes as with random keys, or fewer.
 
 References
 ----------
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.hashing.base import Codes, QueryCode
-from closecall.core.search.ranking import comparison, likest
+from closecall.core.search.ranking import closest, comparison
 
 _SAMPLED = 20_000
 _ASKED = 300
@@ -32,16 +33,16 @@ Functions = NDArray[np.int64]
 
 
 def key_functions(codes: Codes, n: int, seed: int) -> Functions:
-    """The n functions for a key, of shape (min(n, n_functions),); the best by ρ, which correlate little.
+    """Return the functions for a key, of shape (min(n, n_functions),): those with small ρ and correlation.
 
     Parameters
     ----------
     codes : Codes
-        Of the rows that a table is to be made of.
+        Codes of the rows that the table will contain.
     n : int
-        How many functions.
+        Number of functions.
     seed : int
-        Which rows are sampled.
+        Determines which rows are sampled.
     """
     rng = np.random.default_rng(seed)
     some = np.sort(rng.permutation(len(codes))[:_SAMPLED])
@@ -57,13 +58,13 @@ def key_functions(codes: Codes, n: int, seed: int) -> Functions:
 
 
 def rho(codes: Codes, rng: np.random.Generator) -> NDArray[np.float64]:
-    """An estimate of ρ for each function, of shape (n_functions,)."""
+    """Return an estimate of ρ for each function, of shape (n_functions,)."""
     values = codes.unpacked().reshape(len(codes), codes.n_functions, codes.bits)
     asked = rng.permutation(len(codes))[:_ASKED]
     everything = np.zeros(1, dtype=np.int64), np.array([len(codes)])
     agree, n_pairs = np.zeros(codes.n_functions), 0
     for row in asked:
-        near = likest(codes, *everything, comparison(_query(codes, row), "disagreements"), _NEAR + 1)
+        near = closest(codes, *everything, comparison(_query(codes, row), "disagreements"), _NEAR + 1)
         near = near[near != row]
         agree += (values[near] == values[row]).all(axis=2).sum(axis=0)
         n_pairs += len(near)
@@ -74,7 +75,10 @@ def rho(codes: Codes, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _correlations(codes: Codes) -> NDArray[np.float64]:
-    """The greatest |correlation| between bits of each two functions; constant bits are like all others."""
+    """Return the largest |correlation| between bits of each pair of functions.
+
+    A constant bit counts as fully correlated with every other.
+    """
     signs = codes.unpacked().astype(np.float64)
     signs -= signs.mean(axis=0)
     spread = np.sqrt((signs**2).sum(axis=0))

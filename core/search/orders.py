@@ -1,24 +1,24 @@
-"""Permuted sorted orders: all codes sorted, again and again, each time with their functions in another order.
+"""Permuted sorted orders: all codes are sorted several times, each time with another order of the functions.
 
-Near codes share many leading functions in some of the orders, so a query is placed in each, and the rows
-around its place are taken, those first that share the longest prefix with it (Charikar 2002; used with
-M = 2N^{1/(1+ε)} orders by the paper's companions). It is a hash table whose key is as long as it can be,
-row by row: there are never too few candidates, nor too many.
+Near codes share many leading functions in some of the orders. A query is therefore located in each order, and
+the rows around its position are taken, those with the longest common prefix first (Charikar 2002; used with M
+= 2N^{1/(1+ε)} orders by the paper's companions). This acts like a hash table whose key length is adapted to
+each row: there are never too few or too many candidates.
 
-H-Hash's two bits move together, and only whole pairs count as shared.
+The two bits of H-Hash stay together, and only whole pairs count as shared.
 
-**The rule.** An order takes 8 bytes a row, a prefix of 32 bits (16 pairs) and the row's number; rows that
-share the whole prefix stand by number. There are as many orders as fit into `n_bytes`, and at most
-`MOST_ORDERS`: each more gives a share of the candidates that is nearer its own front, at log₂ of the number
-of orders in bits, and costs another binary search.
+**The rule.** An order takes 8 bytes per row, a prefix of 32 bits (16 pairs) and the row's number; rows with
+the same prefix are sorted by number. The number of orders is as large as fits into `n_bytes`, but at most
+`MOST_ORDERS`. With more orders, each contributes a smaller share of the candidates, whose common prefixes are
+longer by log₂ of the number of orders in bits. But each costs another binary search.
 
-For similarity queries, Charikar's guarantee is a neighbour within (1 + ε) times the nearest one's distance
-among the 2M rows next to the query in M = 2N^{1/(1+ε)} orders (ε = 1.5 in the companions): of a million rows
-503 orders, 4 GB. `order_rule` gives M for an ε, as far as there is memory; from fewer orders as many rows are
-taken as are asked for.
+For similarity queries, Charikar guarantees a neighbour within (1 + ε) times the distance of the nearest one,
+among the 2M rows next to the query in M = 2N^{1/(1+ε)} orders (ε = 1.5 in the companions). For a million rows
+these are 503 orders, or 4 GB. `order_rule` returns M for an ε, as far as memory permits; with fewer orders,
+each contributes more rows.
 
-**Cost.** Building sorts every order: 8 bytes a row and order beside the code. A query takes a binary search
-in each order and one step a row that it looks at.
+**Cost.** Building sorts every order: 8 bytes per row and order in addition to the code. A query takes a
+binary search in each order and one step per row that it reads.
 """
 
 from __future__ import annotations
@@ -34,14 +34,17 @@ from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
 from closecall.core.search.kernels import from_orders, keys_of_hands, keys_of_rows
-from closecall.core.search.ranking import Measure, comparison, likest
+from closecall.core.search.ranking import Measure, closest, comparison
 
 MOST_ORDERS = 32
 PREFIX_BITS = 32
 
 
 def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
-    """The number of orders by the rule above, at least one; with `epsilon`, M instead of `MOST_ORDERS`."""
+    """Return the number of orders by the rule above, at least one.
+
+    With `epsilon`, M replaces `MOST_ORDERS`.
+    """
     if epsilon is not None and not epsilon > 0:
         raise InputError(f"epsilon must be positive, got {epsilon:g}")
     most = MOST_ORDERS if epsilon is None else ceil(2 * n_rows ** (1 / (1 + epsilon)))
@@ -49,7 +52,7 @@ def order_rule(n_rows: int, n_bytes: int, epsilon: float | None = None) -> int:
 
 
 class PermutedOrders(SearchStructure):
-    """Sorted arrays of (code prefix, row), each with the functions in an order of its own."""
+    """Sorted arrays of (code prefix, row), each with its own order of the functions."""
 
     name = "orders"
 
@@ -68,23 +71,23 @@ class PermutedOrders(SearchStructure):
         n_bytes: int,
         seed: int,
     ) -> Self:
-        """See `SearchStructure.build`; the number of orders by `order_rule`."""
+        """See `SearchStructure.build`; `order_rule` gives the number of orders."""
         return cls.of_orders(codes, order_rule(len(codes), n_bytes), seed)
 
     @classmethod
     def of_orders(cls, codes: Codes, n_orders: int, seed: int) -> Self:
-        """So many orders over `codes`."""
+        """Build `n_orders` orders over `codes`."""
         functions = dealt(codes.n_functions, n_orders, PREFIX_BITS // codes.bits, seed)
         return cls(functions, sorted_orders(codes, functions), codes)
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """See `SearchStructure.found`: of `proposed` rows."""
+        """See `SearchStructure.found`; compares the `proposed` rows."""
         self._check(query)
         rows = self.proposed(query, max(n, n_compared))
-        return Found(likest(self.codes_, rows, rows + 1, comparison(query, measure), n), len(rows))
+        return Found(closest(self.codes_, rows, rows + 1, comparison(query, measure), n), len(rows))
 
     def proposed(self, query: QueryCode, n: int) -> Rows:
-        """Up to n rows by the longest prefix shared in any order, the orders in turn."""
+        """Return up to n rows with the longest common prefix in any order, taking the orders in turn."""
         bits = self.codes_.bits
         keys = prefixes(query.code, self.functions_)
         return np.asarray(from_orders(self.orders_, keys, bits, self.functions_.shape[1], n))
@@ -100,9 +103,9 @@ class PermutedOrders(SearchStructure):
 
 
 def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A sorted array of (code prefix, row) for each hand of `functions`, of shape (n_hands, n_rows).
+    """Return a sorted array of (code prefix, row) for each row of `functions`, of shape (n_hands, n_rows).
 
-    The prefix fills the upper 32 bits of an entry, from the top, the row the lower ones.
+    The prefix fills the upper 32 bits of an entry, from the top, and the row the lower 32.
     """
     orders = np.empty((len(functions), len(codes)), dtype=np.uint64)
     rows = np.arange(len(codes), dtype=np.uint64)
@@ -114,15 +117,15 @@ def sorted_orders(codes: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint
 
 
 def prefixes(code: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The prefix of one code for each hand of `functions`, placed as in `sorted_orders`."""
+    """Return the prefix of one code for each row of `functions`, placed as in `sorted_orders`."""
     return keys_of_hands(code.packed[0], functions, code.bits) << _shift(functions, code.bits)
 
 
 def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.int64]:
-    """Functions for each of `n_hands` orders, of shape (n_hands, min(size, n_functions)).
+    """Deal functions to each of `n_hands` orders, of shape (n_hands, min(size, n_functions)).
 
-    They are dealt from a shuffled deck, shuffled again when it runs out, so that all functions are used
-    equally often, none twice in one hand, and no function by two hands as long as there are enough.
+    They are dealt from a shuffled deck, which is shuffled again when it runs out. All functions are used
+    equally often, none twice in one hand, and none in two hands as long as there are enough.
     """
     rng = np.random.default_rng(seed)
     size = min(size, n_functions)
@@ -131,12 +134,12 @@ def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.in
     for hand in hands:
         if len(deck) < size:
             fresh = rng.permutation(n_functions)
-            # A hand that takes the old deck's last cards must not get one of them again.
+            # A hand that takes the last cards of the old deck must not get one of them twice.
             deck = np.concatenate([deck, fresh[~np.isin(fresh, deck)], fresh[np.isin(fresh, deck)]])
         hand[:], deck = deck[:size], deck[size:]
     return hands
 
 
 def _shift(functions: NDArray[np.int64], bits: int) -> np.uint64:
-    """Moves a prefix to the top of 64 bits, however short it is."""
+    """Return the shift that moves a prefix of any length to the top of 64 bits."""
     return np.uint64(64 - functions.shape[1] * bits)

@@ -1,4 +1,4 @@
-"""Structures for queries by points: all of them, where a table's key is chosen among the functions."""
+"""All structures for queries by points; a table's key is chosen among the functions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ SIMILARITY_STRUCTURES: dict[str, type[SearchStructure]] = {
 
 
 def built_for_points(name: str, codes: Codes, *, n_compared: int, n_bytes: int, seed: int) -> SearchStructure:
-    """The structure `name` of `SIMILARITY_STRUCTURES` over codes; otherwise as `SearchStructure.build`.
+    """Build the structure `name` of `SIMILARITY_STRUCTURES` over codes.
 
-    A table is keyed by the functions that tell near points from far ones best, see `core.search.keys`.
+    A table is keyed by the functions that best separate near points from far ones; see `core.search.keys`.
+    Other structures are built by `SearchStructure.build`.
     """
     if name == HashTable.name:
         width = width_rule(len(codes), codes.bits, n_compared, codes.n_functions)

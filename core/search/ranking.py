@@ -1,25 +1,25 @@
-"""Whole codes in the order in which they are like a hyperplane's.
+"""Ranking of whole codes by their similarity to a query's.
 
-A key or a prefix looks at a few functions only. Comparing all k of them costs a line or two of the cache a
-row, far less than reading the row, so many more rows can be compared than are scored.
+A key or a prefix only uses a few functions. Comparing all k functions takes one or two cache lines per row,
+far less than reading the row's features, so many more rows can be compared than scored.
 
 Measures
 --------
 disagreements
-    In how many functions the values differ, in any of their bits; the papers'.
+    The number of functions whose values differ, in any of their bits, as in the papers.
 difference
     For H-Hash: |A_u − A_v|, where A_u and A_v count the agreements of the first and of the second bits. The
-    mean of A_u − A_v is k(1 − 2θ/π): it changes with the angle to first order, where the number of agreeing
-    pairs changes to second order only. Sharper by far, from the same bits.
+    mean of A_u − A_v is k(1 − 2θ/π). It changes with the angle to first order, whereas the number of agreeing
+    pairs only changes to second order, so it is much sharper with the same bits.
 weights
     The estimate of the score, or of its square, by real weights of the bits (`core.hashing.reconstruction`),
-    each rounded to ±1 or ±3 times a common step. That leaves 88 % of the squared length of normal weights
-    (of ±1 alone, 64 %), and two counts of bits a word make it: those that differ from the weights' signs,
-    and again those of them that weigh 3. It is `difference` with weights, and takes as long.
+    each rounded to ±1 or ±3 times a common step. This keeps 88 % of the squared length of normal weights (±1
+    alone keeps 64 %) and only takes two bit counts per word: the bits that differ from the weights' signs,
+    and those of them with the weight 3. It is `difference` with weights, and takes as long.
 
-All but the disagreements of functions with several bits are |m + 2m' − centre|, m bits of the code that
-differ from some pattern, m' of them under a mask. `difference` counts the bits that differ from w's own
-signs, A_v's not turned, and is least at k.
+All of these except the disagreements of functions with several bits are |m + 2m' − centre|, where m bits of
+the code differ from a pattern, m' of them under a mask. `difference` counts the bits that differ from w's own
+signs, with those of A_v not flipped, and is smallest at k.
 """
 
 from __future__ import annotations
@@ -50,28 +50,29 @@ _ROWS_AT_ONCE = 64
 
 
 def check_measure(measure: str, bits: int) -> None:
-    """Raise InputError unless there is such a measure for codes of so many bits a function."""
+    """Raise InputError unless the measure exists for codes with `bits` bits per function."""
     allowed = MEASURES if bits == 2 else MEASURES[:2]
     if measure not in allowed:
-        raise InputError(f"measure must be one of {', '.join(allowed)} here, got {measure!r}")
+        raise InputError(f"measure must be one of {', '.join(allowed)}, got {measure!r}")
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What makes a code unlike the query: |differing + 2 · (differing and heavy) − centre|, in bits.
+    """The dissimilarity of a code to a query: |differing + 2 · (differing and heavy) − centre|, in bits.
 
     Parameters
     ----------
     pattern : array of shape (n_words,), uint64
-        Bits of the code differ from these.
+        Bits of the code are compared with these.
     heavy : array of shape (n_words,), uint64
-        Which bits count three times.
+        Bits that count three times.
     centre : int
         From 0 to `most`.
     most : int
-        An upper bound of it.
+        Upper bound of the dissimilarity.
     together : int
-        Count groups of so many bits in which any differs, and none of them three times; 1, 2, 4, 8 or 16.
+        Number of bits in a group, 1, 2, 4, 8 or 16. With more than one, each group with a difference counts
+        once, and `heavy` is ignored.
     """
 
     pattern: Words
@@ -82,7 +83,7 @@ class Comparison:
 
 
 def comparison(query: QueryCode, measure: Measure) -> Comparison:
-    """How codes are compared with a query's by a measure."""
+    """Return how a measure compares codes with a query's."""
     if measure == "weights":
         return _weighted(query)
     n_bits = query.n_functions * query.bits
@@ -95,22 +96,22 @@ def comparison(query: QueryCode, measure: Measure) -> Comparison:
 
 
 def _weighted(query: QueryCode) -> Comparison:
-    """The weights rounded to ±step or ±3·step."""
+    """Return the comparison by weights rounded to ±step or ±3·step."""
     n_words = bytes_a_row(query.n_functions, query.bits) // 8
     return Comparison(*_rounded(query.weights, query.offset, query.signed, n_words))
 
 
-def likest(codes: Codes, starts: Positions, stops: Positions, compared: Comparison, n: int) -> Positions:
-    """The `n` positions within segments of `codes` that are likest the query, the likest first.
+def closest(codes: Codes, starts: Positions, stops: Positions, compared: Comparison, n: int) -> Positions:
+    """Return the n positions within segments of `codes` that are most similar to the query, best first.
 
-    Segment i is the positions from starts[i] to stops[i], the last one excluded. Ties come in the order of
-    the segments. Fewer than n are found where the segments have fewer positions.
+    Segment i has the positions from starts[i] up to, but not including, stops[i]. Ties are in the order of
+    the segments. The result is shorter than n if the segments have fewer positions.
     """
     n = min(n, int((stops - starts).sum()))
     if n < 1:
         return np.empty(0, dtype=np.int64)
     return np.asarray(
-        _likest(
+        _closest(
             codes.words,
             starts,
             stops,
@@ -128,7 +129,7 @@ def likest(codes: Codes, starts: Positions, stops: Positions, compared: Comparis
 def _count(
     words: Words, first: int, pattern: Words, heavy: Words, together: int, counts: NDArray[np.uint64]
 ) -> None:
-    """What differs from the pattern in the rows from `first` on, as many as `counts` has places."""
+    """Set `counts` to the differences from the pattern, for consecutive rows starting at `first`."""
     first_bits = _EVERY_BIT // np.uint64((1 << together) - 1)
     for row in range(counts.shape[0]):
         total = np.uint64(0)
@@ -151,10 +152,10 @@ def _count(
 def _rounded(
     weights: NDArray[np.float32], offset: float, signed: bool, n_words: int
 ) -> tuple[Words, Words, int, int]:
-    """The pattern, the heavy bits, the centre and the most of a comparison by `weights`.
+    """Return pattern, heavy bits, centre and maximum of a comparison by `weights`.
 
-    The step is found by turns, as in Lloyd's quantiser: weights above 2 · step are heavy, l = 3 and otherwise
-    1; and then the step of least squared error is Σl|w| / Σl².
+    The step is found by alternating, as in Lloyd's quantiser: weights above 2 · step are heavy, with level l
+    = 3 instead of 1; then the step with the least squared error is Σl|w| / Σl².
     """
     n = weights.shape[0]
     step = 0.0
@@ -176,13 +177,13 @@ def _rounded(
             most += 2
     centre = 0
     if signed and step > 0:
-        # The estimate is offset + step · (most − 2 · what differs from the weights' signs).
+        # The estimate is offset + step · (most − 2 · difference from the weights' signs).
         centre = int(np.rint(min(max((offset / step + most) / 2, 0.0), float(most))))
     return pattern, heavy, centre, most
 
 
 @kernel
-def _likest(
+def _closest(
     words: Words,
     starts: Positions,
     stops: Positions,
@@ -193,13 +194,13 @@ def _likest(
     together: int,
     n: int,
 ) -> Positions:
-    """Keeps what is not unliker than the n-th likest so far, and sorts that by counting in the end."""
+    """Keep the positions no worse than the n-th best so far, and sort them by counting at the end."""
     differing = np.empty(_ROWS_AT_ONCE, dtype=np.uint64)
     found = np.empty(2 * n + 1, dtype=np.int64)
     unlike = np.empty(2 * n + 1, dtype=np.int64)
     counts = np.zeros(most + 2, dtype=np.int64)
     n_found = 0
-    worst, n_better = most + 1, 0  # the n-th smallest value so far, and how many are smaller
+    worst, n_better = most + 1, 0  # the n-th smallest value so far, and the number of smaller ones
     coming_segment, coming, to_ask = 0, starts[0], _ROWS_AHEAD
     for segment in range(starts.shape[0]):
         for first in range(starts[segment], stops[segment], _ROWS_AT_ONCE):
@@ -219,7 +220,7 @@ def _likest(
                 if value >= worst:
                     continue
                 if n_found == found.shape[0]:
-                    # As many as are worst of the n likest may stay, the first ones.
+                    # Among those equal to the n-th best, keep only the first ones that fit into n.
                     spare = n - n_better
                     n_found = 0
                     for i in range(found.shape[0]):
@@ -239,15 +240,15 @@ def _likest(
 
 @kernel
 def _sorted(found: Positions, unlike: Positions, most: int, n: int) -> Positions:
-    """The first n by unlikeness, ties as they come."""
+    """Return the first n in order of dissimilarity, ties in the given order."""
     place = np.zeros(most + 3, dtype=np.int64)
     for i in range(found.shape[0]):
         place[unlike[i] + 1] += 1
     for value in range(1, most + 2):
         place[value] += place[value - 1]
-    likest_first = np.empty(n, dtype=np.int64)
+    ordered = np.empty(n, dtype=np.int64)
     for i in range(found.shape[0]):
         if place[unlike[i]] < n:
-            likest_first[place[unlike[i]]] = found[i]
+            ordered[place[unlike[i]]] = found[i]
         place[unlike[i]] += 1
-    return likest_first
+    return ordered

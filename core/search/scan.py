@@ -1,7 +1,8 @@
-"""Hamming scan: every row's whole code is compared with the query's, at the speed of the memory.
+"""Hamming scan: compare every row's whole code with the query's, at the speed of memory.
 
-With 300 functions that is 80 bytes a row for H-Hash, 40 for the others, against 1,536 for its 384 features.
-Nothing near is overlooked for want of a shared bucket; what is lost is what the code itself doesn't tell.
+With 300 functions this reads 80 bytes per row for H-Hash and 40 for the others, compared with 1,536 for its
+384 features. No near row is missed because it shares no bucket. Only information that is not in the code is
+lost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
 from closecall.core.search.base import Found, SearchStructure, packed_arrays, packed_codes
-from closecall.core.search.ranking import Measure, comparison, likest
+from closecall.core.search.ranking import Measure, closest, comparison
 
 
 class HammingScan(SearchStructure):
@@ -38,10 +39,10 @@ class HammingScan(SearchStructure):
         return cls(codes)
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:  # noqa: ARG002
-        """See `SearchStructure.found`: of all rows."""
+        """See `SearchStructure.found`; compares all rows."""
         self._check(query)
         start, stop = np.zeros(1, dtype=np.int64), np.array([len(self.codes_)])
-        return Found(likest(self.codes_, start, stop, comparison(query, measure), n), len(self.codes_))
+        return Found(closest(self.codes_, start, stop, comparison(query, measure), n), len(self.codes_))
 
     def arrays(self) -> Arrays:
         """See `SearchStructure.arrays`."""

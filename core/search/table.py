@@ -1,27 +1,27 @@
-"""A hash table probed by likelihood: a few functions make the key, and the likeliest buckets are read.
+"""A hash table probed by likelihood: a few functions form the key, and the likeliest buckets are read.
 
-Classically (Section 3.1 of the paper, after Gionis, Indyk and Motwani 1999) each of many tables gives the one
-bucket of the query's own key. But the query knows more than its key: by how much each function might be
-otherwise. Multi-probe hashing (Lv et al. 2007) therefore looks into the buckets next to its own, flipping
-the least certain functions first. For hyperplanes the own bucket isn't even the likeliest: a point near the
-hyperplane agrees with w itself in half of all projections, whichever half.
+Classically (Section 3.1 of the paper, after Gionis, Indyk and Motwani 1999) each of many tables contributes
+the one bucket of the query's own key. But the query knows more than its key: how certain each function is.
+Multi-probe hashing (Lv et al. 2007) therefore also reads the buckets next to its own, flipping the least
+certain functions first. For hyperplanes, the own bucket is not even the likeliest: a point near the
+hyperplane agrees with w itself in half of all projections, no matter which half.
 
-**Probing.** The bits of a key give an estimate of the score, or of its square, of all points in the bucket
-(`core.hashing.reconstruction`, from the key's bits alone), with about the same error in all buckets. So
-buckets are read in the order of that estimate: of |estimate| for H-Hash, of the estimated square for the
-others. A key is so short that all buckets can be ordered; no queue of perturbations is needed. A half key's
-estimates are tabulated, and a bucket's is the sum of two entries.
+**Probing.** The bits of a key give an estimate of the score, or of its square, for all points in the bucket
+(`core.hashing.reconstruction`, from the key's bits alone), with about the same error in all buckets. Buckets
+are read in the order of that estimate: of its absolute value for H-Hash, and of the estimated square for the
+others. A key is so short that all buckets can be ordered, and no queue of perturbations is needed. The
+estimates of each half of the key are tabulated, and a bucket's estimate is the sum of two entries.
 
-**One table.** Let a share f of all rows, those in the best buckets, hold the share g(f) of the near ones.
-While both are small, g is proportional to f, so that f/L of each of L tables finds as much as f of one, at
-L times the memory; a longer key makes g steeper. So there is one table, and its rows' codes lie in the order
-of the buckets: comparing them with the query's reads the memory in runs, ten times as many in the same time
-as codes looked up row by row.
+**One table.** Let a share f of all rows, those in the best buckets, contain the share g(f) of the near ones.
+While both are small, g is proportional to f, so reading f/L of each of L tables finds as much as f of one, at
+L times the memory, and a longer key makes g steeper. So there is a single table, and its rows' codes are
+stored in the order of the buckets. Comparing them with the query's reads memory sequentially, ten times as
+many in the same time as codes that are looked up row by row.
 
-**The rule.** A bucket of r rows costs one jump in memory, worth some ten codes' comparison, so r should
-be several tens; and it takes a few hundred buckets to follow the order of likelihood, so r should not
-exceed a 256th of what is compared. So r = n_compared / 256, from `LEAST_ROWS` to `MOST_ROWS`, and the key
-has log₂(N / r) bits, rounded down to whole functions; not more than `MOST_KEY_BITS`, since ordering 2^bits
+**The rule.** A bucket of r rows costs one jump in memory, as much as comparing about ten codes, so r should
+be several tens. A few hundred buckets are needed to follow the order of likelihood, so r should not exceed
+1/256 of the compared rows. Therefore r = n_compared / 256, limited to `LEAST_ROWS` … `MOST_ROWS`, and the key
+has log₂(N / r) bits, rounded down to whole functions, but at most `MOST_KEY_BITS`, because ordering 2^bits
 buckets must cost less than reading them.
 """
 
@@ -36,7 +36,7 @@ from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments, Reconstruction
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
 from closecall.core.search.kernels import keys_of_rows, likeliest_buckets, sort_into_buckets
-from closecall.core.search.ranking import Measure, comparison, likest
+from closecall.core.search.ranking import Measure, closest, comparison
 
 LEAST_ROWS = 8
 MOST_ROWS = 64
@@ -44,27 +44,28 @@ MOST_KEY_BITS = 16
 
 
 def width_rule(n_rows: int, bits: int, n_compared: int, n_functions: int) -> int:
-    """The number of functions in a key by the rule above, at least one."""
+    """Return the number of functions in a key by the rule above, at least one."""
     rows_a_bucket = min(max(n_compared // 256, LEAST_ROWS), MOST_ROWS)
     key_bits = min(max(n_rows // rows_a_bucket, 1).bit_length() - 1, MOST_KEY_BITS)
     return max(1, min(key_bits // bits, n_functions))
 
 
 class HashTable(SearchStructure):
-    """Codes sorted by the values of a few functions, and the place where each bucket begins.
+    """Codes sorted by the values of a few functions, and the first position of each bucket.
 
     Attributes
     ----------
     functions_ : array of shape (width,), int64
-        The functions of the key; the first one's value is highest in a bucket's number.
+        The functions of the key; the first one has the highest bits of a bucket's number.
     offsets_ : array of shape (n_buckets + 1,), uint32
-        Bucket b is the positions offsets_[b] to offsets_[b + 1].
+        Bucket b has the positions from offsets_[b] up to, but not including, offsets_[b + 1].
     rows_ : array of shape (n_rows,), uint32
         The row at each position, ascending within a bucket.
     codes_ : Codes
         By position.
     key_ : Reconstruction or None
-        From the key's bits alone; without it they weigh what they weigh among all bits.
+        Reconstruction from the key's bits alone. Without it, these bits have the same weights as in whole
+        codes.
     """
 
     name = "table"
@@ -93,14 +94,14 @@ class HashTable(SearchStructure):
         n_bytes: int,  # noqa: ARG003
         seed: int,
     ) -> Self:
-        """See `SearchStructure.build`; the width by `width_rule`."""
+        """See `SearchStructure.build`; `width_rule` gives the width."""
         width = width_rule(len(codes), codes.bits, n_compared, codes.n_functions)
         functions = np.random.default_rng(seed).permutation(codes.n_functions)[:width]
         return cls.of_functions(codes, functions, moments)
 
     @classmethod
     def of_functions(cls, codes: Codes, functions: NDArray[np.int64], moments: Moments | None = None) -> Self:
-        """A table keyed by these functions, at most 24 bits of them."""
+        """Build a table keyed by these functions, with at most 24 bits."""
         offsets = np.empty(2 ** (codes.bits * len(functions)) + 1, dtype=np.uint32)
         rows = np.empty(len(codes), dtype=np.uint32)
         sort_into_buckets(keys_of_rows(codes.packed, functions, codes.bits), offsets, rows)
@@ -109,26 +110,26 @@ class HashTable(SearchStructure):
         return cls(functions, offsets, rows, sorted_codes, key)
 
     def bucket(self, query: QueryCode) -> Rows:
-        """The rows in the bucket of the query's own key, ascending."""
+        """Return the rows in the bucket of the query's own key, ascending."""
         self._check(query)
         key = int(keys_of_rows(query.code.packed, self.functions_, query.code.bits)[0])
         return self.rows_[self.offsets_[key] : self.offsets_[key + 1]].astype(np.int64)
 
     def probed(self, query: QueryCode, n_rows: int) -> tuple[Rows, Rows]:
-        """The likeliest buckets that together hold `n_rows` rows, as (starts, stops) of positions.
+        """Return the likeliest buckets that together have `n_rows` rows, as (starts, stops) of positions.
 
-        Of the last one only as many rows as are missing. The likeliest is not first: they ascend, but for the
-        least likely few.
+        The last bucket is cut to the number of rows needed. Buckets are not in order of likelihood but
+        ascending, except for the few least likely ones.
         """
         weights, offset = self._key_weights(query)
         n_rows = min(n_rows, len(self.codes_))
         return likeliest_buckets(weights, offset, query.signed, self.offsets_, n_rows)
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """See `SearchStructure.found`: of the rows in the likeliest buckets."""
+        """See `SearchStructure.found`; compares the rows in the likeliest buckets."""
         self._check(query)
         starts, stops = self.probed(query, max(n, n_compared))
-        found = likest(self.codes_, starts, stops, comparison(query, measure), n)
+        found = closest(self.codes_, starts, stops, comparison(query, measure), n)
         return Found(self.rows_[found].astype(np.int64), int((stops - starts).sum()))
 
     def codes_by_row(self) -> Codes:
@@ -157,5 +158,5 @@ class HashTable(SearchStructure):
 
 
 def _bits_of(functions: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """The numbers of the functions' bits, in the order of `functions`."""
+    """Return the indices of the functions' bits, in the order of `functions`."""
     return np.add.outer(functions * bits, np.arange(bits)).ravel()

@@ -1,24 +1,25 @@
-"""Bucket tables for similarity: in each, rows with the same values of k functions share a bucket.
+"""Bucket tables for similarity: in each table, rows with the same values of k functions share a bucket.
 
-Near rows share a bucket often, far ones seldom, and l tables give near ones l chances [1]_. Of one function,
-two rows at the angle r agree with probability p₁ = 1 − r/π, two at (1 + ε)r with p₂ = 1 − (1 + ε)r/π.
+Near rows often share a bucket, far ones seldom, and l tables give near rows l chances [1]_. One function
+agrees for two rows at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r with probability
+p₂ = 1 − (1 + ε)r/π.
 
-**The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave about one row in the query's bucket that is
-farther than (1 + ε)r, and l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability 1 − 1/e at least: with
-ρ = ln p₁ / ln p₂, l is about N^ρ / p₁. A key has no more than 32 bits, and there are as many tables as fit
-into memory. Without r and ε, k = ⌊log₂ N⌋: about a row a bucket, were rows spread evenly.
+**The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave about one row in the query's bucket that is farther
+than (1 + ε)r. l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability at least 1 − 1/e; with ρ = ln p₁ / ln
+p₂, l is about N^ρ / p₁. A key has at most 32 bits, and the number of tables is limited by memory. Without r
+and ε, k = ⌊log₂ N⌋, which would give about one row per bucket if rows were spread evenly.
 
-**Multi-probe.** Most of what other tables would find lies in buckets next to the query's own [2]_. So after
-every table's own bucket those are read that flip the bits of which the query is least sure: a near row's
-value of a function is about the query's own value v plus noise, so that a flip costs v² in likelihood, and of
-all buckets of all tables the cheapest comes next, until there are as many rows as are to be compared. That
-makes up for tables that there is no room for. A function with several bits doesn't say which of its other
-values is likelier: after the own buckets come all that differ in one function, then in two, and so on. There
-are too many where functions have more than `MOST_BITS`, and none worth it where one alone makes the key: then
-only the own buckets are read.
+**Multi-probe.** Most rows that further tables would find are in buckets next to the query's own [2]_. After
+every table's own bucket, the search therefore reads buckets that flip the bits of which the query is least
+certain. A near row's value of a function is about the query's own value v plus noise, so a flip costs v² in
+likelihood. The cheapest bucket of all tables comes next, until there are as many rows as are to be compared.
+This compensates for tables that do not fit into memory. For a function with several bits, the other values
+are equally likely: after the own buckets come all buckets that differ in one function, then in two, and so
+on. If functions have more than `MOST_BITS`, there are too many of these, and if the key is a single function,
+none is worth reading. Only the own buckets are read then.
 
-**Cost.** A table takes 8 bytes a row for key and row number and 2 to 4 for addresses, and building it sorts
-them. A query takes some 100 ns a bucket, and a line of the cache a row that it compares.
+**Cost.** A table takes 8 bytes per row for key and row number and 2 to 4 for addresses, and building it sorts
+the entries. A query takes some 100 ns per bucket, and a cache line for each row that it compares.
 
 References
 ----------
@@ -41,7 +42,7 @@ from closecall.core.search.ball import address_bits
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
 from closecall.core.search.kernels import fill_starts, from_tables
 from closecall.core.search.orders import PREFIX_BITS, dealt, prefixes, sorted_orders
-from closecall.core.search.ranking import Measure, comparison, likest
+from closecall.core.search.ranking import Measure, closest, comparison
 
 MOST_TABLES = 64
 LEAST_PROBES = 10_000
@@ -50,7 +51,7 @@ _BYTES_A_ROW = 12
 
 
 def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
-    """The number k of functions and l of tables by the (r, ε) rule, whatever the memory.
+    """Return the number k of functions and l of tables by the (r, ε) rule, without regard to memory.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
     radius : float
         r, an angle in radians.
     epsilon : float
-        How much farther than r a row must be to be none of the near ones.
+        ε. Rows farther than (1 + ε) r are not near.
 
     Raises
     ------
@@ -68,7 +69,7 @@ def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
     """
     if not 0 < radius < (1 + epsilon) * radius < np.pi:
         raise InputError(
-            f"radius and epsilon must keep 0 < radius < (1 + epsilon) radius < π, "
+            f"radius and epsilon must satisfy 0 < radius < (1 + epsilon) radius < π, "
             f"got {radius:g} and {epsilon:g}"
         )
     p1, p2 = 1 - radius / np.pi, 1 - (1 + epsilon) * radius / np.pi
@@ -86,6 +87,7 @@ class BucketTables(SearchStructure):
     entries_ : array of shape (n_tables, n_rows), uint64
         Key and row, sorted; see `core.search.orders.sorted_orders`.
     starts_ : array of shape (n_tables, 2**top + 1), uint32
+        First entry of each address.
     codes_ : Codes
         By row.
     """
@@ -114,20 +116,23 @@ class BucketTables(SearchStructure):
         n_bytes: int,
         seed: int,
     ) -> Self:
-        """See `SearchStructure.build`; as many tables as there is room for, at most `MOST_TABLES`."""
+        """See `SearchStructure.build`; builds as many tables as fit into memory, at most `MOST_TABLES`."""
         width = max(1, (len(codes).bit_length() - 1) // codes.bits)
         n_tables = min(MOST_TABLES, _fitting(codes, n_bytes))
         return cls.of_width(codes, width, n_tables, seed)
 
     @classmethod
     def of_radius(cls, codes: Codes, radius: float, epsilon: float, *, n_bytes: int, seed: int) -> Self:
-        """Tables by the (r, ε) rule, as far as there is room."""
+        """Build tables by the (r, ε) rule, as far as memory permits."""
         width, n_tables = table_rule(len(codes), radius, epsilon)
         return cls.of_width(codes, width, min(n_tables, _fitting(codes, n_bytes)), seed)
 
     @classmethod
     def of_width(cls, codes: Codes, width: int, n_tables: int, seed: int) -> Self:
-        """So many tables with `width` functions a key, or as many functions as there are, or 32 bits have."""
+        """Build `n_tables` tables with `width` functions per key.
+
+        The width is limited by the number of functions and by 32 bits.
+        """
         width = min(width, codes.n_functions, PREFIX_BITS // codes.bits)
         functions = dealt(codes.n_functions, n_tables, width, seed)
         entries = sorted_orders(codes, functions)
@@ -138,16 +143,17 @@ class BucketTables(SearchStructure):
         return cls(functions, entries, starts, codes)
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
-        """See `SearchStructure.found`: of the rows that `probed` gives."""
+        """See `SearchStructure.found`; compares the `probed` rows."""
         self._check(query)
         rows, _ = self.probed(query, max(n, n_compared))
-        return Found(likest(self.codes_, rows, rows + 1, comparison(query, measure), n), len(rows))
+        return Found(closest(self.codes_, rows, rows + 1, comparison(query, measure), n), len(rows))
 
     def probed(self, query: QueryCode, n: int, *, most_probes: int | None = None) -> tuple[Rows, int]:
-        """Up to n rows of the likeliest buckets, and how many buckets were looked into.
+        """Return up to n rows of the likeliest buckets, and the number of buckets read.
 
-        With `most_probes` the number of tables, only each table's own bucket is read. By default it ends at
-        twice as many buckets as rows are wanted, or at `LEAST_PROBES`: if they are empty nothing is near.
+        If `most_probes` is the number of tables, only each table's own bucket is read. By default the search
+        ends after twice as many buckets as requested rows, and not before `LEAST_PROBES`: if these are empty,
+        nothing is near.
         """
         n_tables = len(self.functions_)
         keys = prefixes(query.code, self.functions_)
@@ -180,7 +186,7 @@ def _fitting(codes: Codes, n_bytes: int) -> int:
 
 
 def _changes(width: int, bits: int) -> NDArray[np.uint64]:
-    """What gives one function of a key, as `prefixes` places it, each of its other values."""
+    """Return the masks that turn one function of a key, as placed by `prefixes`, into each other value."""
     if width == 1 or bits > MOST_BITS:
         return np.empty(0, dtype=np.uint64)
     values = np.arange(1, 1 << bits, dtype=np.uint64)

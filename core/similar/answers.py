@@ -1,8 +1,8 @@
-"""A metric from answers yes and no: what one looks for is to be near, what one doesn't far from it.
+"""A metric learned from yes and no answers, under which positive items are near each other.
 
-Items answered yes are to be near each other, and far from those answered no; of two that were answered no
-nothing is known: they are whatever else there is. So the pairs are (yes, yes) and (yes, no), drawn alike from
-all of them, and information-theoretic metric learning (`core.metric`) does the rest.
+Items answered yes should be near each other, and far from those answered no. Nothing is known about two items
+answered no: they may be anything else. The pairs are therefore (yes, yes) and (yes, no), drawn uniformly, and
+information-theoretic metric learning (`core.metric`) learns from them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from closecall.core.similar.index import ExactSearch
 from closecall.core.similar.nearness import ByAngle
 
 LEAST = 5
-"""So many yes answers, and as many no answers, does a metric need."""
+"""Minimum number of yes answers, and of no answers, for learning a metric."""
 
 PAIRS = 1000
-"""Half of them similar, half dissimilar, as far as there are so many."""
+"""Maximum number of pairs, half similar and half dissimilar if there are enough of both."""
 
 GAMMA = 1.0
 
@@ -38,11 +38,11 @@ GoOn = Callable[[], None]
 
 
 class Answers(Protocol):
-    """What is known: `items` int64 ascending and `yes` bool, both of shape (n_answers,)."""
+    """The known answers: `items`, int64 and ascending, and `yes`, bool, both of shape (n_answers,)."""
 
     @property
     def items(self) -> NDArray[np.int64]:
-        """Their ids."""
+        """Item ids."""
 
     @property
     def yes(self) -> NDArray[np.bool_]:
@@ -50,15 +50,15 @@ class Answers(Protocol):
 
 
 class AnswersMetric:
-    """A metric, with the norms of the rows of a pool under it.
+    """A metric, together with the norms of a pool's rows under it.
 
     Parameters
     ----------
     metric : core.metric.Metric
     pool : Pool
-        Whose rows it knows the norms of.
+        The pool whose norms are known.
     row_norms : array of shape (n_rows,), float32
-        ‖Gx‖ of each.
+        ‖Gx‖ of each row.
     """
 
     def __init__(self, metric: Metric, pool: Pool, row_norms: NDArray[np.float32]) -> None:
@@ -70,7 +70,7 @@ class AnswersMetric:
 
     @property
     def n_items(self) -> int:
-        """How many rows of the pool it knows the norms of."""
+        """Number of rows in the pool whose norms are known."""
         return len(self.pool)
 
 
@@ -84,27 +84,27 @@ def learn_from_answers(
     seed: int = SEED,
     go_on: GoOn = lambda: None,
 ) -> AnswersMetric:
-    """Learn a metric from answers, and the norms of the pool's rows under it.
+    """Learn a metric from answers, and compute the norms of the pool's rows under it.
 
     Parameters
     ----------
     pool : Pool
-        Whose items the answers are about.
+        The pool that contains the answered items.
     answers : Answers
-        `LEAST` of each kind, or more.
+        At least `LEAST` of each kind.
     n_pairs : int
         See `pairs_of`.
     gamma, max_passes
         See `core.metric.ITML`.
     seed : int
-        Draws the pairs, and in which order they are met.
+        Draws the pairs and the order in which the learning visits them.
     go_on : callable
-        Called now and then; what it raises ends the learning.
+        Called regularly. An exception that it raises stops the learning.
 
     Raises
     ------
     InputError
-        If the answers contradict each other so that no metric meets them.
+        If the answers contradict each other, so that no metric is consistent with them.
     """
     X = pool.rows_of(answers.items)
     near, far = pairs_of(answers, n_pairs, seed)
@@ -122,7 +122,10 @@ def learn_from_answers(
 
 
 def pairs_of(answers: Answers, n_pairs: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of answers that should be near and that should be far, each of shape (≤ n_pairs / 2, 2)."""
+    """Draw pairs of answers that should be near and pairs that should be far.
+
+    Both arrays have the shape (≤ n_pairs / 2, 2).
+    """
     rng = np.random.default_rng(seed)
     yes, no = np.flatnonzero(answers.yes), np.flatnonzero(~answers.yes)
     half = n_pairs // 2
@@ -132,7 +135,10 @@ def pairs_of(answers: Answers, n_pairs: int, seed: int) -> tuple[NDArray[np.int6
 def _drawn(
     first: NDArray[np.int64], second: NDArray[np.int64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """`n` different pairs of one of each, or all there are; of the same ones each pair once."""
+    """Draw n distinct pairs of one from each, or take all pairs if there are few.
+
+    If both are the same array, each unordered pair occurs once.
+    """
     alike = first is second
     total = len(first) * (len(first) - 1) // 2 if alike else len(first) * len(second)
     if total <= 4 * n:
@@ -150,7 +156,7 @@ def _drawn(
 
 
 def check_contradictions(X: Rows, answers: Answers) -> None:
-    """Raise InputError where items with the same features were answered yes and no: no metric parts them."""
+    """Raise InputError if items with the same features were answered yes and no."""
     first: dict[bytes, int] = {}
     for place, is_yes in enumerate(answers.yes):
         other = first.setdefault(as_bytes(cut(X, place, place + 1)), place)
@@ -158,5 +164,5 @@ def check_contradictions(X: Rows, answers: Answers) -> None:
             one, two = answers.items[[other, place]].tolist()
             raise InputError(
                 f"Items {one} and {two} have the same features, but one was answered yes and the other no: "
-                f"no metric tells them apart; correct one of them in Review"
+                f"correct one of them in Review"
             )

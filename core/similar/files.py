@@ -1,10 +1,10 @@
-"""Codes of a pool, and search structures over them, in folders of their own.
+"""Codes of a pool and search structures over them, saved in separate folders.
 
-A folder of codes has the family that made them, too. Structures that look at the codes in the order of the
-rows are saved without them: of several over the same codes, each takes only what is its own. Such a structure
-goes with exactly these codes, by their digest. As every index (`core.selection.files`), they are there whole
-or not at all, checked to the last byte when they are read, and then mapped into memory; of a family, of which
-every query needs all, there is a copy.
+A folder of codes also contains the family that made them. Structures that use the codes in the order of the
+rows are saved without them, so several structures over the same codes only take space for their own arrays.
+The digest of the codes ties such a structure to exactly these codes. Like every index
+(`core.selection.files`), a folder is written completely or not at all, checked byte by byte when it is read,
+and then mapped into memory. The arrays of a family are copied instead, because every query needs all of them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Structure = TypeVar("Structure", bound=SearchStructure)
 
 
 class SavedCodes(NamedTuple):
-    """What `save_codes` was given.
+    """The arguments of `save_codes`, as loaded.
 
     Parameters
     ----------
     hasher : SimilarityHasher
         Fitted.
     codes : Codes
-        Mapped into memory, of the pool's first rows.
+        Mapped into memory, for the pool's first rows.
     also : dict
         Plain values.
     arrays : dict
@@ -56,27 +56,27 @@ def save_codes(
     also: Mapping[str, Any],
     arrays: Arrays,
 ) -> None:
-    """Write codes to `folder`, replacing what is there.
+    """Write codes to `folder`, replacing its content.
 
     Parameters
     ----------
     folder : Path
-        Need not be there.
+        It is created if necessary.
     pool : PoolRows
-        Whose rows have the codes.
+        The pool that the codes are of.
     hasher : SimilarityHasher
         Fitted.
     codes : Codes
-        One a row.
+        One per row.
     also : mapping
-        Whatever else is to be known of them, as plain values.
+        Additional plain values to save.
     arrays : dict
-        The same, as arrays by name.
+        Additional arrays to save, by name.
 
     Raises
     ------
     InputError
-        If the folder can't be written.
+        If the folder cannot be written.
     """
     header = {"family": hasher.name, "params": hasher.params(), "also": dict(also), **header_of(pool)}
     parts = named("family", hasher.arrays()) | named("codes", packed_arrays(codes)) | named("also", arrays)
@@ -84,16 +84,16 @@ def save_codes(
 
 
 def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], SimilarityHasher]) -> SavedCodes:
-    """What was saved in `folder`, of the first rows of `pool`.
+    """Load the codes saved in `folder`, which are of the first rows of `pool`.
 
     Parameters
     ----------
     folder : Path
-        As of `save_codes`.
+        As in `save_codes`.
     pool : PoolRows
         It may have grown since.
     unfitted : callable
-        The family, not fitted, that makes the codes of so many rows today.
+        Takes a number of rows, and returns the unfitted family that would hash them today.
 
     Raises
     ------
@@ -114,45 +114,45 @@ def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], Similarit
 
 
 def save_structure(folder: Path, structure: SearchStructure, codes: Codes, how: Mapping[str, Any]) -> None:
-    """Write a structure to `folder`, replacing what is there.
+    """Write a structure to `folder`, replacing its content.
 
     Parameters
     ----------
     folder : Path
-        Need not be there.
+        It is created if necessary.
     structure : SearchStructure
         Any of `core.search`.
     codes : Codes
-        Over which it was built; they are not written, if it looks at them as they are.
+        The codes over which it was built. They are not written if the structure uses them unchanged.
     how : mapping
         The parameters it was built with, as plain values.
 
     Raises
     ------
     InputError
-        If the folder can't be written.
+        If the folder cannot be written.
     """
     own = {name: array for name, array in structure.arrays().items() if array is not codes.packed}
     write_index(folder, _header(structure, codes, how), own)
 
 
 def load_structure(folder: Path, kind: type[Structure], codes: Codes, how: Mapping[str, Any]) -> Structure:
-    """The structure over these codes, built in this way, that was saved in `folder`.
+    """Load the structure that was saved in `folder`, built over these codes with these parameters.
 
     Raises
     ------
     InputError
-        If the folder is damaged, of another version, or holds anything else.
+        If the folder is damaged, of another version, or contains anything else.
     """
     header, arrays = read_index(folder)
     if header != json.loads(json.dumps(_header(kind, codes, how))):
-        raise InputError(f"{folder} is of other codes or was made with other parameters: build it again")
+        raise InputError(f"{folder} belongs to other codes or was made with other parameters: build it again")
     with _of_this_version(folder):
         return kind.from_arrays({**packed_arrays(codes), **arrays})
 
 
 def digest_of(arrays: Arrays) -> str:
-    """Thirty-two hexadecimal digits that tell named arrays apart, by their types, shapes and content."""
+    """Return 32 hexadecimal digits that identify named arrays by their dtypes, shapes and content."""
     digest = hashlib.blake2b(digest_size=16)
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
@@ -172,7 +172,7 @@ def _copied(arrays: Arrays) -> Arrays:
 
 @contextmanager
 def _of_this_version(folder: Path) -> Iterator[None]:
-    """Say in one sentence that what is whole can't be understood."""
+    """Raise InputError if an undamaged folder cannot be interpreted."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:

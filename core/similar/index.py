@@ -1,8 +1,8 @@
-"""Find similar: the items of a pool that are nearest to an example, by codes or by a scan.
+"""Find similar: the items of a pool nearest to an example, found by codes or by a scan.
 
-A search goes as in Section 3.3 of Kulis et al. 2009: hash the example, let a structure give candidates, rank
-these by what near means exactly (`core.similar.nearness`), and give the first. What is lost are neighbours
-that are no candidates; `ExactSearch` scans all rows, and loses none.
+A search follows Section 3.3 of Kulis et al. 2009: hash the example, get candidates from a structure, rank
+them by their exact nearness (`core.similar.nearness`), and return the first. Neighbours that are not
+candidates are missed. `ExactSearch` scans all rows and misses none.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from closecall.core.similar.nearness import Nearness, Ranked, nearness_of
 COMPARED = 200_000
 
 LEAST_COMPARED = 2_000
-"""Codes that each of several queries compares: a share of a few hundred rows tells nothing."""
+"""Minimum number of codes that each of several queries compares; a few hundred rows contain too little."""
 
 LEAST_SHARE = 0.02
-"""The same as a share of the rows."""
+"""The same minimum as a share of the rows."""
 
 LEAST_CANDIDATES = 256
-"""Candidates of each of several queries."""
+"""Minimum number of candidates for each of several queries."""
 
 StructureName = Literal["table", "orders", "scan", "tables", "ball"]
 
@@ -56,19 +56,19 @@ class Neighbours:
     Parameters
     ----------
     ids : array of shape (n,), int64
-        The nearest first; ties by the lower id.
+        Nearest first; ties go to the lower id.
     values : array of shape (n,), float64
-        How near each is, exactly.
+        The exact nearness of each.
     measure : "angle", "distance", "kernel" or "overlap"
-        What `values` are: angles are in radians, distances under the metric.
+        The quantity in `values`: angles are in radians, distances are under the metric.
     scored : int
-        How many items' features were read.
+        Number of items whose features were read.
     compared : int
-        How many items' codes were.
+        Number of items whose codes were read.
     items : int
-        How many items there are.
+        Number of items in the pool.
     seconds : float
-        Wall-clock time of the whole search; of all together, where several were answered by one pass.
+        Wall-clock time of the whole search. If one pass answered several queries, their total.
     """
 
     ids: Ids
@@ -81,25 +81,25 @@ class Neighbours:
 
     @property
     def degrees(self) -> NDArray[np.float64]:
-        """The angles in degrees, where these are measured."""
+        """The angles in degrees, if `measure` is "angle"."""
         return np.degrees(self.values)
 
     @property
-    def looked_at(self) -> int:
-        """Of how many items anything was read, be it only their codes."""
+    def examined(self) -> int:
+        """Number of items of which at least the code was read."""
         return max(self.scored, self.compared)
 
     @property
     def searched(self) -> float:
-        """The share of the pool whose features were read, as the papers count it."""
+        """Share of the pool whose features were read, as counted in the papers."""
         return self.scored / self.items
 
 
 class SimilaritySearch(ABC):
-    """Finds the neighbours of examples; immutable, and any number of threads may ask."""
+    """Finds the neighbours of examples. It is immutable, so any number of threads may use it."""
 
     name: str
-    """By which it is chosen, and told in a log."""
+    """Name used to choose the search, and in logs."""
 
     nearness: Nearness
 
@@ -110,21 +110,21 @@ class SimilaritySearch(ABC):
 
     @abstractmethod
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """The n items nearest to an example, or to any of several; or as many as are found.
+        """Return the n items nearest to an example or to any of several, or as many as are found.
 
         Parameters
         ----------
         queries : array of shape (n_features,) or (n_queries, n_features), or csr_array
-            The examples' features.
+            Features of the examples.
         n : int
-            How many items.
+            Number of items.
         exclude : iterable of int
-            Ids that are not wanted.
+            Ids to leave out.
 
         Raises
         ------
         InputError
-            If n is less than 1, or the features are not finite, of no direction, or of another number.
+            If n is less than 1, or the features are not finite, have no direction, or have the wrong length.
         """
 
     def _checked(self, queries: Rows, n: int) -> Rows:
@@ -135,7 +135,7 @@ class SimilaritySearch(ABC):
             raise InputError(f"an example needs {self.pool.n_features} features, got shape {queries.shape}")
         return checked_rows(queries)
 
-    def _told(self, ranked: Ranked, *, scored: int, compared: int, start: float) -> Neighbours:
+    def _result(self, ranked: Ranked, *, scored: int, compared: int, start: float) -> Neighbours:
         return Neighbours(
             ids=self.pool.ids[ranked.rows].astype(np.int64),
             values=self.nearness.values(ranked),
@@ -148,7 +148,7 @@ class SimilaritySearch(ABC):
 
 
 class ExactSearch(SimilaritySearch):
-    """All rows are ranked.
+    """A search that ranks all rows.
 
     Parameters
     ----------
@@ -166,22 +166,22 @@ class ExactSearch(SimilaritySearch):
         start = perf_counter()
         queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
         ranked = self.nearness.nearest(queries, n, excluded)
-        return self._told(ranked, scored=len(self.pool), compared=0, start=start)
+        return self._result(ranked, scored=len(self.pool), compared=0, start=start)
 
     def neighbours_of_many(
         self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()
     ) -> list[Neighbours]:
-        """What `neighbours` gives for each row of `queries` by itself, by one pass over the pool."""
+        """Return the result of `neighbours` for each row of `queries`, in one pass over the pool."""
         start = perf_counter()
         queries, excluded = self._checked(queries, n), rows_among(self.pool, sorted_ids(exclude))
         each = self.nearness.scan(queries, n, excluded)
-        return [self._told(ranked, scored=len(self.pool), compared=0, start=start) for ranked in each]
+        return [self._result(ranked, scored=len(self.pool), compared=0, start=start) for ranked in each]
 
 
 class HashedSimilarity(SimilaritySearch):
-    """Only candidates are ranked, which a search structure over codes proposes.
+    """A search that ranks only the candidates from a search structure over codes.
 
-    `built` hashes a pool and makes one; `core.similar.files` saves codes and structures.
+    `built` hashes a pool and builds a structure; `core.similar.files` saves codes and structures.
 
     Parameters
     ----------
@@ -190,16 +190,16 @@ class HashedSimilarity(SimilaritySearch):
     structure : SearchStructure
         Over the codes of the pool's rows.
     nearness : Nearness
-        By what candidates are ranked.
+        Ranks the candidates.
     n_compared : int
-        How many whole codes are compared with the example's; a scan compares all. Several examples compare
-        as many together as there are rows, as long as `LEAST_SHARE` of them is left for each.
+        Number of whole codes that are compared with the example's; a scan compares all. With several
+        examples, each compares at most an equal share of the pool's rows, but at least `LEAST_SHARE` of them.
     n_candidates : int
-        How many of them, the likest, are ranked; at least ten for each item wanted. Several examples have
-        a part of them each, of `LEAST_CANDIDATES` at least.
+        Number of candidates to rank, those with the best codes; at least ten per requested item. Several
+        examples share them, but each gets at least `LEAST_CANDIDATES`.
     measure : "weights", "disagreements" or None
-        Which codes are likest: by how much the example's own bits say, or by the number of functions that
-        differ. None: by weights, but of functions with several bits by disagreements.
+        How codes are compared: by the weights of the example's own bits, or by the number of functions that
+        differ. None uses weights, or disagreements for functions with several bits.
     """
 
     def __init__(
@@ -250,17 +250,17 @@ class HashedSimilarity(SimilaritySearch):
         pool : PoolRows
             Of unit rows.
         family : SimilarityHasher
-            Fitted, to some rows of the pool.
+            Fitted to some rows of the pool.
         structure : "table", "orders", "scan", "tables" or "ball"
-            See the rooms of `core.search`; made by `core.search.points`.
+            See the modules of `core.search`; built by `core.search.points`.
         megabytes : int
-            How much memory tables and orders may take beside the codes.
+            Memory that tables and orders may take in addition to the codes.
         radius, epsilon : float, optional
-            Of tables both, for the (r, ε) rule; of orders ε, for M = 2N^{1/(1+ε)}.
+            Tables take both, for the (r, ε) rule. Orders take ε, for M = 2N^{1/(1+ε)}.
         random_state : int
-            Which functions are used where.
+            Determines which functions are used where.
         progress : callable, optional
-            Told (rows done, rows in all).
+            Called with (rows done, rows in all).
         **params
             `n_compared`, `n_candidates`, `measure`.
         """
@@ -287,7 +287,7 @@ class HashedSimilarity(SimilaritySearch):
         return cls(family, made, nearness_of(pool, family), **params)
 
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:
-        """See `SimilaritySearch.neighbours`; where fewer than n candidates are not excluded, it looks on."""
+        """See `SimilaritySearch.neighbours`; searches further if fewer than n candidates are not excluded."""
         start = perf_counter()
         queries, excluded = self._checked(queries, n), sorted_ids(exclude)
         codes = self.family.queries(queries)
@@ -306,16 +306,16 @@ class HashedSimilarity(SimilaritySearch):
             asked, compared = 4 * asked, max(compared, 4 * asked)
         ranked = self.nearness.nearest_of(queries, rows, n)
         n_compared = min(sum(one.compared for one in found), len(self.pool))
-        return self._told(ranked, scored=len(rows), compared=n_compared, start=start)
+        return self._result(ranked, scored=len(rows), compared=n_compared, start=start)
 
     @property
     def bytes_an_item(self) -> float:
-        """What codes and structure take in memory."""
+        """Memory that codes and structure take per item, in bytes."""
         return self.structure.n_bytes / len(self.nearness.pool)
 
 
 def for_each(n_candidates: int, n_compared: int, n_queries: int, n_rows: int) -> tuple[int, int]:
-    """How many candidates each query gives, and how many codes it compares, see `HashedSimilarity`."""
+    """Return the number of candidates and of compared codes per query; see `HashedSimilarity`."""
     if n_queries == 1:
         return n_candidates, max(n_compared, n_candidates)
     share = max(round(n_rows / n_queries), round(LEAST_SHARE * n_rows))

@@ -1,23 +1,24 @@
-"""What "near" means exactly, and the nearest rows by it: of some rows, or of all.
+"""Exact nearness, and the nearest rows by it, among some rows or all.
 
-Candidates from codes are ranked by it, and what a search finds is held against a scan by it.
+Candidates from codes are ranked by exact nearness, and the results of a search are evaluated against a scan
+by it.
 
-`ByDistance` is for rows of a pool, of unit norm, and for metrics: ‖q − x‖² between unit vectors, whose order
-is that of the angle, or d_A(q, x) = qᵀAq + xᵀAx − 2xᵀAq under a learned metric. With ‖Gx‖² of every row
-known, which takes one pass when the metric is new, both are one inner product a row, wᵀx with w = q or Aq: a
-scan costs what exhaustive selection costs. As there (`core.selection.nearest`), float32 finds the rows that
-may be among the nearest, and float64 decides between them, so that ties go to the lower id.
+`ByDistance` is for rows of a pool, which have unit norm, and for metrics: ‖q − x‖² between unit vectors,
+which has the same order as the angle, or d_A(q, x) = qᵀAq + xᵀAx − 2xᵀAq under a learned metric. Once ‖Gx‖²
+of every row is known, which takes one pass for a new metric, both are one inner product per row, wᵀx with w =
+q or Aq. A scan then costs as much as exhaustive selection. As there (`core.selection.nearest`), float32 finds
+the rows that may be among the nearest, and float64 decides between them, so that ties go to the lower id.
 
-It also serves families that estimate what follows from the Euclidean distance (`SimilarityHasher.by_angle`).
-`ByFamily` is for everything else: a family says itself what it estimates (`SimilarityHasher.between`).
+It also serves families whose estimate follows from the Euclidean distance (`SimilarityHasher.by_angle`).
+`ByFamily` is for all other families, which define their quantity themselves (`SimilarityHasher.between`).
 
-`ByAngle` is what the page Find similar ranks by: cos θ = qᵀx of the rows as they are stored, or under a
-metric A = GᵀG the angle between Gq and Gx, cos θ = qᵀAx / (‖Gq‖ ‖Gx‖).
+`ByAngle` is used by the page Find similar: cos θ = qᵀx of the rows as stored, or under a metric A = GᵀG the
+angle between Gq and Gx, cos θ = qᵀAx / (‖Gq‖ ‖Gx‖).
 
-**Several queries.** A row is as near to several queries as to the nearest of them. Their mean finds fewer:
-from one positive on, with 24 items labeled a round, ten rounds found 238.9 of 240 possible among digits and
-115.6 among CIFAR-10's photographs, by the mean direction 236.4 and 92.6 (20,000 items each, means over 40
-starts). A class is seldom one cloud.
+**Several queries.** A row is as near to several queries as to the nearest of them. Using their mean finds
+fewer: starting from one positive and labeling 24 items per round, ten rounds found 238.9 of 240 possible
+positives among digits and 115.6 among CIFAR-10's photographs, but 236.4 and 92.6 by the mean direction
+(20,000 items each, means over 40 starts). A class is seldom a single cluster.
 """
 
 from __future__ import annotations
@@ -41,15 +42,17 @@ Floats64 = NDArray[np.float64]
 RowNumbers = NDArray[np.int64]
 
 DECIMALS = 12
-"""To which cosines are compared: the last digits of a matrix product depend on its shape."""
+"""Number of decimals to which cosines are compared, because the last digits of a matrix product depend on
+its shape.
+"""
 
 _BLOCK = 8_192
 _ROUNDED = {np.dtype(np.float32): 1e-6, np.dtype(np.float16): 1e-3}
-"""How far the squared norm of a pool's row is from 1 at most."""
+"""Maximum deviation of the squared norm of a pool's row from 1."""
 
 
 class Ranked(NamedTuple):
-    """Rows, the nearest first, and how far each is, by whatever the `Nearness` orders."""
+    """Rows, nearest first, and the value by which the `Nearness` orders each; smaller is nearer."""
 
     rows: RowNumbers
     far: Floats64
@@ -65,31 +68,38 @@ class Nearness(ABC):
     """
 
     measure: Estimate
-    """What `values` are: less is nearer of angles and distances, more of the others."""
+    """The quantity that `values` returns. For angles and distances smaller is nearer, for the others larger.
+    """
 
     def __init__(self, pool: PoolRows) -> None:
         self.pool = pool
 
     @abstractmethod
     def values(self, ranked: Ranked) -> Floats64:
-        """How far the ranked rows are, in the unit of `measure`: radians, a distance, a kernel's value."""
+        """Return the nearness of the ranked rows in the unit of `measure`.
+
+        The unit is radians, a distance, or a kernel value.
+        """
 
     def nearest_of(self, queries: Rows, rows: RowNumbers, n: int) -> Ranked:
-        """The n of these rows that are nearest to any of the queries, ties by the lower row."""
+        """Return the n of these rows that are nearest to any of the queries; ties go to the lower row."""
         each = [self._nearest_of(cut(queries, i, i + 1), rows, n) for i in range(queries.shape[0])]
         return _to_any(each, n)
 
     def nearest(self, queries: Rows, n: int, excluded: RowNumbers) -> Ranked:
-        """The same of all rows but the `excluded` (ascending), by one pass."""
+        """Return the n nearest of all rows except the `excluded` (ascending), in one pass."""
         return _to_any(self.scan(queries, n, excluded), n)
 
     @abstractmethod
     def _nearest_of(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
-        """The n of these rows that are nearest to one query, of shape (1, n_features)."""
+        """Return the n of these rows that are nearest to one query, of shape (1, n_features)."""
 
     @abstractmethod
     def scan(self, queries: Rows, n: int, excluded: RowNumbers) -> list[Ranked]:
-        """The n nearest of all rows but the `excluded` (ascending), for each query by itself, by one pass."""
+        """Return the n nearest rows for each query separately, in one pass over all rows.
+
+        The `excluded` rows (ascending) are left out.
+        """
 
 
 class ByDistance(Nearness):
@@ -99,11 +109,11 @@ class ByDistance(Nearness):
     ----------
     pool : PoolRows
     metric : Metric or None
-        None: the angle's order.
+        None for the order by angle.
     squares : array of shape (N,), float64, optional
-        ‖Gx‖² of every row, where that is known already; else one pass computes them.
+        ‖Gx‖² of every row, if known; otherwise one pass computes them.
     progress : callable, optional
-        Told (rows done, rows in all) of that pass.
+        Called with (rows done, rows in all) during that pass.
     """
 
     def __init__(
@@ -152,7 +162,7 @@ class ByDistance(Nearness):
         return [self._decided(query, rows, n) for (query, _, _), (rows, _) in zip(asked, kept, strict=True)]
 
     def _asked(self, query: Rows) -> tuple[Rows, Hyperplane, float]:
-        """The query as a unit row, the w of wᵀx, and how wrong a key is at most."""
+        """Return the query as a unit row, the w of wᵀx, and the maximum error of a key."""
         if query.shape != (1, self.pool.n_features):
             raise InputError(f"a query needs {self.pool.n_features} features, got shape {query.shape}")
         unit = unit_rows(query)
@@ -168,7 +178,7 @@ class ByDistance(Nearness):
         return unit, plane, error + 2.0**-24 * float(self.squares_.max(initial=0.0)) * 2
 
     def _decided(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
-        """The n nearest in float64, ties by the lower row."""
+        """Return the n nearest in float64; ties go to the lower row."""
         X = self.pool.rows(rows)
         if self.metric is None:
             far = _unit_distances(query, X)
@@ -179,15 +189,15 @@ class ByDistance(Nearness):
 
 
 class ByAngle(Nearness):
-    """The angle θ between a query and a row, as they are stored or under a metric.
+    """The angle θ between a query and a row, as stored or under a metric.
 
     Parameters
     ----------
     pool : PoolRows
     metric : Metric or None
-        A = GᵀG; None for the angle between the features as they are.
+        A = GᵀG; None for the angle between the stored features.
     norms : array of shape (N,), float32, optional
-        ‖Gx‖ of every row; with a metric only, and needed there.
+        ‖Gx‖ of every row; required with a metric, and only used then.
     """
 
     measure = "angle"
@@ -208,7 +218,7 @@ class ByAngle(Nearness):
         return np.asarray(np.arccos(-ranked.far))
 
     def nearest_of(self, queries: Rows, rows: RowNumbers, n: int) -> Ranked:
-        """See `Nearness.nearest_of`; the queries are of unit norm, as the pool's rows are."""
+        """See `Nearness.nearest_of`; the queries must have unit norm, as the pool's rows do."""
         return self._decided(self._weights(queries), rows, n)
 
     def nearest(self, queries: Rows, n: int, excluded: RowNumbers) -> Ranked:
@@ -231,14 +241,14 @@ class ByAngle(Nearness):
         return self._decided(weights, np.flatnonzero(cosines >= np.float32(last - 2 * error)), n)
 
     def scan(self, queries: Rows, n: int, excluded: RowNumbers) -> list[Ranked]:
-        """See `Nearness.scan`; here a pass each."""
+        """See `Nearness.scan`; this one takes a pass per query."""
         return [self.nearest(cut(queries, i, i + 1), n, excluded) for i in range(queries.shape[0])]
 
     def _nearest_of(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
         return self.nearest_of(query, rows, n)
 
     def _weights(self, queries: Rows) -> Floats64:
-        """The w of each query for which wᵀx is the cosine, or ‖Gx‖ times the cosine."""
+        """Return the w of each query such that wᵀx is the cosine, or ‖Gx‖ times the cosine."""
         if self.metric is None:
             dense = queries.toarray() if is_sparse(queries) else queries
             return np.asarray(dense, dtype=np.float64)
@@ -246,7 +256,7 @@ class ByAngle(Nearness):
         return self.metric.directions(queries) / norms[:, None]
 
     def _decided(self, weights: Floats64, rows: RowNumbers, n: int) -> Ranked:
-        """The n nearest in float64, as far as cosines say, ties by the lower row."""
+        """Return the n nearest by cosines in float64; ties go to the lower row."""
         if not len(rows):
             return Ranked(rows, np.empty(0))
         X = self.pool.rows(rows)
@@ -259,7 +269,7 @@ class ByAngle(Nearness):
 
 
 class ByFamily(Nearness):
-    """What a similarity family estimates, negated where more is nearer.
+    """The quantity that a similarity family estimates, negated if larger is nearer.
 
     Parameters
     ----------
@@ -275,7 +285,7 @@ class ByFamily(Nearness):
         self._sign = 1 if family.estimates in ("angle", "distance") else -1
 
     def values(self, ranked: Ranked) -> Floats64:
-        """See `Nearness.values`: what `between` gives."""
+        """See `Nearness.values`: the values of `between`."""
         return self._sign * ranked.far
 
     def _nearest_of(self, query: Rows, rows: RowNumbers, n: int) -> Ranked:
@@ -302,10 +312,10 @@ class ByFamily(Nearness):
 
 
 def nearness_of(pool: PoolRows, family: SimilarityHasher, progress: Progress | None = None) -> Nearness:
-    """What the neighbours that a family looks for are ranked by.
+    """Return the nearness by which a family's neighbours are ranked.
 
-    Distances, for random hyperplanes, under the family's metric if it has one, and for all whose order is the
-    angles'; the others say it themselves.
+    It is `ByDistance` for random hyperplanes, under the family's metric if it has one, and for all families
+    whose order is that of the angles. Other families define it themselves (`ByFamily`).
     """
     if family.estimates == "angle" or family.by_angle:
         return ByDistance(pool, getattr(family, "metric", None), progress=progress)
@@ -315,7 +325,7 @@ def nearness_of(pool: PoolRows, family: SimilarityHasher, progress: Progress | N
 def _squares(pool: PoolRows, metric: Metric, progress: Progress | None) -> Floats64:
     if metric.n_features != pool.n_features:
         raise InputError(
-            f"the metric is of {metric.n_features} features, the pool's rows have {pool.n_features}"
+            f"the metric has {metric.n_features} features, but the pool's rows have {pool.n_features}"
         )
     out = np.empty(len(pool))
     for first_row, X in pool.blocks():
@@ -331,7 +341,10 @@ def _squares(pool: PoolRows, metric: Metric, progress: Progress | None) -> Float
 def _merged(
     rows: RowNumbers, far: NDArray[np.floating], first: int, keys: NDArray[np.floating], n: int, slack: float
 ) -> tuple[RowNumbers, NDArray[np.floating]]:
-    """Those of the rows so far and of a block's that may be among the n nearest; keys are off by `slack`."""
+    """Return the rows, of those so far and a block's, that may be among the n nearest.
+
+    Keys are wrong by at most `slack` / 2.
+    """
     if len(far) < n:
         near = within_reach(keys, n, slack / 2)
     else:
@@ -344,7 +357,7 @@ def _merged(
 
 
 def _to_any(each: list[Ranked], n: int) -> Ranked:
-    """The n nearest to any of several queries, of the n nearest to each."""
+    """Return the n nearest to any of several queries, given the n nearest to each."""
     if len(each) == 1:
         return each[0]
     rows, far = np.concatenate([one.rows for one in each]), np.concatenate([one.far for one in each])
@@ -360,7 +373,7 @@ def _first(rows: RowNumbers, far: NDArray[np.floating], n: int) -> Ranked:
 
 
 def _unit_distances(query: Rows, X: Rows) -> Floats64:
-    """‖q/‖q‖ − x/‖x‖‖² for each row, right to the last digits also where it is small."""
+    """Return ‖q/‖q‖ − x/‖x‖‖² for each row, accurate for small values, too."""
     if is_sparse(X):
         q = query.astype(np.float64).toarray()[0] if is_sparse(query) else query[0].astype(np.float64)
         cosines = X.astype(np.float64) @ q / np.sqrt(squared_norms(X) * (q @ q))

@@ -1,4 +1,4 @@
-"""Which of the items answered yes are looked for, and how many of the found are shown at once."""
+"""Which positive items serve as queries, and how many results are shown at once."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 PAGE = 24
-"""Items that are shown at once, to be answered."""
+"""Number of items shown at once for answering."""
 
 MOST_QUERIES = 100
-"""Queries that are looked for at once; of more, these are spread evenly over their order."""
+"""Maximum number of queries at once. If there are more positive items, queries are spread evenly over them.
+"""
 
 
 def looked_for(items: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of some items that are looked for: all, or `MOST_QUERIES` spread evenly over their order."""
+    """Return the items to use as queries: all, or `MOST_QUERIES` spread evenly over their order."""
     return items[np.linspace(0, len(items) - 1, min(len(items), MOST_QUERIES)).astype(np.int64)]

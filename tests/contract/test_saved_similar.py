@@ -137,7 +137,7 @@ def test_a_structure_goes_with_its_codes_and_parameters(tmp_path):
         (kind, codes, {**HOW, "seed": 1}),
         (SIMILARITY_STRUCTURES["orders"], codes, HOW),
     ):
-        with pytest.raises(InputError, match="of other codes or was made with other parameters"):
+        with pytest.raises(InputError, match="belongs to other codes or was made with other parameters"):
             load_structure(tmp_path / "tables", kind_now, codes_now, how)
 
 

@@ -102,7 +102,7 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
         "total": found.items,
         "search": {
             "ms": 1000 * found.seconds,
-            "compared": found.looked_at,
+            "compared": found.examined,
             "in_full": found.scored,
             "items": found.items,
             "method": method.label,

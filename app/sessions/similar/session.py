@@ -297,7 +297,7 @@ class SimilarSession(BatchSession):
                 own,
                 why="similar",
                 seconds=found.seconds,
-                scored=found.looked_at,
+                scored=found.examined,
                 items=found.items,
             )
 
@@ -361,7 +361,7 @@ class SimilarSession(BatchSession):
         if self.checked is None or self.checked.found is not lists[name]:
             found, by = lists[name], methods[name].search
             self.checked = similar.check(by, found, RECALLED, queries.X, queries.items)
-            share = found.looked_at / found.items
+            share = found.examined / found.items
             self.course.append({"ms": 1000 * found.seconds, "share": share, "recall": None})
         self.first = min(self.first, max(0, len(lists["original"].ids) - 1) // PAGE * PAGE)
         return search

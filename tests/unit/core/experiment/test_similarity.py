@@ -204,7 +204,7 @@ def test_sparse_rows_are_hashed_by_what_applies_to_them(tmp_path):
         for form in measured.yardsticks:
             assert 0 < value(measured, "neighbours", 30, form=form) < 1
     assert measured.yardsticks == {"sets": "overlap", "weighted": "weighted overlap"}
-    assert "is for dense rows, and these are sparse" in measure("klsh", texts).refused[""]
+    assert "needs dense rows, got sparse ones" in measure("klsh", texts).refused[""]
 
 
 def test_there_is_no_such_family(digits):

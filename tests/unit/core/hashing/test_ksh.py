@@ -280,7 +280,7 @@ BAD = [
     ({"n_labels": 1}, "n_labels must be at least 2, got 1"),
     ({"n_steps": -1}, "n_steps must be at least 0, got -1"),
     ({"n_anchors": 151}, "needs at least as many rows as anchors, 151, got 150"),
-    ({"kernel": "hellinger", "n_anchors": 9}, "a kernel is cosine, chi2"),
+    ({"kernel": "hellinger", "n_anchors": 9}, "kernel must be one of cosine, chi2"),
     ({"kernel": "chi2", "n_anchors": 9}, "the kernel chi2 compares histograms"),
 ]
 BAD_OF_LEARNED = [

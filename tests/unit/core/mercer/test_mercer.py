@@ -156,19 +156,19 @@ class TestEvery:
         """And names the row."""
         Z = X.copy()
         Z[3, 2] = bad
-        with pytest.raises(InputError, match=r"features must be finite for the kernel .*, and row 3 has"):
+        with pytest.raises(InputError, match=r"the kernel .* needs finite features, but row 3 has NaN"):
             kernel.prepared(Z)
 
     def test_refuses_rows_of_nothing(self, kernel: Kernel) -> None:
         """They are like nothing."""
         Z = X.copy()
         Z[4] = 0
-        with pytest.raises(InputError, match="cannot compare row 4: all of it is zero"):
+        with pytest.raises(InputError, match="cannot compare row 4, because it is all zeros"):
             kernel.prepared(Z)
 
     def test_refuses_sparse_rows(self, kernel: Kernel) -> None:
         """Those of texts."""
-        with pytest.raises(InputError, match="is for dense rows, and these are sparse"):
+        with pytest.raises(InputError, match="needs dense rows, got sparse ones"):
             kernel.prepared(csr_array(X))
 
     def test_refuses_a_single_row_that_is_no_matrix(self, kernel: Kernel) -> None:
@@ -187,7 +187,7 @@ def test_histograms_are_not_negative(kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     ("A", "message"),
     [
-        (np.diag([1.0, -0.5]), "the metric is not positive semidefinite: it has the eigenvalue -0.5"),
+        (np.diag([1.0, -0.5]), "the metric is not positive semidefinite: its smallest eigenvalue is -0.5"),
         (np.array([[1.0, 0.5], [0.0, 1.0]]), "must be symmetric"),
         (np.ones((2, 3)), r"square matrix of finite numbers, got shape \(2, 3\)"),
         (np.full((2, 2), np.nan), "finite numbers"),
@@ -201,19 +201,22 @@ def test_metrics_that_are_none(A: np.ndarray, message: str) -> None:
 
 def test_a_metric_of_other_features() -> None:
     """Both numbers are named."""
-    with pytest.raises(InputError, match="the metric is of 3 features, and the rows have 17"):
+    with pytest.raises(InputError, match="the metric has 3 features, but the rows have 17"):
         Learned(np.eye(3)).prepared(X)
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("hellinger", "a kernel is cosine, chi2, intersection, learned or rbf:gamma=…, got 'hellinger'"),
+        (
+            "hellinger",
+            "kernel must be one of cosine, chi2, intersection, learned, rbf:gamma=…, got 'hellinger'",
+        ),
         ("rbf", "needs a bandwidth, as in rbf:gamma=2, got 'rbf'"),
-        ("rbf:gamma=wide", "'wide' in 'rbf:gamma=wide' is no number"),
+        ("rbf:gamma=wide", "'wide' in 'rbf:gamma=wide' is not a number"),
         ("chi2:scale=0", "the scale of a transformed kernel must be positive, got 0.0"),
         ("chi2:scale=nan", "must be positive, got nan"),
-        ("chi2:gamma=2", "the kernel chi2 takes a scale, as in chi2:scale=5"),
+        ("chi2:gamma=2", "the kernel chi2 only takes a scale, as in chi2:scale=5"),
         ("learned", "needs a metric"),
     ],
 )

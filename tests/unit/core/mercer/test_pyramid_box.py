@@ -77,8 +77,8 @@ def test_all_features_are_within_the_rows() -> None:
 def test_what_is_out_of_range_is_refused() -> None:
     """In one sentence each."""
     for how, sentence in (
-        ({"n_bins": (4, 6), "most": (1, 1, 1)}, r"n_bins must be multiples of 4, .* got \(4, 6\)"),
-        ({"n_bins": (), "most": (1,)}, r"n_bins must be multiples of 1, .* got \(\)"),
+        ({"n_bins": (4, 6), "most": (1, 1, 1)}, r"n_bins must be positive multiples of 4 .* got \(4, 6\)"),
+        ({"n_bins": (), "most": (1,)}, r"n_bins must be positive multiples of 1 .* got \(\)"),
         ({"n_bins": (4,), "most": ()}, r"most must be at least 1 for each of one or more levels, got \(\)"),
         ({"n_bins": (4,), "most": (2, 0)}, r"most must be at least 1 .* got \(2, 0\)"),
         ({"n_bins": (4096,) * 4, "most": (1,)}, "at most 2³¹ features, got 281,474,976,710,656"),
@@ -88,7 +88,9 @@ def test_what_is_out_of_range_is_refused() -> None:
     box = PyramidBox(n_bins=(4, 2), most=(2, 3))
     with pytest.raises(InputError, match=r"sets must be of shape \(n_sets, n_points, 2\), got \(3, 2\)"):
         box.transform(np.zeros((3, 2)))
-    with pytest.raises(InputError, match="a bin of level 0 holds, which are 3, got 2"):
+    with pytest.raises(
+        InputError, match=r"must be at least 3 for level 0, because .* that many points, got 2"
+    ):
         box.transform(np.zeros((1, 3, 2)))
     for bad in (-0.1, 2.0, np.nan, np.inf):
         with pytest.raises(InputError, match=r"points must lie in the box from 0 to \(4, 2\)"):

@@ -97,7 +97,7 @@ def test_of_a_whole_ball_those_come_first_that_are_likest_by_weight():
 
 def test_long_codes_have_no_ball():
     """An address has at most 32 bits."""
-    with pytest.raises(InputError, match="at most 32 functions of 1 bit, got 33 of 1"):
+    with pytest.raises(InputError, match="at most 32 functions of 1 bit, got 33 functions of 1"):
         HammingBall.build(random_codes(5, 33), None, n_compared=0, n_bytes=0, seed=0)
     with pytest.raises(InputError, match="got 8 of 2"):
         HammingBall.build(random_codes(5, 8, 2), None, n_compared=0, n_bytes=0, seed=0)
@@ -197,7 +197,7 @@ def test_the_rules_at_a_million():
     assert order_rule(10**6, 2 * 10**8, epsilon=1.5) == 25
     assert order_rule(10, 10**6, epsilon=1.5) == 6
     for radius, epsilon in ((0.0, 1.0), (0.3, 0.0), (1.5, 1.5), (-1.0, 1.0)):
-        with pytest.raises(InputError, match="radius and epsilon must keep 0 < radius"):
+        with pytest.raises(InputError, match="radius and epsilon must satisfy 0 < radius"):
             table_rule(100, radius, epsilon)
     with pytest.raises(InputError, match="epsilon must be positive, got 0"):
         order_rule(100, 100, epsilon=0.0)

@@ -14,7 +14,7 @@ from closecall.core.hashing import Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments
 from closecall.core.search import STRUCTURES, HammingScan, HashTable, PermutedOrders
 from closecall.core.search.orders import MOST_ORDERS, dealt, order_rule
-from closecall.core.search.ranking import check_measure, comparison, likest
+from closecall.core.search.ranking import check_measure, closest, comparison
 from closecall.core.search.table import LEAST_ROWS, MOST_KEY_BITS, MOST_ROWS, width_rule
 from tests.scale import examples
 
@@ -155,7 +155,7 @@ def test_rounded_weights_compare_codes_by_the_estimate(signed, offset):
     query = random_query(30, 2, signed=signed)
     query = replace(query, offset=offset)
     everything = np.zeros(1, dtype=np.int64), np.array([400])
-    found = likest(codes, *everything, comparison(query, "weights"), 400)
+    found = closest(codes, *everything, comparison(query, "weights"), 400)
     assert sorted(found.tolist()) == list(range(400))
     in_order = estimates(codes, rounded_weights(query))[found]
     assert (np.diff(in_order) >= -2 * step_of(query) - 1e-6).all()
@@ -191,13 +191,13 @@ def test_the_likest_of_segments_are_found(n, wanted, n_functions, pieces, bits, 
     positions = np.concatenate([np.arange(a, b) for a, b in zip(starts, stops, strict=True)])
     unlike = unlikeness(codes, query, "disagreements")
     expected = positions[np.argsort(unlike[positions], kind="stable")][:wanted]
-    assert np.array_equal(likest(codes, starts, stops, comparison(query, "disagreements"), wanted), expected)
+    assert np.array_equal(closest(codes, starts, stops, comparison(query, "disagreements"), wanted), expected)
 
 
 def test_the_difference_measure_is_for_pairs_only():
     """One-bit families have no second bits."""
     check_measure("difference", 2)
-    with pytest.raises(InputError, match="must be one of weights, disagreements here, got 'difference'"):
+    with pytest.raises(InputError, match="must be one of weights, disagreements, got 'difference'"):
         check_measure("difference", 1)
 
 

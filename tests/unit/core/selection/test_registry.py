@@ -59,7 +59,7 @@ def test_an_unknown_parameter_is_refused_with_those_there_are(name):
         ({"n_directions": 0}, "n_directions must be at least 1 or None, got 0"),
         (
             {"measure": "length"},
-            "measure must be one of weights, disagreements, difference here, got 'length'",
+            "measure must be one of weights, disagreements, difference, got 'length'",
         ),
     ],
 )

@@ -243,5 +243,5 @@ def test_bad_input_gets_one_clear_sentence():
         HashedSimilarity.built(pool, family, n_compared=5, n_candidates=0)
     with pytest.raises(InputError, match="at most 32 functions"):
         HashedSimilarity.built(pool, family, structure="ball")
-    with pytest.raises(InputError, match="metric is of 8 features, the pool's rows have 5"):
+    with pytest.raises(InputError, match="metric has 8 features, but the pool's rows have 5"):
         ByDistance(gaussian_pool(20, 5), learned(gaussian_pool(60)))

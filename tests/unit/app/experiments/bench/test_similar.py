@@ -252,7 +252,7 @@ LOW, PLAIN = ("chi2", True, "low_rank"), ("chi2", True, "plain")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--kernel", "hellinger"), "a kernel is cosine, chi2, intersection"),
+        (("--kernel", "hellinger"), "kernel must be one of cosine, chi2, intersection"),
         (("--queries", 10_000), "20,000 held-out items are needed as queries"),
         (("--what", "neighbours", "--queries", 10_000), "20,000 held-out items of known class are needed"),
         (("--what", "neighbours", "--queries", 5, "--searched", 0), "0.0 is not in the range 0<x<=1"),

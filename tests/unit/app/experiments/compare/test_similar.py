@@ -224,7 +224,7 @@ def test_families_that_do_not_apply_are_told(tmp_path):
     ("words", "message"),
     [
         (("--family", "theirs"), "a family is one of lsh"),
-        (("--kernel", "hellinger"), "a kernel is cosine, chi2, intersection"),
+        (("--kernel", "hellinger"), "kernel must be one of cosine, chi2, intersection"),
         (("--queries", 10_000), "20,000 held-out items are needed as queries"),
         (("--neighbours", 5_000), "5000 neighbours are to be found, and the pool"),
         (("--bits", 0), "0 is not in the range 1<=x<=4096"),
