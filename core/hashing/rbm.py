@@ -119,12 +119,12 @@ def contrastive_divergence(
         Number of steps of Gibbs sampling.
     """
     first = machine.hidden_means(v)
-    fancied, h = v, first
+    sampled, h = v, first
     for _ in range(n_steps):
-        fancied = machine.visible_sample(bits(h, rng), rng)
-        h = machine.hidden_means(fancied)
+        sampled = machine.visible_sample(bits(h, rng), rng)
+        h = machine.hidden_means(sampled)
     n = len(v)
-    return (v.T @ first - fancied.T @ h) / n, (v - fancied).mean(axis=0), (first - h).mean(axis=0)
+    return (v.T @ first - sampled.T @ h) / n, (v - sampled).mean(axis=0), (first - h).mean(axis=0)
 
 
 def pretrained(v: Floats32, n_hidden: int, *, gaussian: bool, n_steps: int, rng: np.random.Generator) -> RBM:

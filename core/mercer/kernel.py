@@ -141,7 +141,7 @@ class Intersection(Kernel):
 
 @dataclass(frozen=True)
 class Transformed(Kernel):
-    """exp(s·(κ − 1)): the same ranking, and eigenvalues that decay more slowly.
+    """The transformed kernel exp(s·(κ − 1)): the same ranking, with eigenvalues that decay more slowly.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class Transformed(Kernel):
 
     @property
     def word(self) -> str:
-        """Such as "chi2:scale=5"."""
+        """The word of the untransformed kernel with the scale, such as "chi2:scale=5"."""
         separator = "," if ":" in self.kernel.word else ":"
         return f"{self.kernel.word}{separator}scale={self.scale:g}"
 

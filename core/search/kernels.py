@@ -47,7 +47,7 @@ def keys_of_hands(code: NDArray[np.uint8], hands: NDArray[np.int64], bits: int) 
 def sort_into_buckets(
     keys: NDArray[np.uint64], offsets: NDArray[np.uint32], rows: NDArray[np.uint32]
 ) -> None:
-    """Counting sort: bucket b is rows[offsets[b] : offsets[b + 1]], ascending.
+    """Sort rows into buckets by counting: bucket b is rows[offsets[b] : offsets[b + 1]], ascending.
 
     Fills `offsets`, of shape (n_buckets + 1,), and `rows`, of shape (len(keys),).
     """
