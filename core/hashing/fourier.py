@@ -1,7 +1,7 @@
 """Random Fourier features: cosines whose products equal the Gaussian kernel in expectation.
 
-A kernel that only depends on x − y is the Fourier transform of a density (Bochner's theorem). For κ(x, y) =
-exp(−γ‖x − y‖²) it is the density of w ~ N(0, 2γI). With D such w, and phases b drawn uniformly from
+A kernel that only depends on x − y is the Fourier transform of a density (Bochner's theorem). The density
+of κ(x, y) = exp(−γ‖x − y‖²) is that of w ~ N(0, 2γI). With D such w, and phases b drawn uniformly from
 [0, 2π),
 
     z(x) = √(2/D) cos(wᵀx + b),    E[z(x)ᵀz(y)] = κ(x, y)                                            ([1]_)
