@@ -267,7 +267,7 @@ def test_fewer_rows_than_landmarks(family: type[KernelHasher]) -> None:
     ("changed", "message"),
     [
         ({"rank": 0}, "rank must be None or from 1 to 39, one less than the number of landmarks, got 0"),
-        ({"rank": 40}, "rank must be from 1 to 39"),
+        ({"rank": 40}, "rank must be None or from 1 to 39"),
         ({"n_landmarks": 1}, "n_landmarks must be at least 2, got 1"),
         ({"n_sampled": 0}, "n_sampled must be from 1 to 39"),
         ({"n_sampled": 40}, "n_sampled must be from 1 to 39.*, got 40"),

@@ -111,7 +111,7 @@ def test_what_would_be_too_large_is_refused_in_one_sentence() -> None:
     """Learned functions of all features, and a dense U."""
     X = csr_array((np.ones(10, np.float32), (np.arange(10), np.arange(10))), shape=(10, 50_000))
     with pytest.raises(
-        InputError, match=r"n_directions must be at most 4,000 where there are 50,000 features"
+        InputError, match=r"n_directions must be at most 4,000 for sparse rows of 50,000 features"
     ):
         LBHHash(n_functions=4).fit(X)
     with pytest.raises(InputError, match=r"rank='dense' with 300 functions in 50001 dimensions needs"):

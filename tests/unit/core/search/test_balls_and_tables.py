@@ -99,7 +99,7 @@ def test_long_codes_have_no_ball():
     """An address has at most 32 bits."""
     with pytest.raises(InputError, match="at most 32 functions of 1 bit, got 33 functions of 1"):
         HammingBall.build(random_codes(5, 33), None, n_compared=0, n_bytes=0, seed=0)
-    with pytest.raises(InputError, match="got 8 of 2"):
+    with pytest.raises(InputError, match="got 8 functions of 2 bits"):
         HammingBall.build(random_codes(5, 8, 2), None, n_compared=0, n_bytes=0, seed=0)
 
 

@@ -76,7 +76,7 @@ def test_a_parameter_out_of_range_is_refused(params, message):
         ({"rank": "thick"}, "rank must be .* at least 1, got 'thick'"),
         ({"rank": 2, "query_samples": 10}, "query_samples needs rank='dense', got rank=2 in 9 dimensions"),
         ({"rank": "dense", "query_samples": 0}, "query_samples must be at least 1 or None, got 0"),
-        ({"rank": "dense", "n_functions": 10**6}, "45000000 numbers, at most"),
+        ({"rank": "dense", "n_functions": 10**6}, "45000000 numbers, but at most"),
     ],
 )
 def test_a_parameter_of_eh_hash_out_of_range_is_refused(params, message):
