@@ -154,7 +154,7 @@ def test_recall_over_a_pool(tmp_path: Path) -> None:
         ({"share": 1.5}, "share must be above 0 and at most 1, got 1.5"),
         ({"ranks": ()}, "some ranks, scales and queries are needed"),
         ({"scales": ()}, "some ranks, scales and queries are needed"),
-        ({"ranks": (40,)}, "rank must be from 1 to 39"),
+        ({"ranks": (40,)}, "rank must be None or from 1 to 39"),
         ({"scales": (0.0,)}, "scale of a transformed kernel must be positive, got 0.0"),
         ({"n_landmarks": 5000}, "at least as many rows as landmarks, 5000, got 3000"),
     ],

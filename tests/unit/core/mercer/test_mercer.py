@@ -156,7 +156,7 @@ class TestEvery:
         """And names the row."""
         Z = X.copy()
         Z[3, 2] = bad
-        with pytest.raises(InputError, match=r"the kernel .* needs finite features, but row 3 has NaN"):
+        with pytest.raises(InputError, match=r"features must be finite for the kernel .*, but row 3 has NaN"):
             kernel.prepared(Z)
 
     def test_refuses_rows_of_nothing(self, kernel: Kernel) -> None:
