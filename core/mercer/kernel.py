@@ -321,7 +321,9 @@ def _finite(X: Rows, word: str) -> Matrix:
         raise InputError(f"the kernel {word} needs rows of shape (n_samples, n_features), got {dense.shape}")
     bad = np.flatnonzero(~np.isfinite(dense).all(axis=1))
     if bad.size:
-        raise InputError(f"features must be finite for the kernel {word}, but row {bad[0]} has NaN or infinity")
+        raise InputError(
+            f"features must be finite for the kernel {word}, but row {bad[0]} has NaN or infinity"
+        )
     return dense
 
 
