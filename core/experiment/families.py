@@ -1,12 +1,15 @@
-"""The similarity families as they take part in a comparison: in which forms, fitted to what.
+"""Similarity families as they take part in a comparison: their forms, and the rows they are fitted to.
 
-A family of `core.hashing.FAMILIES` takes part by being there, with its own defaults and as many functions as
-are asked for. One that has several forms, or needs something first, says so in `_FORMS`: kernelized LSH comes
-as published, of low rank, and with a transformed kernel [1]_, where rank and scale are chosen on queries that
-nothing is measured with (`core.experiment.kernelized`); metric LSH needs a metric, which the classes teach;
-spectral hashing comes as published, and with a box that leaves out the `TRIM` outermost rows at either end;
-supervised hashing has no more anchors than kernelized LSH has landmarks; Min-Hash comes with sets and with
-weights; boosting and deep codes learn from neighbours by distance, and from the classes.
+Every family of `core.hashing.FAMILIES` takes part with its defaults and the number of functions asked for.
+`_FORMS` names the families that have several forms or need something first:
+
+- kernelized LSH: as published, of low rank, and with a transformed kernel [1]_; rank and scale are chosen on
+  queries that measure nothing else (`core.experiment.kernelized`);
+- metric LSH: under a metric learned from the classes;
+- spectral hashing: as published, and with a box that leaves out the `TRIM` outermost rows at either end;
+- supervised hashing: with at most as many anchors as kernelized LSH has landmarks;
+- Min-Hash: of sets and of weighted sets;
+- boosting and deep codes: learned from neighbours by distance, and from the classes.
 
 References
 ----------
@@ -43,76 +46,112 @@ from closecall.core.hashing import (
 from closecall.core.hashing.by_kernel import ByKernel
 from closecall.core.hashing.klsh import KernelHasher
 from closecall.core.hashing.pool import hash_rows
-from closecall.core.mercer.kernel import KERNELS
+from closecall.core.mercer.kernel import KERNELS, Kernel
 from closecall.core.metric import ITML, Constraints, Metric
 from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.pool.pool import Pool
 
 FITTED_TO = 20_000
-"""Rows of the pool, at most, that families are fitted to and ranks and scales chosen on."""
+"""Maximum number of rows that families are fitted to, and that ranks and scales are chosen on."""
 
 MOST_PAIRS = 2_000
-"""What a metric is learned from at most; as many classes as there may be, it takes no longer."""
+"""Maximum number of pairs that a metric is learned from, however many classes there are."""
 
 MOST_LABELS = 400
-"""So many sparse rows are paired: an implicit metric takes the square of their number for each pair."""
+"""Maximum number of sparse rows in pairs: an implicit metric takes its square of operations a pair."""
 
 MAX_PASSES = 200
 
 TRIM = 0.01
-"""A share of the rows."""
+"""Share of the rows left out at either end."""
 
 N_ANCHORS = 300
-"""Of supervised hashing, as published."""
+"""Number of anchors of supervised hashing, as published."""
 
 SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
-"""Yardsticks that are the same for all who are held to them, whatever is drawn."""
+"""Yardsticks that are the same for all families and draws."""
 
 Make = Callable[[int], SimilarityHasher]
-"""Gives a family of so many functions, not fitted."""
+"""A function that makes a family with a number of functions, not fitted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """What the families of one draw are made with, and fitted to.
+    """Seed, sample and parameters of the families in one draw.
 
     Parameters
     ----------
     seed : int
-        Of whatever a family draws.
+        Seed of everything that a family draws.
     sample : array or csr_array of shape (n_rows, n_features)
-        Rows of the pool.
+        Rows of the pool that families are fitted to.
     truth : array of shape (n_rows,), int16
         Their classes, −1 where unknown.
     choosing : array or csr_array of shape (n_choosing, n_features)
-        Queries by which ranks and scales are chosen.
-    kernel : str
-        See `core.mercer.kernel.kernel_from`.
+        Queries that ranks and scales are chosen by.
+    kernel : str or Kernel
+        Kernel of kernelized families, see `core.mercer.kernel.kernel_from`.
     n_landmarks : int
-        m of kernelized LSH.
+        m of kernelized families.
     share : float
-        R of the recall by which is chosen, as a share of the rows.
+        R of the recall that ranks and scales are chosen by, as a share of the rows.
     """
 
     seed: int
     sample: Rows
     truth: NDArray[np.int16]
     choosing: Rows
-    kernel: str
+    kernel: str | Kernel
     n_landmarks: int
     share: float
 
     @classmethod
     def of(
-        cls, pool: Pool, choosing: Rows, *, kernel: str, n_landmarks: int, share: float, seed: int
+        cls,
+        pool: Pool,
+        choosing: Rows,
+        *,
+        kernel: str | Kernel,
+        n_landmarks: int,
+        share: float = 1e-4,
+        seed: int,
+        n_sample: int = FITTED_TO,
+        n_labels: int | None = None,
     ) -> Self:
-        """With up to `FITTED_TO` rows of the pool, drawn at random, and all that is known of classes."""
-        rng = np.random.default_rng([seed, 1])
-        rows = np.sort(rng.choice(len(pool), min(FITTED_TO, len(pool)), replace=False))
+        """Draw the sample at random.
+
+        Parameters
+        ----------
+        pool : Pool
+            The pool that is drawn from.
+        choosing, kernel, n_landmarks, share, seed
+            See `Draw`.
+        n_sample : int
+            Rows to draw; all, if there are fewer.
+        n_labels : int, optional
+            Rows of the sample to leave their class, drawn at random; by default all of known class keep it.
+
+        Raises
+        ------
+        InputError
+            If fewer than `n_labels` rows of the sample are of known class.
+        """
+        rng = np.random.default_rng([seed, 1 if n_labels is None else 5])
+        rows = np.sort(rng.choice(len(pool), min(n_sample, len(pool)), replace=False))
+        truth = pool.truth(pool.ids[rows])
+        if n_labels is not None:
+            known = rng.permutation(np.flatnonzero(truth >= 0))
+            if len(known) < n_labels:
+                raise InputError(
+                    f"{n_labels:,} labels are to be learned from, and the classes of {len(known):,} are "
+                    f"known among the {len(rows):,} rows that families are fitted to"
+                )
+            truth = truth.copy()
+            truth[known[n_labels:]] = -1
         return cls(
             seed=seed,
             sample=pool.rows(rows),
-            truth=pool.truth(pool.ids[rows]),
+            truth=truth,
             choosing=choosing,
             kernel=kernel,
             n_landmarks=n_landmarks,
@@ -120,23 +159,23 @@ class Draw:
         )
 
     def fitted(self, make: Make, n_functions: int) -> SimilarityHasher:
-        """A family of so many functions, fitted to the sample; to its classes, if any are known."""
+        """Make a family and fit it to the sample, with its classes if any is known."""
         labels = self.truth if (self.truth >= 0).any() else None
         return make(n_functions).fit(self.sample, labels)
 
     @cached_property
     def published(self) -> Choice:
         """The forms of kernelized LSH seen from the origin."""
-        return self._chosen(centred=False)
+        return self.chosen(centred=False)
 
     @cached_property
     def centred(self) -> Choice:
         """The forms seen from the mean."""
-        return self._chosen(centred=True)
+        return self.chosen(centred=True)
 
     @cached_property
     def metric(self) -> Metric:
-        """Learned from pairs of the sample's classes.
+        """The metric learned from pairs of the sample's classes.
 
         Raises
         ------
@@ -154,10 +193,11 @@ class Draw:
 
     @property
     def landmarks(self) -> dict[str, Any]:
-        """Parameters that all kernelized forms share."""
+        """Parameters that all kernelized forms of this draw share."""
         return {"n_landmarks": self.n_landmarks, "random_state": self.seed}
 
-    def _chosen(self, *, centred: bool) -> Choice:
+    def chosen(self, *, centred: bool, **params: Any) -> Choice:
+        """Choose the forms of kernelized LSH; `params` are its parameters beside `landmarks`."""
         return choose(
             self.kernel,
             self.sample,
@@ -167,11 +207,12 @@ class Draw:
             scales=SCALES,
             centred=centred,
             **self.landmarks,
+            **params,
         )
 
 
 def families_named(names: Sequence[str]) -> tuple[str, ...]:
-    """The families of these names, each once; all families where there is no name.
+    """Check names of families and return each once; without a name, return all families.
 
     Raises
     ------
@@ -185,7 +226,7 @@ def families_named(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def forms_of(name: str, draw: Draw) -> dict[str, Make]:
-    """The forms in which the family `name` takes part; "" is the name of an only one.
+    """Return the forms in which a family takes part, by name; "" names an only form.
 
     Raises
     ------
@@ -200,7 +241,7 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
 
 
 def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Codes]:
-    """The codes of all rows by each of some fitted families of one form, which differ in their length."""
+    """Hash all rows by fitted families of one form that differ in their number of functions."""
     kernelized = [family for family in families if isinstance(family, KernelHasher)]
     if kernelized and len(kernelized) == len(families):
         return codes_of(kernelized, pool.blocks(), len(pool))
@@ -208,7 +249,7 @@ def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Code
 
 
 def yardstick(family: SimilarityHasher) -> str:
-    """What the neighbours that a family looks for are nearest by, in a word."""
+    """Name the nearness that a family's neighbours are ordered by."""
     if family.estimates == "angle" or family.by_angle:
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
     if isinstance(family, MinHash):
@@ -261,8 +302,6 @@ def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str
 
 
 def _taught(family: type[BoostedPSH | DeepCodes]) -> Callable[[Draw], dict[str, Make]]:
-    """Forms by what makes rows neighbours."""
-
     def forms(draw: Draw) -> dict[str, Make]:
         return {
             "by distance": lambda n: family(n_functions=n, random_state=draw.seed),
@@ -273,7 +312,7 @@ def _taught(family: type[BoostedPSH | DeepCodes]) -> Callable[[Draw], dict[str, 
 
 
 def _sets(draw: Draw) -> dict[str, Make]:
-    MinHash(n_functions=1, random_state=draw.seed).fit(draw.sample)  # says why, where rows are no sets
+    MinHash(n_functions=1, random_state=draw.seed).fit(draw.sample)  # raises where rows are no sets
     return {
         "sets": lambda n: MinHash(n_functions=n, random_state=draw.seed),
         "weighted": lambda n: MinHash(weighted=True, n_functions=n, random_state=draw.seed),

@@ -1,14 +1,15 @@
-"""What codes retrieve, by their Hamming distances alone: the curves of the papers on binary codes.
+"""Recall and precision of codes by their Hamming distances alone: the curves of the papers on binary codes.
 
-Rows whose codes differ as much from a query's are as good as each other. So every figure here is the mean
-over all their orders, and nothing depends on the order of the rows: among the first k rows are all that
-differ less than some distance, and of those at that distance each with the same probability. How many wanted
-rows are among the first k is therefore a straight line between one distance and the next.
+Rows at equal distance from a query have no order. Every figure here is the mean over all their orders, so
+that nothing depends on the order of the rows: among the first k rows are all rows below some distance, and
+each row at that distance with the same probability. The number of wanted rows among the first k is therefore
+linear between one distance and the next.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,16 +26,16 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """How many rows are at each Hamming distance from each query, and how many of them are wanted.
+    """Counts of rows, and of wanted rows, at each Hamming distance from each query.
 
     Parameters
     ----------
     rows : array of shape (n_queries, n_functions + 1), int64
         How many rows differ in 0, 1, … functions.
     alike : array of the same shape, int64
-        How many of them are of the query's class; all zero where its class is unknown.
+        How many of these have the query's class; all zero where it is unknown.
     neighbours : array of shape (n_queries, n_neighbours), int64
-        The distance of each of the query's true neighbours, the nearest first.
+        Distance of each true neighbour of the query, the nearest neighbour first.
     """
 
     rows: Counts
@@ -42,28 +43,39 @@ class Retrieval:
     neighbours: Counts
 
     def nearest_found(self, retrieved: ArrayLike) -> Floats64:
-        """Recall@R of each query for each R: the probability that the nearest is among the first R rows.
+        """Return recall@R of each query for each R: the probability that the nearest is among R rows.
 
-        Of shape (n_queries, n_retrieved), as all that follow.
+        Parameters
+        ----------
+        retrieved : array of shape (n_retrieved,)
+            Each R; it need not be whole.
+
+        Returns
+        -------
+        array of shape (n_queries, n_retrieved), float64
         """
-        return among_first(self.rows, self._histogram(1), retrieved)
+        distance = self.neighbours[:, :1]
+        equal = np.take_along_axis(self.rows, distance, axis=1)
+        nearer = np.take_along_axis(self.rows.cumsum(axis=1), distance, axis=1) - equal
+        return np.asarray(np.clip((np.asarray(retrieved, np.float64) - nearer) / equal, 0, 1))
 
     def neighbours_found(self, retrieved: ArrayLike) -> Floats64:
-        """The share of a query's true neighbours that is among its first rows."""
-        n = self.neighbours.shape[1]
-        return np.asarray(among_first(self.rows, self._histogram(n), retrieved) / n)
+        """Return the share of each query's true neighbours among its first rows; see `nearest_found`."""
+        wanted = np.zeros_like(self.rows)
+        np.add.at(wanted, (np.arange(len(wanted))[:, None], self.neighbours), 1)
+        return np.asarray(among_first(self.rows, wanted, retrieved) / self.neighbours.shape[1])
 
     def precision(self, retrieved: ArrayLike) -> Floats64:
-        """The share of a query's first rows that is of its class."""
+        """Return the share of each query's first rows that have its class; see `nearest_found`."""
         return among_first(self.rows, self.alike, retrieved) / np.asarray(retrieved, np.float64)
 
     def average_precision(self) -> Floats64:
-        """The mean over a query's alike rows of the precision down to each, of shape (n_queries,).
+        """Return the mean precision down to each row of the query's class, of shape (n_queries,).
 
-        Zero where none is. Of n rows at one distance, r of them alike, with N rows before them and R alike
-        ones among these, the i-th is alike with probability r/n, and then (i − 1)(r − 1)/(n − 1) of the i − 1
-        before it are alike on average (McSherry and Najork 2008). With h = 1/(N + 1) + … + 1/(N + n) they
-        add up to r/n ((R + 1)h + (r − 1)/(n − 1) (n − (N + 1)h)).
+        It is zero where there is no such row. Let r of the n rows at one distance be alike, with N rows
+        nearer and R alike ones among these. Then the i-th of the n is alike with probability r/n, and
+        (i − 1)(r − 1)/(n − 1) of the i − 1 before it are alike on average (McSherry and Najork 2008). With
+        h = 1/(N + 1) + … + 1/(N + n), they add up to r/n ((R + 1)h + (r − 1)/(n − 1) (n − (N + 1)h)).
         """
         n, r = self.rows.astype(np.float64), self.alike.astype(np.float64)
         N, R = n.cumsum(axis=1) - n, r.cumsum(axis=1) - r
@@ -72,31 +84,26 @@ class Retrieval:
         sums = r / np.maximum(n, 1) * ((R + 1) * h + pairs * (n - (N + 1) * h))
         return np.asarray(sums.sum(axis=1) / np.maximum(r.sum(axis=1), 1))
 
-    def _histogram(self, n: int) -> Counts:
-        wanted = np.zeros_like(self.rows)
-        np.add.at(wanted, (np.arange(len(wanted))[:, None], self.neighbours[:, :n]), 1)
-        return wanted
-
 
 def retrieve(
     codes: Codes,
     queries: Codes,
-    neighbours: NDArray[np.int64],
-    classes: NDArray[np.int16],
-    own: NDArray[np.int16],
+    neighbours: NDArray[np.int64] | None = None,
+    classes: NDArray[np.int16] | None = None,
+    own: NDArray[np.integer[Any]] | None = None,
 ) -> Retrieval:
     """Compare the codes of all rows with those of some queries.
 
     Parameters
     ----------
     codes, queries : Codes
-        By the same functions.
-    neighbours : array of shape (n_queries, n_neighbours), int64
+        Codes by the same functions.
+    neighbours : array of shape (n_queries, n_neighbours), int64, optional
         Each query's true neighbours among the rows.
-    classes : array of shape (n_rows,), int16
-        −1 where unknown.
-    own : array of shape (n_queries,), int16
-        The queries' classes.
+    classes : array of shape (n_rows,), int16, optional
+        Classes of the rows, −1 where unknown.
+    own : array of shape (n_queries,), int, optional
+        Classes of the queries.
 
     Raises
     ------
@@ -105,6 +112,10 @@ def retrieve(
     """
     if codes.bits & (codes.bits - 1):
         raise InputError(f"codes must have 1, 2, 4, … bits a function to be compared, got {codes.bits}")
+    if neighbours is None:
+        neighbours = np.empty((len(queries), 0), np.int64)
+    if classes is None or own is None:
+        classes, own = np.full(len(codes), -1, np.int16), np.full(len(queries), -1, np.int16)
     first_bits = Codes.from_bits(np.arange(codes.n_functions * codes.bits)[None] % codes.bits == 0).words[0]
     shape = len(queries), codes.n_functions + 1
     rows, alike = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -115,14 +126,14 @@ def retrieve(
 
 
 def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
-    """How many wanted rows are among the first k, for each query and each k of `retrieved`, on average.
+    """Count the wanted rows among the first k, for each query and each k of `retrieved`, on average.
 
     Parameters
     ----------
     rows, wanted : array of shape (n_queries, n_distances), int64
-        How many rows are at each distance, and how many of them are wanted.
+        Counts of rows at each distance, and of wanted rows among them.
     retrieved : array of shape (n_retrieved,)
-        The k.
+        Each k.
 
     Returns
     -------
@@ -140,7 +151,7 @@ def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
 
 @kernel
 def _distance(a: Words, b: Words, bits: int, first_bits: Words) -> np.uint64:
-    """In how many functions two codes differ: in any bit of theirs, gathered in the first one."""
+    """Count the functions in which two codes differ; the first bit of each function gathers its others."""
     total = np.uint64(0)
     for i in range(a.shape[0]):
         differing = a[i] ^ b[i]
@@ -159,11 +170,11 @@ def _compare(
     bits: int,
     first_bits: Words,
     classes: NDArray[np.int16],
-    own: NDArray[np.int16],
+    own: NDArray[np.integer[Any]],
     rows: Counts,
     alike: Counts,
 ) -> None:
-    """Fills `rows` and `alike`, see `Retrieval`."""
+    """Fill `rows` and `alike`, see `Retrieval`."""
     for q in range(queries.shape[0]):
         for row in range(words.shape[0]):
             distance = _distance(words[row], queries[q], bits, first_bits)
@@ -175,7 +186,7 @@ def _compare(
 def _place(
     words: Words, queries: Words, bits: int, first_bits: Words, neighbours: Counts, near: Counts
 ) -> None:
-    """Fills `near`: the distances of the neighbours."""
+    """Fill `near` with the distances of the neighbours."""
     for q in range(queries.shape[0]):
         for i in range(neighbours.shape[1]):
             near[q, i] = _distance(words[neighbours[q, i]], queries[q], bits, first_bits)

@@ -1,20 +1,19 @@
-"""Similarity families measured on one pool: what codes retrieve, what they cost, and how structures do.
+"""Similarity families measured on one pool: recall and precision of codes, their cost, and search structures.
 
-**The yardsticks.** The true neighbours of a query, of which so many are to be found, are those by whatever
-the family looks for (its own: `core.similar.nearness`), and beside them those by the angle between the rows,
-which are the same for all families. Precision asks for neither, but for the query's class.
+**Yardsticks.** The true neighbours of a query are those by the nearness that the family looks for
+(`core.similar.nearness`), and, the same for all families, those by the angle between the rows. Precision
+needs neither, only the query's class.
 
-**Codes.** All rows are taken in the order of their Hamming distance from the query
-(`core.experiment.retrieval`).
+**Codes.** Rows are ordered by their Hamming distance from the query (`core.experiment.retrieval`).
 
-**Structures.** A query goes as in Find similar: a structure proposes candidates, these are ranked exactly
-(`core.similar.index`), and recall@10 is the share of the ten exact neighbours among the ten that come out.
-The share of the pool that was searched is that of the rows whose features were read. Time is that of whole
-queries, over that of the exact scan by the same yardstick.
+**Structures.** A query is answered as in Find similar: a structure proposes candidates, and these are ranked
+exactly (`core.similar.index`). Recall@10 is the share of the ten exact neighbours among the ten results. The
+share searched is that of the rows whose features were read. Times are of whole queries, relative to the exact
+scan by the same yardstick.
 
 **Cost.** All times are processor time of one thread, which other work on the machine disturbs least. Fitting
-is timed once for each length of code, hashing by the family alone on the first `TIMED_ROWS` rows at most; a
-query is hashed and compared with all codes.
+is timed once for each length of code; hashing of the first `TIMED_ROWS` rows at most; a query is hashed and
+compared with all codes.
 """
 
 from __future__ import annotations
@@ -29,58 +28,66 @@ from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import SHARED, Draw, Make, codes_of_pool, forms_of, yardstick
+from closecall.core.experiment.queries import Items
 from closecall.core.experiment.retrieval import retrieve
 from closecall.core.hashing import Codes, SimilarityHasher
 from closecall.core.mercer.kernel import Transformed
 from closecall.core.numerics.rows import Rows, cut
 from closecall.core.pool.pool import Pool
 from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
-from closecall.core.similar import ByDistance, ExactSearch, HashedSimilarity, Nearness, nearness_of
+from closecall.core.similar import (
+    ByDistance,
+    ExactSearch,
+    HashedSimilarity,
+    Nearness,
+    Neighbours,
+    nearness_of,
+)
 
 STRUCTURES = ("scan", "table", "tables", "orders")
 
 SEARCHED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Which shares of the pool a structure may rank exactly, one after the other."""
+"""Shares of the pool that a structure may rank exactly, one after the other."""
 
 USUALLY_COMPARED = 5
-"""For each row that is ranked exactly, the codes of so many are compared, by structures that can choose."""
+"""Codes compared per row ranked exactly, by structures that can choose."""
 
 COMPARED = {"table": 40}
-"""Where it is another number: a table's codes lie in the order of its buckets, and cost so much less."""
+"""Other numbers: a table's codes lie in the order of its buckets, so comparing them costs less."""
 
 BYTES_A_ROW = 256
-"""The memory of tables and permuted orders beside the codes, for each row."""
+"""Memory of tables and permuted orders beside the codes, in bytes per row."""
 
 WANTED = 10
-"""Of recall@10."""
+"""The k of recall@k of structures."""
 
 TIMED_ROWS = 8_192
 
-Neighbours = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Value(NamedTuple):
-    """One number that was measured.
+    """One measured number.
 
     Parameters
     ----------
     form : str
         See `core.experiment.families.forms_of`.
     bits : int
-        Functions a code.
+        Functions per code.
     structure : str or None
-        Where it is about one.
+        Search structure that the number is about; None for the codes themselves.
     retrieved : int or None
-        Among how many rows: the first by code, or those ranked exactly.
+        Number of rows: the first by code, or those ranked exactly.
     measure : str
-        Of codes: "nearest" (recall@R), "neighbours" (share of the true ones), "neighbours by angle",
-        "precision". Of structures: "recall", "searched" and "compared" (shares of the pool), "seconds" (a
-        query), "scan ratio" (of the exact scan's time), "bytes" (an item), "build seconds". Of cost: "fit
-        seconds", "hash seconds" (an item), "query seconds", "bytes" (of a code). Of a family as it was
-        chosen: "rank", "scale".
+        Codes: "nearest" (recall@R), "neighbours" (share of the true ones), "neighbours by angle",
+        "precision". Structures: "recall", "searched" and "compared" (shares of the pool), "seconds" (per
+        query), "scan ratio" (to the exact scan's time), "bytes" (per item), "build seconds". Cost: "fit
+        seconds", "hash seconds" (per item), "query seconds", "bytes" (per code). Chosen parameters: "rank",
+        "scale".
     value : float
     """
 
@@ -92,52 +99,41 @@ class Value(NamedTuple):
     value: float
 
 
-@dataclass(frozen=True, eq=False)
-class Queries:
-    """What is searched for: held-out items.
-
-    Parameters
-    ----------
-    X : array or csr_array of shape (n_queries, n_features)
-    truth : array of shape (n_queries,), int16
-        Their classes, −1 where unknown.
-    """
-
-    X: Rows
-    truth: NDArray[np.int16]
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-    def first(self, n: int) -> list[Rows]:
-        """The first n, one by one."""
-        return [cut(self.X, i, i + 1) for i in range(min(n, len(self)))]
-
-
 @dataclass(eq=False)
 class Truths:
-    """The exact neighbours of the queries by each yardstick, each found by one pass over the pool.
+    """The exact neighbours of the queries by each yardstick, found in one pass over the pool each.
 
     Parameters
     ----------
     pool : Pool
-    queries : Queries
+    queries : Items
     n : int
-        How many neighbours a query has.
+        Number of neighbours of a query.
     n_timed : int
-        For so many queries the exact scan is timed, one by one.
+        Number of queries that the exact scan is timed with, one by one.
     """
 
     pool: Pool
-    queries: Queries
+    queries: Items
     n: int
     n_timed: int
-    _found: dict[str, tuple[Neighbours, float]] = field(default_factory=dict)
+    _found: dict[str, tuple[Ids, float]] = field(default_factory=dict)
 
-    def by(self, key: str, nearness: Nearness) -> tuple[Neighbours, float]:
-        """Rows of shape (n_queries, n), the nearest first, and the median seconds of an exact scan.
+    def by(self, key: str, nearness: Nearness) -> tuple[Ids, float]:
+        """Return the neighbours by one nearness, and the median seconds of an exact scan.
 
-        `key` names what the nearness orders by: what has been found once is not looked for again.
+        Parameters
+        ----------
+        key : str
+            Names the nearness; neighbours found once are kept under it.
+        nearness : Nearness
+            Orders the rows.
+
+        Returns
+        -------
+        rows : array of shape (n_queries, n), int64
+            The nearest first.
+        seconds : float
         """
         if key not in self._found:
             ranked = nearness.scan(self.queries.X, self.n, np.empty(0, np.int64))
@@ -146,23 +142,23 @@ class Truths:
             self._found[key] = np.stack([one.rows for one in ranked]), float(np.median(seconds))
         return self._found[key]
 
-    def by_angle(self) -> Neighbours:
-        """Those by the angle between the rows."""
+    def by_angle(self) -> Ids:
+        """Return the neighbours by the angle between the rows."""
         return self.by("angle", ByDistance(self.pool))[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What came out for one family and draw.
+    """Results of one family in one draw.
 
     Parameters
     ----------
     values : list of Value
         In the order of forms, bits, structures.
     yardsticks : dict
-        What each form's neighbours are nearest by, by its name.
+        The nearness that each form's neighbours are ordered by, by the form's name.
     refused : dict
-        Why a form does not apply, or not with so many bits, by "form" or "form, bits".
+        Why a form does not apply, or not with a number of bits, by "form" or "form, bits".
     """
 
     values: list[Value]
@@ -189,21 +185,21 @@ def measure_family(
     name : str
         One of `core.hashing.FAMILIES`.
     pool : Pool
-        Its rows are searched.
+        The pool to search.
     draw : Draw
-        What the family is made with.
+        Seed, sample and parameters of the family.
     truths : Truths
-        With the queries.
+        The queries and their exact neighbours.
     bits : sequence of int, ascending
-        Functions a code; structures are measured with the most.
+        Functions per code; structures are measured with the most.
     retrieved : sequence of int, ascending
-        Among so many first rows neighbours are counted; the first of them is R of recall@R.
+        Numbers of first rows to count neighbours among; the first of them is R of recall@R.
     n_searched : int
-        So many of the queries are put to the structures.
+        Number of queries that structures answer.
     structures : sequence of str
         Names of `core.search.SIMILARITY_STRUCTURES`.
     told : callable
-        Told the name of each form before it is measured; what it raises ends the measurement.
+        Called with the name of each form before it is measured; an exception from it ends the measurement.
     """
     values: list[Value] = []
     yardsticks: dict[str, str] = {}
@@ -245,7 +241,7 @@ _Number = tuple[str, int | None, float]
 def _fitted(
     form: str, make: Make, draw: Draw, bits: Sequence[int], refused: dict[str, str]
 ) -> tuple[dict[int, SimilarityHasher], dict[int, float]]:
-    """The family by its number of functions, and what fitting took; why it can't be is put into `refused`."""
+    """Return the fitted families and the seconds of fitting, by number of functions; note refusals."""
     families, seconds = {}, {}
     for n in bits:
         start = thread_time()
@@ -262,10 +258,10 @@ def _codes(
     codes: Codes,
     pool: Pool,
     truths: Truths,
-    own: Neighbours,
+    own: Ids,
     retrieved: Sequence[int],
 ) -> Iterator[_Number]:
-    """What the codes retrieve."""
+    """Yield recall and precision of the codes."""
     queries = family.hash_queries(truths.queries.X)
     classes, truth = pool.truth(pool.ids), truths.queries.truth
     both = retrieve(codes, queries, np.hstack([own, truths.by_angle()]), classes, truth)
@@ -290,7 +286,7 @@ def _codes(
 def _cost(
     family: SimilarityHasher, codes: Codes, pool: Pool, truths: Truths, fit_seconds: float
 ) -> Iterator[_Number]:
-    """What fitting, hashing and a query take, and where rank and scale were chosen, these."""
+    """Yield the times of fitting, hashing and a query, and the chosen rank and scale."""
     yield "fit seconds", None, fit_seconds
     rows = pool.rows(np.arange(min(TIMED_ROWS, len(pool))))
     family.hash_points(cut(rows, 0, 1))  # the first one loads compiled code
@@ -318,12 +314,12 @@ def _structure(
     codes: Codes,
     nearness: Nearness,
     truths: Truths,
-    own: Neighbours,
+    own: Ids,
     scan_seconds: float,
     n_searched: int,
     seed: int,
 ) -> Iterator[_Number]:
-    """Recall@10, shares of the pool and times, for each share that may be ranked exactly."""
+    """Yield recall@10, shares of the pool and times for each share that may be ranked exactly."""
     pool = truths.pool
     start = thread_time()
     a_candidate = COMPARED.get(name, USUALLY_COMPARED)
@@ -346,21 +342,62 @@ def _structure(
             n_compared=min(a_candidate * k, len(pool)),
             n_candidates=k,
         )
-        search.neighbours(queries[0], WANTED)  # the first one loads compiled code
-        both = [timed(search.neighbours, q, WANTED) for q in queries]
-        answers, taken = zip(*both, strict=True)
-        wanted = pool.ids[own[:, :WANTED]]
-        hits = [len(np.intersect1d(a.ids, w)) / len(w) for a, w in zip(answers, wanted, strict=False)]
-        seconds = float(np.median(taken))
-        yield "recall", k, float(np.mean(hits))
-        yield "searched", k, float(np.mean([a.searched for a in answers]))
-        yield "compared", k, float(np.mean([a.compared for a in answers])) / len(pool)
-        yield "seconds", k, seconds
-        yield "scan ratio", k, seconds / scan_seconds
+        found = search_each(search, queries, pool.ids[own[: len(queries), :WANTED]])
+        yield "recall", k, found.recall
+        yield "searched", k, found.searched
+        yield "compared", k, float(np.mean([one.compared for one in found.neighbours])) / len(pool)
+        yield "seconds", k, found.seconds
+        yield "scan ratio", k, found.seconds / scan_seconds
+
+
+class Searched(NamedTuple):
+    """Results of a search for several queries, one by one.
+
+    Parameters
+    ----------
+    neighbours : list of core.similar.Neighbours
+    recall : float
+        Mean share of the exact neighbours that were found.
+    searched : float
+        Mean share of the pool whose features were read.
+    seconds : float
+        Median processor time of a query.
+    """
+
+    neighbours: list[Neighbours]
+    recall: float
+    searched: float
+    seconds: float
+
+
+def search_each(
+    search: HashedSimilarity, queries: Sequence[Rows], exact: Sequence[Ids] | NDArray[np.int64]
+) -> Searched:
+    """Search for each query, and compare the results with its exact neighbours.
+
+    Parameters
+    ----------
+    search : HashedSimilarity
+        The search to measure.
+    queries : sequence of arrays of shape (1, n_features)
+        At least one.
+    exact : sequence of arrays of shape (k,), int64
+        Ids of the k exact neighbours of each query.
+    """
+    k = len(exact[0])
+    search.neighbours(queries[0], k)  # the first one loads compiled code
+    both = [timed(search.neighbours, query, k) for query in queries]
+    found = [one for one, _ in both]
+    return Searched(
+        found,
+        recall=float(np.mean([np.isin(ids, one.ids).mean() for ids, one in zip(exact, found, strict=True)])),
+        searched=float(np.mean([one.searched for one in found])),
+        seconds=float(np.median([seconds for _, seconds in both])),
+    )
 
 
 def timed(work: Callable[P, T], *args: P.args, **words: P.kwargs) -> tuple[T, float]:
-    """What the work gives, and the seconds of processor time that it takes the calling thread."""
+    """Call `work`; return its result and the seconds of processor time that the calling thread took."""
     start = thread_time()
     result = work(*args, **words)
     return result, thread_time() - start

@@ -1,71 +1,98 @@
-"""Audits of simulated sessions: how often their intervals hold the truth, and how wide they are."""
+"""Coverage and width of the intervals of audits in simulated sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.core.audit import LEVEL
 from closecall.core.experiment.auditing import MEASURES, AuditedSession, audited_sessions
 from closecall.core.pool.pool import Pool
 
 BAND = 0.99
-"""How often as many coins, each held with the level's probability, lie in the band that is told."""
+"""Probability of the band that the number of intervals with the truth is compared with."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to simulate; see `core.experiment.auditing.audited_sessions`."""
+class Audits(Experiment):
+    """Audits of simulated sessions while they learn; see `core.experiment.auditing.audited_sessions`.
 
-    prevalences: Sequence[float]
-    n_sessions: int
-    n_items: int
-    n_labels: int
-    n_audited: int
+    Parameters
+    ----------
+    prevalences : tuple of float, 0 … 1
+        Shares of the items that are a yes, one after the other.
+    sessions : int
+        Number of sessions for each prevalence.
+    items, labels, audited : int
+        Items, answers that train, and answers for the audit, of each session.
+    seed : int
+    """
+
+    prevalences: tuple[float, ...]
+    sessions: int
+    items: int
+    labels: int
+    audited: int
     seed: int
 
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Simulate the sessions with a progress bar, and yield a row for each measure of a prevalence."""
+        for prevalence in self.prevalences:
+            running = audited_sessions(
+                pool,
+                self.sessions,
+                prevalence=prevalence,
+                n_items=self.items,
+                n_labels=self.labels,
+                n_audited=self.audited,
+                seed=self.seed,
+            )
+            label = f"{100 * prevalence:g} % yes"
+            with click.progressbar(running, length=self.sessions, label=label, show_pos=True) as bar:
+                sessions = list(bar)
+            about = {
+                "data": pool.title,
+                "items": self.items,
+                "prevalence": prevalence,
+                "sessions": self.sessions,
+                "labels": self.labels,
+                "audited": self.audited,
+                "level": LEVEL,
+            }
+            yield [about | row_of(sessions, measure) for measure in MEASURES]
 
-def measure_audits(pool: Pool, plan: Plan, done: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Simulate the sessions with a progress bar; `done` gets the rows of each prevalence."""
-    for prevalence in plan.prevalences:
-        running = audited_sessions(
-            pool,
-            plan.n_sessions,
-            prevalence=prevalence,
-            n_items=plan.n_items,
-            n_labels=plan.n_labels,
-            n_audited=plan.n_audited,
-            seed=plan.seed,
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the rows of one prevalence."""
+        first = rows[0]
+        click.echo(
+            f"\n{first['data']}, {first['items']:,} items, {100 * first['prevalence']:g} % of them a yes: "
+            f"{first['sessions']} sessions, {first['labels']} answers train and {first['audited']} are "
+            "audited."
         )
-        label = f"{100 * prevalence:g} % yes"
-        with click.progressbar(running, length=plan.n_sessions, label=label, show_pos=True) as bar:
-            sessions = list(bar)
-        told = {
-            "data": pool.title,
-            "items": plan.n_items,
-            "prevalence": prevalence,
-            "sessions": plan.n_sessions,
-            "labels": plan.n_labels,
-            "audited": plan.n_audited,
-            "level": LEVEL,
-        }
-        done([told | row_of(sessions, measure) for measure in MEASURES])
+        for row in rows:
+            click.echo(
+                f"  {row['measure']}: {row['held']} of {row['sessions']} intervals hold the truth "
+                f"({row['band_low']}–{row['band_high']} expected; in {row['settled']} sessions it is 0 or "
+                "1). "
+                f"Mean width {_points(row['width'])} points, {_points(row['plain_width'])} "
+                f"with a simple random sample; estimates are off by {_points(row['bias'])} points on average."
+            )
 
 
-def row_of(sessions: Sequence[AuditedSession], measure: str) -> dict[str, Any]:
-    """The figures of one measure.
+def row_of(sessions: Sequence[AuditedSession], measure: str) -> Row:
+    """Return the figures of one measure.
 
-    ``held`` is how many intervals hold the truth, and 99 % of such numbers lie from ``band_low`` to
-    ``band_high`` if each does so with the level's probability. In ``settled`` sessions the truth is 0 or 1,
-    and no interval can miss it that answers of one kind give. ``bias`` is the mean of estimate − truth, where
-    there is an estimate; ``width`` the mean width. ``plain_held`` and ``plain_width`` are those of as many
-    items drawn from all alike.
+    ``held`` is the number of intervals that hold the truth; it lies from ``band_low`` to ``band_high`` with
+    99 % probability if each interval holds with the level's. In ``settled`` sessions the truth is 0 or 1, and
+    an interval from answers of one kind cannot miss it. ``bias`` is the mean of estimate − truth, where there
+    is an estimate; ``width`` is the mean width. ``plain_held`` and ``plain_width`` are those of a simple
+    random sample of the same size.
     """
     truth = np.array([session.truth[measure] for session in sessions])
     found = [session.interval(measure) for session in sessions]
@@ -87,25 +114,9 @@ def row_of(sessions: Sequence[AuditedSession], measure: str) -> dict[str, Any]:
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:
-    """The mean of what is known; None where nothing is."""
+    """Return the mean of the finite values; None where there is none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else None
-
-
-def show_audits(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the rows of one prevalence."""
-    first = rows[0]
-    click.echo(
-        f"\n{first['data']}, {first['items']:,} items, {100 * first['prevalence']:g} % of them a yes: "
-        f"{first['sessions']} sessions, {first['labels']} answers train and {first['audited']} are audited."
-    )
-    for row in rows:
-        click.echo(
-            f"  {row['measure']}: {row['held']} of {row['sessions']} intervals hold the truth "
-            f"({row['band_low']}–{row['band_high']} expected; in {row['settled']} sessions it is 0 or 1). "
-            f"Mean width {_points(row['width'])} points, {_points(row['plain_width'])} "
-            f"if drawn from all alike; estimates are off by {_points(row['bias'])} points in the mean."
-        )
 
 
 def _points(share: float | None) -> str:

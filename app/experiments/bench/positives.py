@@ -1,17 +1,17 @@
-"""How many labels it takes to find the positives of rare classes: by query strategy, or by Find similar."""
+"""Labels needed to find the positives of rare classes, by query strategy or by Find similar."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import click
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from closecall.app.experiments.bench.contenders import StrategyContender, contenders
+from closecall.app.experiments.bench.experiment import Experiment, Row, about
+from closecall.app.experiments.bench.report import show_table
 from closecall.app.experiments.bench.statistics import mean_ratio
 from closecall.core.errors import InputError
 from closecall.core.experiment.positives import ByStrategy, Search, Way, classes_to_search, search_positives
@@ -28,103 +28,111 @@ DEFAULT_WORDS = (
     "mixture:margin=0,likely=0.8,random=0.2",
     "mixture:margin=0.5,likely=0.5,random=0",
 )
-"""What takes part where nothing is named: the parts, and mixtures of each two of them and of all three."""
+"""Strategies by default: the parts of the mixture, and mixtures of two of them and of all three."""
 
 SIMILAR = "similar"
-"""The word for the page Find similar, `core.experiment.similar`, with its parameters."""
+"""Name of the page Find similar, `core.experiment.similar`; it may have parameters."""
 
 COURSE = (50, 100, 200, 500, 1000, 2000, 5000)
-"""After so many answers it is told how many positives were found, as far as the searches go."""
-
-LEGEND = (
-    "labels: answers until {wanted} positives are found; geometric mean and its 95 % interval over classes. "
-    "Searches that found fewer after {most:,} answers are taken to go on with random items. fewer: how many "
-    "times fewer than with random items only, whose mean is known exactly. found after: positives, the mean."
-)
-
-Row = dict[str, Any]
+"""Numbers of answers after which the positives found are reported, as far as the searches go."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is measured, and how.
+class Positives(Experiment):
+    """Searches for the same rare classes in several ways, on one thread.
 
     Parameters
     ----------
-    words : sequence of str
-        Strategies, see `core.selection.words`, and `SIMILAR`.
+    words : tuple of str
+        Strategies, see `core.selection.words`, and `SIMILAR`; `DEFAULT_WORDS` where there is none.
     searches : int
-        Of each strategy, for as many classes as there are.
+        Searches of each strategy, for different classes while there are any.
     wanted : int
-        Positives to be found.
+        Positives to find.
     most : int
         Answers after which a search is given up.
     batch : int
         Items selected for one hyperplane; Find similar has pages of its own.
-    most_share : float
+    share : float
         Classes that make up more of the pool are left out.
     seed : int
-        Draws the classes and the items that searches begin with.
+        Seed of the classes and of the items that searches begin with.
     """
 
-    words: Sequence[str]
+    threads = 1
+
+    words: tuple[str, ...]
     searches: int
     wanted: int
     most: int
     batch: int
-    most_share: float
+    share: float
     seed: int
 
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the row of each strategy, see `row_of`.
 
-def measure_positives(pool: Pool, plan: Plan, done: Callable[[Row], None]) -> list[Row]:
-    """Search for the same classes in each way.
-
-    Returns
-    -------
-    list of dict
-        One row a strategy, see `row_of`; `done` is given each as soon as there is one.
-
-    Raises
-    ------
-    InputError
-        As of `ways`, or if there is nothing to search for.
-    """
-    positives = classes_to_search(pool, plan.searches, plan.wanted, plan.most_share, seed=plan.seed)
-    rows = []
-    with threadpool_limits(1, user_api="blas"):
-        for word, way in ways(pool, plan).items():
+        Raises
+        ------
+        InputError
+            As `ways`, or if there is nothing to search for.
+        """
+        positives = classes_to_search(pool, self.searches, self.wanted, self.share, seed=self.seed)
+        for word, way in ways(pool, self.words or DEFAULT_WORDS, self.batch, self.seed).items():
             start = perf_counter()
-            found = _search(pool, word, way, positives, plan)
-            row = {
-                "strategy": word,
-                "data": pool.path.resolve().name,
-                "items": len(pool),
-                "dim": pool.n_features,
-                "seconds": perf_counter() - start,
-                **row_of(found, plan),
-            }
-            rows.append(row)
-            done(row)
-    return rows
+            found = self._search(pool, word, way, positives)
+            seconds = perf_counter() - start
+            yield [{"strategy": word, **about(pool), "seconds": seconds, **row_of(found, self)}]
+
+    def _search(self, pool: Pool, word: str, way: Way, positives: Sequence[int]) -> list[Search]:
+        with click.progressbar(length=len(positives), label=word, show_pos=True) as bar:
+            return search_positives(
+                pool,
+                way,
+                positives,
+                wanted=self.wanted,
+                most=self.most,
+                seed=self.seed,
+                progress=lambda ended, _: bar.update(ended - bar.pos),
+            )
+
+    def conclude(self, rows: Sequence[Row]) -> None:
+        """Print all rows as a table, the strategy that needs the fewest labels first."""
+        first = rows[0]
+        click.echo(
+            f"\n{first['data']}, {first['items']:,} × {first['dim']}: {first['searches']} searches for "
+            f"{self.wanted} positives, {first['classes']} classes of {100 * first['prevalence']:.2g} %, "
+            f"{self.batch} answer{'s' if self.batch > 1 else ''} to a hyperplane."
+        )
+        course = list(first["found_after"])
+        head = ["strategy", "labels", "median", "reached", "fewer", *(f"after {n}" for n in course)]
+        by_labels = sorted(rows, key=lambda row: row["labels_needed"])
+        show_table(head, [_cells(row, course) for row in by_labels])
+        click.echo(
+            f"\nlabels: answers until {self.wanted} positives are found; geometric mean and its 95 % "
+            f"interval over classes. Searches that found fewer after {self.most:,} answers are assumed to go "
+            "on with random items. fewer: how many times fewer than with random items only, whose mean is "
+            "known exactly. found after: mean number of positives."
+        )
 
 
-def ways(pool: Pool, plan: Plan) -> dict[str, Way]:
-    """How items are chosen, by the words of the plan.
+def ways(pool: Pool, words: Sequence[str], batch: int, seed: int) -> dict[str, Way]:
+    """Return the ways to choose items that `words` name.
 
     Raises
     ------
     InputError
-        If a word names neither a strategy nor `SIMILAR`, or a parameter that there is not.
+        If a word names neither a strategy nor `SIMILAR`, or an unknown parameter.
     """
-    strategies = [word for word in plan.words if parts_of(word)[0] != SIMILAR]
+    strategies = [word for word in words if parts_of(word)[0] != SIMILAR]
     taking_part = {
         one.word: one.strategy
-        for one in contenders(strategies, pool, None, plan.seed)
+        for one in contenders(strategies, pool, None, seed)
         if isinstance(one, StrategyContender)
     }
     return {
-        word: ByStrategy(taking_part[word], plan.batch) if word in taking_part else _similar(pool, word)
-        for word in dict.fromkeys(plan.words)
+        word: ByStrategy(taking_part[word], batch) if word in taking_part else _similar(pool, word)
+        for word in dict.fromkeys(words)
     }
 
 
@@ -137,27 +145,14 @@ def _similar(pool: Pool, word: str) -> FindSimilar:
         raise InputError(f"{name} has the parameters metric, page, gamma; got {', '.join(params)}") from error
 
 
-def _search(pool: Pool, word: str, way: Way, positives: Sequence[int], plan: Plan) -> list[Search]:
-    with click.progressbar(length=len(positives), label=word, show_pos=True) as bar:
-        return search_positives(
-            pool,
-            way,
-            positives,
-            wanted=plan.wanted,
-            most=plan.most,
-            seed=plan.seed,
-            progress=lambda ended, _: bar.update(ended - bar.pos),
-        )
-
-
-def row_of(found: Sequence[Search], plan: Plan) -> Row:
-    """The figures of one strategy.
+def row_of(found: Sequence[Search], plan: Positives) -> Row:
+    """Return the figures of one strategy.
 
     ``labels_needed`` is the geometric mean over searches of `Search.labels_needed`, with its 95 % interval,
-    and ``labels_needed_median`` the median; ``reached`` is the share of searches that did find all that were
-    wanted. ``fewer_than_random`` is the geometric mean of (labels needed at random, the mean of their
-    distribution) / (labels needed), with its interval. ``found_after`` has the mean number of positives
-    found after so many answers, as far as every search goes, or has found all that were wanted.
+    and ``labels_needed_median`` the median; ``reached`` is the share of searches that found all wanted
+    positives. ``fewer_than_random`` is the geometric mean of (labels needed at random, the mean of their
+    distribution) / (labels needed), with its interval. ``found_after`` has the mean number of positives found
+    after each number of answers of `COURSE`, as far as every search goes or has found all wanted positives.
     """
     needed = np.array([search.labels_needed(plan.wanted) for search in found])
     at_random = np.array([search.labels_needed_at_random(plan.wanted) for search in found])
@@ -186,24 +181,6 @@ def row_of(found: Sequence[Search], plan: Plan) -> Row:
         },
         "labels_needed_each": needed.tolist(),
     }
-
-
-def show_positives(rows: Sequence[Row], plan: Plan) -> None:
-    """Print all rows as a table, what took the fewest labels first."""
-    first = rows[0]
-    click.echo(
-        f"\n{first['data']}, {first['items']:,} × {first['dim']}: {first['searches']} searches for "
-        f"{plan.wanted} positives, {first['classes']} classes of {100 * first['prevalence']:.2g} %, "
-        f"{plan.batch} answer{'s' if plan.batch > 1 else ''} to a hyperplane."
-    )
-    course = list(first["found_after"])
-    head = ["strategy", "labels", "median", "reached", "fewer", *(f"after {n}" for n in course)]
-    table = [head, *(_cells(row, course) for row in sorted(rows, key=lambda row: row["labels_needed"]))]
-    widths = [max(len(line[column]) for line in table) for column in range(len(head))]
-    for line in table:
-        cells = [text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True)]
-        click.echo("  ".join([line[0].ljust(widths[0]), *cells]))
-    click.echo(f"\n{LEGEND.format(wanted=plan.wanted, most=plan.most)}")
 
 
 def _cells(row: Row, course: Sequence[str]) -> list[str]:

@@ -1,140 +1,190 @@
 """Query strategies side by side on one pool: what a selection costs, and how near to the hyperplane it comes.
 
-Every hyperplane is put to every strategy before the next one is, each time in another order, so that all of
-them meet the same caches and the same noise, and a ratio compares times taken a moment apart. The random
-subsample is measured among them (`app.experiments.bench.subsample`), so that each can be compared with the
-one that takes as long.
+Every strategy selects for one hyperplane before the next one, each time in another order, so that all of them
+meet the same caches and the same noise, and ratios compare times taken a moment apart. The random subsample
+is measured among them (`app.experiments.bench.subsample`), so that each strategy can be compared with the
+subsample that takes as long.
 
-A hyperplane of a session comes with what the strategy remembers of the one before.
+A hyperplane of a session comes with the strategy's memory of the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from closecall.app.experiments.bench.contenders import Contender, contenders
-from closecall.app.experiments.bench.results import Judged, Results, Row
-from closecall.app.experiments.bench.rounds import Round, rounds_of
+from closecall.app.experiments.bench.contenders import REFERENCE, Contender, contenders, default_words
+from closecall.app.experiments.bench.experiment import Experiment, Row, about
+from closecall.app.experiments.bench.figure import check_figure, draw
+from closecall.app.experiments.bench.report import share_in_words, show_disturbance, show_table
+from closecall.app.experiments.bench.results import Judged, Results
+from closecall.app.experiments.bench.rounds import Round, planes_for, rounds_of
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
 from closecall.core.experiment.planes import Plane
 from closecall.core.pool.pool import Pool
 
+HEAD = (
+    "strategy",
+    "ms",
+    "p90",
+    "of scan",
+    "CPU ms",
+    "scored",
+    "rank",
+    "found",
+    "|wᵀx|",
+    "same time",
+    "ratio",
+)
+
 
 @dataclass(frozen=True)
-class Plan:
-    """What is measured, and how.
+class Selection(Experiment):
+    """One selection for each hyperplane with each strategy.
 
     Parameters
     ----------
-    words : sequence of str
-        Strategies, see `core.selection.words`. The exhaustive scan and a bare BLAS product always take part.
-    sizes : sequence of int
-        Numbers of items: so many first rows of the pool.
+    corpus : Path or None
+        File of a `Corpus` of hyperplanes; None for SVMs in the paper's setting.
+    settings : tuple of str
+        Only the hyperplanes of these settings, see `app.experiments.bench.rounds.planes_for`.
+    words : tuple of str
+        Strategies, see `core.selection.words`; `default_words` where there is none. The exhaustive scan and a
+        bare BLAS product always take part.
+    sizes : tuple of int
+        Numbers of first rows of the pool; all rows where there is none.
     queries : int
-        Hyperplanes of each setting, at most.
+        Maximum number of hyperplanes of each setting.
     threads : int
-        That BLAS may use in one call.
+        Threads that BLAS may use in one call.
     warm_up : int
-        Hyperplanes that are asked before anything is timed.
+        Hyperplanes before anything is timed.
     cold : bool
-        Whether sessions remember nothing.
+        Let sessions remember nothing.
     indexes : Path or None
-        Folder in which indexes are kept from one run to the next.
+        Folder that keeps indexes from one run to the next.
     seed : int
-        For whatever is random: strategies, subsamples, the order of measuring.
+        Seed of everything random: strategies, subsamples, the order of measuring.
+    figure : Path or None
+        File to draw time against rank in.
     """
 
-    words: Sequence[str]
-    sizes: Sequence[int]
-    queries: int = 40
-    threads: int = 1
-    warm_up: int = 3
-    cold: bool = False
-    indexes: Path | None = None
-    seed: int = 0
+    corpus: Path | None
+    settings: tuple[str, ...]
+    words: tuple[str, ...]
+    sizes: tuple[int, ...]
+    queries: int
+    threads: int = field()  # no default: `Experiment` has an attribute of that name
+    warm_up: int
+    cold: bool
+    indexes: Path | None
+    seed: int
+    figure: Path | None
 
+    def __post_init__(self) -> None:
+        """Check the options that don't need the pool."""
+        check_figure(self.figure)
 
-def measure_selection(
-    pool: Pool, planes: Sequence[Plane], plan: Plan, done: Callable[[list[Row]], None]
-) -> list[Row]:
-    """Select one item for each hyperplane with each strategy.
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the rows of each setting, one a strategy, see `Results.row`.
 
-    Parameters
-    ----------
-    pool : Pool
-        All of it; `Plan.sizes` says what is measured.
-    planes : sequence of Plane
-        Of any number of settings, sessions in the order of their rounds.
-    plan : Plan
-        What is measured.
-    done : callable
-        Is given the rows of each setting as soon as it has been measured.
+        Where there are several settings of single hyperplanes, or of sessions, further rows are about all of
+        them together.
 
-    Returns
-    -------
-    list of dict
-        One row a strategy, setting and number of items, see `Results.row`. Where there are several settings
-        of single hyperplanes, or of sessions, further rows are about all of them together.
+        Raises
+        ------
+        InputError
+            If the pool has fewer items than asked for, or a strategy or the hyperplanes are unknown.
+        """
+        settings: dict[str, list[Plane]] = {}
+        for plane in planes_for(pool, self.corpus, self.settings, self.queries, self.seed):
+            settings.setdefault(plane.setting, []).append(plane)
+        sizes = self.sizes or [len(pool)]
+        for size in sizes:
+            if not 1 <= size <= len(pool):
+                raise InputError(
+                    f"--items must be from 1 to {len(pool)} for the pool {pool.path}, got {size}"
+                )
+        for size in sizes:
+            yield from self._measure_size(pool.prefix(size), settings)
 
-    Raises
-    ------
-    InputError
-        If the pool has fewer items than asked for, or a strategy cannot be had.
-    """
-    for size in plan.sizes:
-        if not 1 <= size <= len(pool):
-            raise InputError(f"--items must be from 1 to {len(pool)} for the pool {pool.path}, got {size}")
-    settings: dict[str, list[Plane]] = {}
-    for plane in planes:
-        settings.setdefault(plane.setting, []).append(plane)
-    rows: list[Row] = []
-    with threadpool_limits(plan.threads, user_api="blas"):
-        for size in plan.sizes:
-            rows += _measure_size(pool.prefix(size), settings, plan, done)
-    return rows
+    def _measure_size(self, pool: Pool, settings: dict[str, list[Plane]]) -> Iterator[list[Row]]:
+        taking_part = contenders(self.words or default_words(), pool, self.indexes, self.seed)
+        _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up])
+        words = {**about(pool), "threads": self.threads, "warm_up": self.warm_up, "cold": self.cold}
 
+        def rows(results: Results) -> list[Row]:
+            return [
+                {**words, "fit_seconds": one.fit_seconds, **results.row(one.word, self.seed)}
+                for one in taking_part
+            ]
 
-def _measure_size(
-    pool: Pool, settings: dict[str, list[Plane]], plan: Plan, done: Callable[[list[Row]], None]
-) -> list[Row]:
-    taking_part = contenders(plan.words, pool, plan.indexes, plan.seed)
-    _warm_up(pool, taking_part, next(iter(settings.values()))[: plan.warm_up])
-    rows: list[Row] = []
+        kinds: dict[str, list[Results]] = {}
+        for setting, planes in settings.items():
+            results = self._measure_setting(pool, taking_part, setting, rounds_of(planes, self.queries))
+            kinds.setdefault("all sessions" if planes[0].session >= 0 else "all single", []).append(results)
+            yield rows(results)
+        for kind, parts in kinds.items():
+            if len(parts) > 1:
+                yield rows(Results.joined(kind, parts))
 
-    def tell(results: Results) -> None:
-        found = [
-            {
-                "data": pool.path.resolve().name,
-                "items": len(pool),
-                "dim": pool.n_features,
-                "threads": plan.threads,
-                "warm_up": plan.warm_up,
-                "cold": plan.cold,
-                "fit_seconds": contender.fit_seconds,
-                **results.row(contender.word, plan.seed),
-            }
-            for contender in taking_part
-        ]
-        rows.extend(found)
-        done(found)
+    def _measure_setting(
+        self, pool: Pool, taking_part: Sequence[Contender], setting: str, rounds: Sequence[Round]
+    ) -> Results:
+        rng = np.random.default_rng(self.seed)
+        subsample = EqualTimeSubsample(pool, self.seed, self.threads)
+        results = Results(setting, subsample, judged={contender.word: [] for contender in taking_part})
+        with click.progressbar(rounds, label=f"{setting}, {len(pool):,} items", show_pos=True) as bar:
+            for plane, before in bar:
+                results.sessions.append(plane.session)
+                memories: list[tuple[object, float]] = [(None, 0.0)] * len(taking_part)
+                if before is not None and not self.cold:
+                    memories = [contender.remember(before) for contender in taking_part]
+                answers = {}
+                for place in rng.permutation(len(taking_part) + 1).tolist():
+                    if place == len(taking_part):
+                        subsample.time(plane.hyperplane)
+                    else:
+                        answers[place] = taking_part[place].answer(plane, memories[place][0])
+                truth = BruteForce(pool, plane.hyperplane, exclude=plane.labeled)
+                subsample.rank(truth.margins)
+                for place, contender in enumerate(taking_part):
+                    item = answers[place].item
+                    margin = float(margins_of(pool.rows_of([item]), plane.hyperplane)[0])
+                    results.judged[contender.word].append(
+                        Judged(answers[place], memories[place][1], margin, truth.rank(item))
+                    )
+        return results
 
-    kinds: dict[str, list[Results]] = {}
-    for setting, planes in settings.items():
-        results = _measure(pool, taking_part, setting, rounds_of(planes, plan.queries), plan)
-        kinds.setdefault("all sessions" if planes[0].session >= 0 else "all single", []).append(results)
-        tell(results)
-    for kind, parts in kinds.items():
-        if len(parts) > 1:
-            tell(Results.joined(kind, parts))
-    return rows
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the rows of one setting, the slowest first."""
+        first = rows[0]
+        click.echo(
+            f"\n{first['data']}, {first['items']:,} × {first['dim']}; {first['setting']}: "
+            f"{first['queries']} hyperplanes{', cold' if first['cold'] else ''}, "
+            f"{first['threads']} BLAS thread{'s' if first['threads'] > 1 else ''}."
+        )
+        show_table(HEAD, [_cells(row) for row in sorted(rows, key=lambda row: -row["median_ms"])])
+        scan = next(row for row in rows if row["strategy"] == REFERENCE)
+        show_disturbance(scan["cpu_ms_per_round"] / scan["median_ms"])
+
+    def conclude(self, rows: Sequence[Row]) -> None:
+        """Explain the columns, and draw the figure."""
+        click.echo(
+            "\nms: median time of one selection. of scan: ratio to the exhaustive scan in the same run. CPU "
+            "ms: processor time, including what a session remembers. rank: number of items nearer than the "
+            "selected one; the median. found: how often it is the nearest. same time: median rank of the "
+            "nearest of the random rows that can be scored in that time. ratio: of (rank + 1) to theirs, "
+            "geometric mean and 95 % interval."
+        )
+        if self.figure is not None:
+            draw(rows, self.figure)
 
 
 def _warm_up(pool: Pool, taking_part: Sequence[Contender], planes: Sequence[Plane]) -> None:
@@ -147,30 +197,23 @@ def _warm_up(pool: Pool, taking_part: Sequence[Contender], planes: Sequence[Plan
             contender.answer(plane, memory)
 
 
-def _measure(
-    pool: Pool, taking_part: Sequence[Contender], setting: str, rounds: Sequence[Round], plan: Plan
-) -> Results:
-    rng = np.random.default_rng(plan.seed)
-    subsample = EqualTimeSubsample(pool, plan.seed, plan.threads)
-    results = Results(setting, subsample, judged={contender.word: [] for contender in taking_part})
-    with click.progressbar(rounds, label=f"{setting}, {len(pool):,} items", show_pos=True) as bar:
-        for plane, before in bar:
-            results.sessions.append(plane.session)
-            memories: list[tuple[object, float]] = [(None, 0.0)] * len(taking_part)
-            if before is not None and not plan.cold:
-                memories = [contender.remember(before) for contender in taking_part]
-            answers = {}
-            for place in rng.permutation(len(taking_part) + 1).tolist():
-                if place == len(taking_part):
-                    subsample.time(plane.hyperplane)
-                else:
-                    answers[place] = taking_part[place].answer(plane, memories[place][0])
-            truth = BruteForce(pool, plane.hyperplane, exclude=plane.labeled)
-            subsample.rank(truth.margins)
-            for place, contender in enumerate(taking_part):
-                item = answers[place].item
-                margin = float(margins_of(pool.rows_of([item]), plane.hyperplane)[0])
-                results.judged[contender.word].append(
-                    Judged(answers[place], memories[place][1], margin, truth.rank(item))
-                )
-    return results
+def _cells(row: Row) -> tuple[str, ...]:
+    low, high = row["ratio_to_subsample_low"], row["ratio_to_subsample_high"]
+    interval = "" if low is None else f" ({_short(low)}–{_short(high)})"
+    return (
+        row["strategy"],
+        f"{row['median_ms']:.2f}",
+        f"{row['p90_ms']:.2f}",
+        share_in_words(row["ratio_to_exhaustive"]),
+        f"{row['cpu_ms_per_round']:.2f}",
+        f"{row['scored_median']:,.0f}",
+        f"{row['rank_median']:,.0f}",
+        f"{100 * row['recall_at_1']:.0f} %",
+        f"{row['margin_median']:.2g}",
+        f"{row['rank_of_equal_time_subsample']:,.0f}",
+        f"{_short(row['ratio_to_subsample'])}{interval}",
+    )
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"

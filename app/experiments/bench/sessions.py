@@ -9,7 +9,7 @@ items are looked for afterwards.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -19,11 +19,12 @@ from typing import Literal, get_args
 import click
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from closecall.app.engine.strategy_memory import WORTHWHILE_SECONDS, Memories
 from closecall.app.experiments.bench.contenders import Answer, Contender, StrategyContender, contenders
-from closecall.app.experiments.bench.results import Row
+from closecall.app.experiments.bench.experiment import Experiment, Row, about
+from closecall.app.experiments.bench.report import share_in_words, show_disturbance
+from closecall.app.experiments.bench.rounds import planes_for
 from closecall.app.experiments.bench.statistics import recall_low
 from closecall.core.errors import InputError
 from closecall.core.experiment.planes import Plane
@@ -42,35 +43,6 @@ AT_ONCE = 20
 
 LEAD_SECONDS = 0.2
 """Until the first round is due."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is measured, and how.
-
-    Parameters
-    ----------
-    word : str
-        The strategy, see `core.selection.words`.
-    modes : sequence of Mode
-        One after the other.
-    n_sessions, n_rounds : int
-        How many sessions take part, and how many rounds of each.
-    pace : float
-        Seconds from one round of a session to its next.
-    indexes : Path or None
-        Folder in which indexes are kept from one run to the next.
-    seed : int
-        Of the strategy, and of when in the course of a round each session begins.
-    """
-
-    word: str = "margin-index"
-    modes: Sequence[Mode] = ("auto",)
-    n_sessions: int = 20
-    n_rounds: int = 100
-    pace: float = 0.7
-    indexes: Path | None = None
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,59 +100,123 @@ class Session:
             )
 
 
-def measure_sessions(
-    pool: Pool, planes: Sequence[Plane], plan: Plan, done: Callable[[Row], None]
-) -> list[Row]:
-    """Replay sessions at a person's pace.
+@dataclass(frozen=True)
+class Sessions(Experiment):
+    """Sessions replayed at a person's pace, on one thread of BLAS.
 
     Parameters
     ----------
-    pool : Pool
-        The one that they were trained on.
-    planes : sequence of Plane
-        Sessions in the order of their rounds; single ones do not count.
-    plan : Plan
-        What is measured.
-    done : callable
-        Is given the row of each mode as soon as it has been measured.
-
-    Returns
-    -------
-    list of dict
-        One row a mode, see `figures`.
-
-    Raises
-    ------
-    InputError
-        If there are fewer sessions, or shorter ones, than asked for, or the strategy cannot be had.
+    corpus : Path
+        File of a `Corpus` with sessions.
+    n_sessions, rounds : int
+        Number of sessions, and of rounds of each.
+    pace : float
+        Seconds from one round of a session to its next.
+    modes : tuple of Mode
+        One after the other.
+    settings : tuple of str
+        Only the sessions of these settings, see `app.experiments.bench.rounds.planes_for`.
+    word : str
+        The strategy, see `core.selection.words`.
+    indexes : Path or None
+        Folder that keeps indexes from one run to the next.
+    seed : int
+        Seed of the strategy, and of when in the course of a round each session begins.
     """
-    chosen = sessions_of(planes, plan.n_sessions, plan.n_rounds)
-    rows: list[Row] = []
-    with threadpool_limits(1, user_api="blas"):
-        _, scan, *others = contenders([plan.word], pool, plan.indexes, plan.seed)
+
+    threads = 1
+
+    corpus: Path
+    n_sessions: int
+    rounds: int
+    pace: float
+    modes: tuple[Mode, ...]
+    settings: tuple[str, ...]
+    word: str
+    indexes: Path | None
+    seed: int
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the row of each mode, see `figures`.
+
+        Raises
+        ------
+        InputError
+            If there are fewer sessions, or shorter ones, than asked for, or the strategy is unknown.
+        """
+        planes = planes_for(pool, self.corpus, self.settings, 0, self.seed)
+        chosen = sessions_of(planes, self.n_sessions, self.rounds)
+        _, scan, *others = contenders([self.word], pool, self.indexes, self.seed)
         asked = others[0] if others else scan
         assert isinstance(asked, StrategyContender)
         _warm_up(asked, chosen[0])
         truth: NDArray[np.float64] | None = None
-        for mode in plan.modes:
+        for mode in self.modes:
             sessions = [Session(str(number), own) for number, own in enumerate(chosen)]
             scans = _time_scans(scan, chosen)
-            cpu_ms = _play(sessions, asked.strategy, mode, plan)
+            cpu_ms = self._play(sessions, asked.strategy, mode)
             scans += _time_scans(scan, chosen)
             if truth is None:
                 truth = _least_margins(pool, chosen)
-            rows.append(
-                {
-                    "strategy": plan.word,
-                    "data": pool.path.resolve().name,
-                    "items": len(pool),
-                    "dim": pool.n_features,
-                    "memory": mode,
-                    **figures(sessions, plan.pace, scans, cpu_ms, truth),
-                }
+            found = figures(sessions, self.pace, scans, cpu_ms, truth)
+            yield [{"strategy": self.word, **about(pool), "memory": mode, **found}]
+
+    def _play(self, sessions: Sequence[Session], index: QueryStrategy, mode: Mode) -> float:
+        """Play all sessions to their end; return the milliseconds of processor time."""
+        memories = None if mode == "off" else Memories(WORTHWHILE_SECONDS if mode == "auto" else 0.0)
+        offsets = np.random.default_rng(self.seed).uniform(0, self.pace, len(sessions))
+        cpu = time.process_time()
+        start = time.perf_counter() + LEAD_SECONDS
+        threads = [
+            Thread(target=session.play, args=(index, memories, start + offset, self.pace), daemon=True)
+            for session, offset in zip(sessions, offsets.tolist(), strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        n_rounds = sum(len(session.planes) for session in sessions)
+        with click.progressbar(length=n_rounds, label=f"Memory {mode}", show_pos=True) as bar:
+            while any(thread.is_alive() for thread in threads):
+                bar.update(sum(len(session.rounds) for session in sessions) - bar.pos)
+                time.sleep(0.2)
+        if memories:
+            memories.close()
+        return 1000 * (time.process_time() - cpu)
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the row of a mode."""
+        (row,) = rows
+        sessions = f"{row['sessions']} session{'s' if row['sessions'] > 1 else ''}"
+        click.echo(
+            f"\n{row['strategy']}, {row['data']}, {row['items']:,} × {row['dim']}; {sessions}, a round every "
+            f"{row['pace_seconds']:g} s; memory {row['memory']}:"
+        )
+        median, p90 = (
+            share_in_words(row["ratio_to_exhaustive"]),
+            share_in_words(row["p90_ratio_to_exhaustive"]),
+        )
+        click.echo(
+            f"  Selecting takes {row['median_ms']:.1f} ms in the median ({median} of an exhaustive scan), "
+            f"at most {row['p90_ms']:.1f} ms in 9 of 10 rounds ({p90}), {row['p99_ms']:.1f} ms in 99 of 100."
+        )
+        click.echo(
+            f"  It computes for {row['cpu_median_ms']:.1f} ms "
+            f"({share_in_words(row['cpu_ratio_to_exhaustive'])}); "
+            f"with what remembering takes, a round costs {row['cpu_ms_per_round']:.1f} ms of a processor."
+        )
+        if row["with_memory"]:
+            click.echo(
+                f"  Something was remembered in {100 * row['with_memory']:.0f} % of the rounds, "
+                f"{row['memory_age_median']:.0f} rounds old in the median, "
+                f"at most {row['memory_age_p90']:.0f} in 9 of 10."
             )
-            done(rows[-1])
-    return rows
+        kept = "is kept" if row["sustained"] else "is too fast"
+        click.echo(f"  The pace {kept}: rounds began at most {row['late_max_ms']:.0f} ms late.")
+        found, low = 100 * row["recall_at_1"], 100 * row["recall_at_1_low"]
+        click.echo(
+            f"  The nearest item was found in {found:.1f} % of {row['sessions'] * row['rounds']:,} rounds "
+            f"(at least {low:.1f} %, with 95 % confidence)."
+        )
+        show_disturbance(row["scan_cpu_share"])
 
 
 def sessions_of(planes: Sequence[Plane], n_sessions: int, n_rounds: int) -> list[list[Plane]]:
@@ -286,28 +322,6 @@ def _time_scans(scan: Contender, chosen: Sequence[Sequence[Plane]]) -> list[Answ
     planes = [plane for session in chosen for plane in session]
     some = np.linspace(0, len(planes) - 1, SCANS).astype(int).tolist()
     return [scan.answer(planes[place], None) for place in some]
-
-
-def _play(sessions: Sequence[Session], index: QueryStrategy, mode: Mode, plan: Plan) -> float:
-    """Play all sessions to their end; returns what that took of the processor, in milliseconds."""
-    memories = None if mode == "off" else Memories(WORTHWHILE_SECONDS if mode == "auto" else 0.0)
-    offsets = np.random.default_rng(plan.seed).uniform(0, plan.pace, len(sessions))
-    cpu = time.process_time()
-    start = time.perf_counter() + LEAD_SECONDS
-    threads = [
-        Thread(target=session.play, args=(index, memories, start + offset, plan.pace), daemon=True)
-        for session, offset in zip(sessions, offsets.tolist(), strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    n_rounds = sum(len(session.planes) for session in sessions)
-    with click.progressbar(length=n_rounds, label=f"Memory {mode}", show_pos=True) as bar:
-        while any(thread.is_alive() for thread in threads):
-            bar.update(sum(len(session.rounds) for session in sessions) - bar.pos)
-            time.sleep(0.2)
-    if memories:
-        memories.close()
-    return 1000 * (time.process_time() - cpu)
 
 
 def _least_margins(pool: Pool, chosen: Sequence[Sequence[Plane]]) -> NDArray[np.float64]:

@@ -1,60 +1,94 @@
-"""Simulated sessions that go on after the advice to stop: what it would have cost, and saved."""
+"""Cost and savings of following the advice to stop, in simulated sessions that go on after it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 import numpy as np
 
+from closecall.app.experiments.bench.experiment import Experiment, Row
+from closecall.core.evaluation.stopping import ENOUGH
 from closecall.core.experiment.stopping import AdvisedSession, advised_sessions
 from closecall.core.pool.pool import Pool
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to simulate; see `core.experiment.stopping.advised_sessions`."""
+class Stopping(Experiment):
+    """Sessions that go on after the advice to stop; see `core.experiment.stopping.advised_sessions`.
 
-    n_sessions: int
-    n_items: int
-    n_labels: int
+    Parameters
+    ----------
+    sessions : int
+    items, labels : int
+        Items and answers of each session.
+    batch : int
+        Answers between two trainings.
+    enough : float or None
+        Agreement from which on the advice is to stop; `ENOUGH`, as on the page, if None.
+    seed : int
+    """
+
+    sessions: int
+    items: int
+    labels: int
     batch: int
-    enough: float
+    enough: float | None
     seed: int
 
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Simulate the sessions with a progress bar, and yield the row of the pool."""
+        enough = ENOUGH if self.enough is None else self.enough
+        running = advised_sessions(
+            pool,
+            self.sessions,
+            n_items=self.items,
+            n_labels=self.labels,
+            batch=self.batch,
+            enough=enough,
+            seed=self.seed,
+        )
+        with click.progressbar(running, length=self.sessions, label=pool.title, show_pos=True) as bar:
+            sessions = list(bar)
+        yield [
+            {
+                "data": pool.title,
+                "items": self.items,
+                "sessions": self.sessions,
+                "labels": self.labels,
+                "batch": self.batch,
+                "enough": enough,
+                **summary(sessions),
+                "each": [_told(session, pool) for session in sessions],
+            }
+        ]
 
-def measure_stopping(pool: Pool, plan: Plan) -> dict[str, Any]:
-    """Simulate the sessions with a progress bar and sum up what following the advice does."""
-    running = advised_sessions(
-        pool,
-        plan.n_sessions,
-        n_items=plan.n_items,
-        n_labels=plan.n_labels,
-        batch=plan.batch,
-        enough=plan.enough,
-        seed=plan.seed,
-    )
-    with click.progressbar(running, length=plan.n_sessions, label=pool.title, show_pos=True) as bar:
-        sessions = list(bar)
-    return {
-        "data": pool.title,
-        "items": plan.n_items,
-        "sessions": plan.n_sessions,
-        "labels": plan.n_labels,
-        "batch": plan.batch,
-        "enough": plan.enough,
-        **summary(sessions),
-        "each": [_told(session, pool) for session in sessions],
-    }
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the row of a pool."""
+        (row,) = rows
+        click.echo(
+            f"\n{row['data']}, {row['items']:,} items, {row['sessions']} sessions of {row['labels']:,} "
+            f"labels: the advice to stop came in {row['stopped']}."
+        )
+        for one in row["each"]:
+            after = "never" if one["stop"] is None else f"after {one['stop']:,} labels"
+            click.echo(
+                f"  {one['class']}: {after}; AUROC {100 * one['auroc'][-1]:.1f} in the end, "
+                f"{one['lost']:.2f} points lost, {one['saved']:,} labels saved."
+            )
+        click.echo(
+            f"  On average {row['lost_mean']:.2f} points of AUROC are lost, at most {row['lost_max']:.2f}, "
+            f"and {100 * row['saved_share']:.0f} % of the labels are saved."
+        )
 
 
-def summary(sessions: list[AdvisedSession]) -> dict[str, Any]:
-    """The figures of all sessions together.
+def summary(sessions: list[AdvisedSession]) -> Row:
+    """Return the figures of all sessions together.
 
-    ``stopped`` is in how many the advice came; in the others nothing is lost and nothing saved. ``lost_mean``
-    and ``lost_max`` are points of AUROC, at the end of the session minus where the advice came;
-    ``saved_median`` and ``saved_share`` are labels, and their share of all.
+    ``stopped`` counts the sessions with the advice to stop; the others lose and save nothing. ``lost_mean``
+    and ``lost_max`` are points of AUROC, at the end of the session minus at the advice; ``saved_median`` is
+    a number of labels and ``saved_share`` their share of all.
     """
     lost = np.array([100 * session.lost for session in sessions])
     saved = np.array([session.saved for session in sessions])
@@ -67,7 +101,7 @@ def summary(sessions: list[AdvisedSession]) -> dict[str, Any]:
     }
 
 
-def _told(session: AdvisedSession, pool: Pool) -> dict[str, Any]:
+def _told(session: AdvisedSession, pool: Pool) -> Row:
     return {
         "class": pool.classes[session.positive],
         "labels": list(session.n_labels),
@@ -77,21 +111,3 @@ def _told(session: AdvisedSession, pool: Pool) -> dict[str, Any]:
         "saved": session.saved,
         "reason": session.reason,
     }
-
-
-def show_stopping(row: dict[str, Any]) -> None:
-    """Print what `measure_stopping` found."""
-    click.echo(
-        f"\n{row['data']}, {row['items']:,} items, {row['sessions']} sessions of {row['labels']:,} labels: "
-        f"the advice to stop came in {row['stopped']}."
-    )
-    for one in row["each"]:
-        after = "never" if one["stop"] is None else f"after {one['stop']:,} labels"
-        click.echo(
-            f"  {one['class']}: {after}; AUROC {100 * one['auroc'][-1]:.1f} in the end, "
-            f"{one['lost']:.2f} points lost, {one['saved']:,} labels saved."
-        )
-    click.echo(
-        f"  On average {row['lost_mean']:.2f} points of AUROC are lost, at most {row['lost_max']:.2f}, and "
-        f"{100 * row['saved_share']:.0f} % of the labels are saved."
-    )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from closecall.app.display.thumbnails import Pictures
 from closecall.app.experiments.bench.annotator import MODES, N_PATIENT, PATIENCE_MS, Annotator, Mode, Press
 from closecall.app.experiments.bench.browser import chromium
+from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.outcome import fate, looking_ahead, waits
 from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
 from closecall.app.experiments.bench.serving import Server
@@ -38,86 +39,123 @@ SPARE = 200
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is measured, and how.
+class Labeling(Experiment):
+    """Labeling in a real browser, each mode on a project of its own.
 
     Parameters
     ----------
     positive : str or None
-        The class that is asked for; the pool's first by default.
-    modes : sequence of Mode
+        The class that is asked for; the pool's first if None.
     n_answers : int
-        Of each mode.
+        Answers of each mode.
     pace : float
         Seconds that the person looks at an image.
     n_labels : int
         Labels that are there before.
+    modes : tuple of Mode
+        One after the other; `MODES` where there is none.
     strategy : str or None
-        What chooses; the page's default otherwise.
+        The query strategy; the page's default if None.
+    out : Path or None
+        Folder that keeps the projects.
     seed : int
-        Of which items are labeled before.
+        Seed of the items that are labeled before.
     """
 
-    positive: str | None = None
-    modes: Sequence[Mode] = MODES
-    n_answers: int = 200
-    pace: float = 0.7
-    n_labels: int = 0
-    strategy: str | None = None
-    seed: int = 0
+    positive: str | None
+    n_answers: int
+    pace: float
+    n_labels: int
+    modes: tuple[Mode, ...]
+    strategy: str | None
+    out: Path | None
+    seed: int
 
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the row of each mode.
 
-def measure_ui(pool: Pool, plan: Plan, folder: Path | None, done: Callable[[dict[str, Any]], None]) -> None:
-    """Measure each mode on a project of its own, in `folder` if it is to be kept.
+        Raises
+        ------
+        InputError
+            If the pool has no such class or too few items, a project exists already, there is no browser, or
+            the page takes no more answers.
+        """
+        modes = self.modes or MODES
+        positive = self._check(pool, modes)
+        with tempfile.TemporaryDirectory(prefix="closecall-") as temporary, chromium() as browser:
+            for mode in modes:
+                project = (self.out or Path(temporary)) / mode
+                make_project(
+                    pool,
+                    project,
+                    positive,
+                    n_labels=self.n_labels,
+                    annotator=SOMEBODY,
+                    strategy=self.strategy,
+                    seed=self.seed,
+                )
+                click.echo(f"{mode}: {len(pool):,} items, {self.n_labels:,} labels; waiting for the index.")
+                page = browser.new_page(viewport={"width": 1440, "height": 900})
+                with _served(project) as url, _patience(mode, page, project / "page.png"):
+                    annotator = Annotator(page, mode, truth_of(pool, positive), self.pace)
+                    annotator.open(url)
+                    presses = annotator.label(self.n_answers)
+                    n_patient = min(N_PATIENT, self.n_answers) if mode == "paced" else 0
+                    patient = annotator.label_patiently(n_patient)
+                    page.close()
+                pictures = Pictures(pool.source)
+                picture = pictures.tile if mode == "grid" else pictures.card
+                about = {"items": len(pool), "labels_before": self.n_labels, "pace_seconds": self.pace}
+                yield [{"mode": mode, **_row(project, picture, presses, patient), **about}]
 
-    Raises
-    ------
-    InputError
-        If the pool has no such class or too few items, if a project is there already, if there is no browser,
-        or if the page takes no answers any more.
-    """
-    positive = _check(pool, plan, folder)
-    with tempfile.TemporaryDirectory(prefix="closecall-") as temporary, chromium() as browser:
-        for mode in plan.modes:
-            project = (folder or Path(temporary)) / mode
-            make_project(
-                pool,
-                project,
-                positive,
-                n_labels=plan.n_labels,
-                annotator=SOMEBODY,
-                strategy=plan.strategy,
-                seed=plan.seed,
+    def _check(self, pool: Pool, modes: Sequence[Mode]) -> str:
+        """Return the class that is asked for, if the pool and the folder allow the measurement."""
+        positive = class_asked_for(pool, self.positive)
+        needed = self.n_labels + self.n_answers + SPARE
+        if len(pool) < needed:
+            raise InputError(
+                f"--labels {self.n_labels} and --answers {self.n_answers} need a pool of at least {needed:,} "
+                f"items, this one has {len(pool):,}"
             )
-            click.echo(f"{mode}: {len(pool):,} items, {plan.n_labels:,} labels; waiting for the index.")
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
-            with _served(project) as url, _patience(mode, page, project / "page.png"):
-                annotator = Annotator(page, mode, truth_of(pool, positive), plan.pace)
-                annotator.open(url)
-                presses = annotator.label(plan.n_answers)
-                n_patient = min(N_PATIENT, plan.n_answers) if mode == "paced" else 0
-                patient = annotator.label_patiently(n_patient)
-                page.close()
-            pictures = Pictures(pool.source)
-            picture = pictures.tile if mode == "grid" else pictures.card
-            done({"mode": mode, **_row(project, picture, presses, patient), **_circumstances(pool, plan)})
+        if self.strategy:
+            strategy_from(self.strategy)
+        there = [self.out / mode for mode in modes if (self.out / mode).exists()] if self.out else []
+        if there:
+            raise InputError(f"--out must have no projects of these modes yet, but there is {there[0]}")
+        return positive
 
-
-def _check(pool: Pool, plan: Plan, folder: Path | None) -> str:
-    """The class that is asked for, if all that the plan asks for can be had."""
-    positive = class_asked_for(pool, plan.positive)
-    needed = plan.n_labels + plan.n_answers + SPARE
-    if len(pool) < needed:
-        raise InputError(
-            f"--labels {plan.n_labels} and --answers {plan.n_answers} need a pool of at least {needed:,} "
-            f"items, this one has {len(pool):,}"
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the row of a mode."""
+        (row,) = rows
+        click.echo(f"\n{row['mode']}, {row['items']:,} items, {row['labels_before']:,} labels before:")
+        way = "Enter to the next grid" if row["mode"] == "grid" else "the key press to the next image"
+        click.echo(
+            f"  From {way} on the screen {row['median_ms']:.1f} ms in the median, "
+            f"{row['p95_ms']:.1f} ms in 95 of 100, at most {row['max_ms']:.1f} ms."
         )
-    if plan.strategy:
-        strategy_from(plan.strategy)
-    there = [folder / mode for mode in plan.modes if (folder / mode).exists()] if folder else []
-    if there:
-        raise InputError(f"--out must have no projects of these modes yet, but there is {there[0]}")
-    return positive
+        click.echo(
+            f"  {row['answers']:,} answers: {row['lost']} lost, {row['duplicated']} stored twice, "
+            f"{row['misplaced']} stored otherwise than given. {row['retrains']:,} trainings gave "
+            f"{row['hyperplanes']:,} hyperplanes; {row['queries']:,} selections."
+        )
+        if "waited" in row:
+            _show_looking_ahead(row)
+
+
+def _show_looking_ahead(row: Row) -> None:
+    median, p95 = (
+        "after the next press" if row[name] is None else f"after {row[name]:.0f} ms"
+        for name in ("ahead_median_ms", "ahead_p95_ms")
+    )
+    click.echo(f"  All that may follow an image was there {median} in the median, {p95} in 95 of 100.")
+    click.echo(
+        f"  {row['waited']} of {row['presses']:,} presses, {row['pace_seconds']:g} s after the image, had to "
+        f"wait for the next one, {row['waited_visibly']} of them so long that the card said so."
+    )
+    click.echo(
+        f"  The pace that can be held: {row['held_pace_seconds']:.2f} s an image. Within that time all that "
+        "may follow is there in 95 of 100 rounds."
+    )
 
 
 @contextmanager
@@ -149,8 +187,8 @@ def _served(project: Path) -> Iterator[str]:
 
 def _row(
     project: Path, picture: Callable[[int], str], presses: Sequence[Press], patient: Sequence[Press]
-) -> dict[str, Any]:
-    """What was measured, and what became of each press."""
+) -> Row:
+    """Return the measured times and the fate of each press."""
     with Database.open(project / LABELS_FILE, read_only=True) as database:
         log, concept = LabelLog(database), Concepts(database).all()[0]
         answers = [answer for answer in log.answers_after(concept.id) if answer.selection_id is not None]
@@ -172,7 +210,3 @@ def _row(
 def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.median(known)) if known else None
-
-
-def _circumstances(pool: Pool, plan: Plan) -> dict[str, Any]:
-    return {"items": len(pool), "labels_before": plan.n_labels, "pace_seconds": plan.pace}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
+
+Decorator = Callable[[Any], Any]
 
 json_option = click.option(
     "--json",
@@ -16,3 +20,40 @@ json_option = click.option(
 pool_option = click.option(
     "--pool", "folder", required=True, type=click.Path(path_type=Path), help="Folder of the pool."
 )
+
+setting_option = click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    help="Only the hyperplanes of this setting, or of all settings whose names contain it.",
+)
+
+indexes_option = click.option(
+    "--indexes",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder that keeps indexes for the next time.",
+)
+
+positive_option = click.option("--positive", help="The class that is asked for.  [default: the pool's first]")
+
+labels_before_option = click.option(
+    "--labels", "n_labels", type=click.IntRange(0), default=0, help="Labels that are there before."
+)
+
+
+def seed_option(of: str) -> Decorator:
+    """Return the option for the seed; `of` says what it seeds."""
+    return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Seed of {of}.")
+
+
+def count_option(name: str, default: int, text: str, *, least: int = 1, dest: str = "") -> Decorator:
+    """Return an option that takes a whole number of at least `least`."""
+    declared = [name, dest] if dest else [name]
+    return click.option(*declared, type=click.IntRange(least), default=default, show_default=True, help=text)
+
+
+def share_option(name: str, default: float, text: str) -> Decorator:
+    """Return an option that takes a share above 0."""
+    return click.option(
+        name, type=click.FloatRange(0, 1, min_open=True), default=default, show_default=True, help=text
+    )

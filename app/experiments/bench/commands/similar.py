@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from closecall.app.experiments.bench.commands.options import json_option, pool_option
 
 if TYPE_CHECKING:
-    from closecall.core.similar.index import StructureName
-
-BITS = (8, 12, 16, 24, 32, 48)
-"""Lengths of code at which precision is measured, as in the papers."""
+    from closecall.app.experiments.bench.similar import Figure
 
 
 @click.command("similar")
@@ -32,14 +31,15 @@ BITS = (8, 12, 16, 24, 32, 48)
     multiple=True,
     default=("chi2", "intersection"),
     show_default=True,
-    help="Cosine, chi2, intersection or rbf:gamma=NUMBER; survey and precision take the first.",
+    help="For kernels, survey and precision: cosine, chi2, intersection or rbf:gamma=NUMBER; survey and "
+    "precision take the first.",
 )
 @click.option(
     "--draws",
     type=click.IntRange(1),
     default=3,
     show_default=True,
-    help="How often landmarks or labels, and random vectors, are drawn.",
+    help="How often to draw landmarks or labels, and random vectors.",
 )
 @click.option(
     "--queries",
@@ -53,28 +53,28 @@ BITS = (8, 12, 16, 24, 32, 48)
     type=click.FloatRange(0, 1, min_open=True),
     default=1e-4,
     show_default=True,
-    help="Of kernels and the survey: R of recall@R, as a share of the pool.",
+    help="For kernels and survey: R of recall@R, as a share of the pool.",
 )
 @click.option(
     "--landmarks",
     type=click.IntRange(100),
     default=1_000,
     show_default=True,
-    help="Of all but neighbours: items whose kernel values make a code.",
+    help="For kernels, survey and precision: items whose kernel values make a code.",
 )
 @click.option(
     "--labels",
     type=click.IntRange(2),
     default=2_000,
     show_default=True,
-    help="Of neighbours and precision: items whose classes are learned from.",
+    help="For neighbours and precision: items to learn classes from.",
 )
 @click.option(
     "--nearest",
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="Of neighbours: how many vote.",
+    help="For neighbours: number of neighbours that vote.",
 )
 @click.option(
     "--searched",
@@ -82,7 +82,7 @@ BITS = (8, 12, 16, 24, 32, 48)
     multiple=True,
     default=(0.02, 0.05),
     show_default=True,
-    help="Of neighbours: shares of the pool that hashing searches.",
+    help="For neighbours: shares of the pool that hashing searches.",
 )
 @click.option(
     "--structure",
@@ -91,20 +91,20 @@ BITS = (8, 12, 16, 24, 32, 48)
     multiple=True,
     default=("tables",),
     show_default=True,
-    help="Of neighbours: what hashing searches through; scan compares all codes.",
+    help="For neighbours: structures that hashing searches through; scan compares all codes.",
 )
 @click.option(
     "--family",
     "families",
     multiple=True,
-    help="Of survey and precision: only these hash families; of speed the one.  [default: all; lsh]",
+    help="For survey and precision: only these hash families; for speed: the family.  [default: all; lsh]",
 )
 @click.option(
     "--wanted",
     type=click.IntRange(1),
     default=50,
     show_default=True,
-    help="Of survey: how many true neighbours are to be found.",
+    help="For survey: number of true neighbours to find.",
 )
 @click.option(
     "--retrieved",
@@ -112,20 +112,20 @@ BITS = (8, 12, 16, 24, 32, 48)
     multiple=True,
     default=(10, 500),
     show_default=True,
-    help="Of precision: among how many first items.",
+    help="For precision: numbers of first items.",
 )
 @click.option(
     "--sample",
     type=click.IntRange(2),
     default=20_000,
     show_default=True,
-    help="Of precision: items that families are fitted to.",
+    help="For precision: items to fit families to.",
 )
 @click.option(
     "--bits",
     multiple=True,
     type=click.IntRange(1, 4096),
-    help="Bits of a code; of survey, of the longest, after 8, 16, 32 and so on; several for precision.  "
+    help="Bits per code; for survey, of the longest after 8, 16, 32 and so on; repeat it for precision.  "
     "[default: 256; 8, 12, 16, 24, 32 and 48 for precision]",
 )
 @click.option(
@@ -133,35 +133,19 @@ BITS = (8, 12, 16, 24, 32, 48)
     "sizes",
     multiple=True,
     type=click.IntRange(1),
-    help="Of speed: the first so many items of the pool.  [default: all]",
+    help="For speed: only the first items of the pool; repeat it for several sizes.  [default: all]",
 )
 @click.option(
     "--peer",
     "peers",
     multiple=True,
-    help="Of speed: an index of faiss beside ours, faiss-flat, faiss-ivf or faiss-hnsw (the extra peers).",
+    help="For speed: an index of faiss to time beside ours, faiss-flat, faiss-ivf or faiss-hnsw (the extra "
+    "peers).",
 )
 @json_option
+@click.pass_context
 def bench_similar(
-    folder: Path,
-    what: str,
-    kernels: tuple[str, ...],
-    draws: int,
-    queries: int,
-    share: float,
-    landmarks: int,
-    labels: int,
-    nearest: int,
-    searched: tuple[float, ...],
-    structures: tuple[StructureName, ...],
-    families: tuple[str, ...],
-    wanted: int,
-    retrieved: tuple[int, ...],
-    sample: int,
-    bits: tuple[int, ...],
-    sizes: tuple[int, ...],
-    peers: tuple[str, ...],
-    json_file: Path | None,
+    context: click.Context, /, folder: Path, what: str, json_file: Path | None, **words: Any
 ) -> None:
     """Measure how well binary codes find what is similar: the papers' figures on this pool.
 
@@ -169,68 +153,35 @@ def bench_similar(
     principal components, and with a transformed kernel: table 1 of "Revisiting Kernelized Locality-Sensitive
     Hashing".
 
-    neighbours: how often the nearest items tell the class of another, by the original and by a learned
-    metric, where all items are scanned, and where hashing searches a few per cent: figures 1 and 2 of "Fast
+    neighbours: how often the nearest items vote for the right class, by the original and by a learned metric,
+    with a scan of all items and with hashing, which searches a few per cent: figures 1 and 2 of "Fast
     Similarity Search for Learned Metrics". Texts are compared as sets of words, too, by Min-Hash.
 
-    survey: which share of the true neighbours the codes of each hash family find, by how many bits, and among
-    how many items retrieved: figures 11 and 15 of "Learning Binary Hash Codes for Large-Scale Image Search".
+    survey: the share of the true neighbours that the codes of each hash family find, by bits and by items
+    retrieved: figures 11 and 15 of "Learning Binary Hash Codes for Large-Scale Image Search".
 
-    precision: how many of the items that codes retrieve are of the query's class, by hash family and length
-    of code, where few classes are known to learn from: as in "Supervised Hashing with Kernels".
+    precision: how many of the retrieved items have the query's class, by hash family and length of code,
+    where few labels are known: as in "Supervised Hashing with Kernels".
 
-    speed: how long the nearest ten take by a scan of the codes, tables, permuted orders and semantic hashing,
-    against the exact scan, and how many of the ten are found; with --peer by faiss, too.
+    speed: how long finding the nearest ten takes with a scan of the codes, tables, permuted orders and
+    semantic hashing, against the exact scan, and how many of the ten they find; with --peer, faiss too.
     """
-    from closecall.app.experiments.bench import neighbours, precision, similar, speed, survey
-    from closecall.app.experiments.bench.report import write_json
+    from closecall.app.experiments.bench.experiment import run
+    from closecall.app.experiments.bench.similar import FIGURES
+
+    names = {name: {field.name for field in fields(figure)} for name, figure in FIGURES.items()}
+    _check_use(context, what, names)
+    figure: Figure = FIGURES[what](**{name: words[name] for name in names[what] & words.keys()})
+    run(figure, [folder], json_file)
+
+
+def _check_use(context: click.Context, what: str, names: dict[str, set[str]]) -> None:
+    """Refuse an option that the figure `what` does not take; `names` are the options of each figure."""
     from closecall.core.errors import InputError
-    from closecall.core.experiment.families import families_named
-    from closecall.core.pool.pool import Pool
 
-    rows: list[dict[str, Any]] = []
-
-    def done(row: dict[str, Any]) -> None:
-        rows.append(row)
-        write_json(json_file, rows)
-
-    if what != "precision" and len(bits) > 1:
-        raise InputError(
-            f"one number of bits is measured for {what}, got {', '.join(map(str, bits))}: "
-            f"several are for --what precision"
-        )
-    if what == "speed" and len(families) > 1:
-        raise InputError(f"one family is measured for speed, got {', '.join(families)}")
-    families = families_named(families)
-    length = bits[0] if bits else 256
-    pool = Pool.open(folder)
-    if what == "kernels":
-        of_kernels = similar.Plan(kernels, draws, queries, share, landmarks, length)
-        similar.measure_kernelized(pool, of_kernels, done)
-        similar.show_kernelized(rows, of_kernels)
-    elif what == "survey":
-        of_codes = survey.Plan(families, draws, queries, wanted, length, kernels[0], landmarks, share)
-        refused = survey.measure_survey(pool, of_codes, done)
-        survey.show_survey(rows, refused, of_codes)
-    elif what == "neighbours":
-        plan = neighbours.Plan(draws, queries, nearest, labels, searched, length, structures)
-        neighbours.measure_neighbours(pool, plan, done)
-        neighbours.show_neighbours(rows, plan)
-    elif what == "speed":
-        of_structures = speed.Plan(families[0], draws, queries, length, sizes, peers)
-        speed.measure_speed(pool, of_structures, done)
-        speed.show_speed(rows, of_structures)
-    else:
-        of_classes = precision.Plan(
-            families=families,
-            draws=draws,
-            n_queries=queries,
-            bits=sorted(set(bits or BITS)),
-            retrieved=sorted(set(retrieved)),
-            n_labels=labels,
-            n_sample=sample,
-            kernel=kernels[0],
-            n_landmarks=landmarks,
-        )
-        refused = precision.measure_precision(pool, of_classes, done)
-        precision.show_precision(rows, refused, of_classes)
+    for option in context.command.params:
+        users = [figure for figure, own in names.items() if option.name in own]
+        given = context.get_parameter_source(str(option.name)) is not ParameterSource.DEFAULT
+        if given and users and what not in users:
+            several = " and ".join(filter(None, [", ".join(users[:-1]), users[-1]]))
+            raise InputError(f"{option.opts[0]} is for --what {several}, not for {what}")

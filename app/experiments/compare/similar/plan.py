@@ -9,8 +9,7 @@ import numpy as np
 
 from closecall.app.experiments.compare.settled import Settled
 from closecall.core.experiment.families import Draw
-from closecall.core.experiment.kernelized import held_out_queries
-from closecall.core.experiment.similarity import Queries
+from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.pool.pool import Pool
 
 
@@ -75,21 +74,18 @@ class Plan(Settled[Unit]):
         steps = np.geomspace(R, n_rows, max(2, round(3 * np.log2(n_rows / R)) + 1)).round().astype(int)
         return sorted(set(steps.tolist()))
 
-    def queries_of(self, pool: Pool) -> tuple[Queries, Queries]:
-        """The items to search for, and those to choose by.
+    def queries_of(self, pool: Pool) -> tuple[Items, Items]:
+        """Return the items to search for, and those to choose parameters by.
 
         Raises
         ------
         InputError
             If the pool holds out too few.
         """
-        places = held_out_queries(pool, self.queries, self.queries, seed=self.seed)
-        X, truth = pool.held_out.X, pool.held_out.truth
-        measured, choosing = (Queries(X[part], truth[part]) for part in places)
-        return measured, choosing
+        return held_out_queries(pool, self.queries, self.queries, seed=self.seed)
 
-    def draw(self, number: int, pool: Pool, choosing: Queries) -> Draw:
-        """What the families of a draw are made with."""
+    def draw(self, number: int, pool: Pool, choosing: Items) -> Draw:
+        """Draw what families are fitted to."""
         return Draw.of(
             pool,
             choosing.X,

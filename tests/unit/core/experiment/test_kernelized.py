@@ -1,20 +1,16 @@
-"""Recall of kernelized LSH: the exact neighbours, where they stand among codes, and how forms are chosen."""
+"""Recall of kernelized LSH: exact neighbours, recall of the nearest, and the choice of forms."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
 from closecall.core.errors import InputError
-from closecall.core.experiment.kernelized import Form, Places, choose, codes_of, nearest, places, recalls
-from closecall.core.hashing import Codes, KernelizedLSH, NystromLSH
+from closecall.core.experiment.kernelized import Form, choose, codes_of, nearest, recall_of_nearest
+from closecall.core.hashing import Codes, NystromLSH
 from closecall.core.hashing.klsh import hash_together
 from closecall.core.mercer import ChiSquared, Intersection, Kernel, Transformed
-from closecall.core.pool.build import build
-from closecall.core.sources import Digits
 
 PARAMS = {"n_landmarks": 40, "n_sampled": 15, "n_functions": 64}
 
@@ -47,30 +43,18 @@ def test_the_first_of_equal_ones_is_nearest() -> None:
     assert (rows < 3000).all()
 
 
-def test_places_are_hamming_distances() -> None:
+def test_recall_is_that_of_hamming_distances() -> None:
     """As scipy has them, for codes of one word and of more, and of no whole number of them."""
     rng = np.random.default_rng(0)
     for n_bits in (5, 64, 200):
         points, queries = (rng.random((n, n_bits)) < 0.5 for n in (300, 20))
         neighbours = rng.integers(0, 300, 20)
-        found = places(Codes.from_bits(points), Codes.from_bits(queries), neighbours)
         distances = np.rint(cdist(queries, points, "hamming") * n_bits)
         own = distances[np.arange(20), neighbours][:, None]
-        assert np.array_equal(found.nearer, (distances < own).sum(axis=1))
-        assert np.array_equal(found.equal, (distances == own).sum(axis=1))
-
-
-def test_recall_is_what_any_order_of_equal_codes_gives_on_average() -> None:
-    """In 20,000 orders; and it doesn't depend on the order of the rows."""
-    stand = Places(np.array([0, 3, 4, 8]), np.array([1, 4, 2, 3]))
-    rng = np.random.default_rng(1)
-    ranks = stand.nearer + rng.integers(0, stand.equal, (20_000, 4))
-    for R in (1, 4, 5, 10, 11):
-        assert stand.recall(R) == pytest.approx((ranks < R).mean(), abs=0.01)
-    assert stand.recall([1, 11]).tolist() == [0.25, 1.0]
-    rows, queries = np.zeros((9, 8), np.bool_), np.zeros((1, 8), np.bool_)
-    found = [places(Codes.from_bits(rows), Codes.from_bits(queries), np.array([i])) for i in range(9)]
-    assert {float(one.recall(3)) for one in found} == {3 / 9}
+        nearer, equal = (distances < own).sum(axis=1), (distances == own).sum(axis=1)
+        for R in (0.7, 3, 40):
+            found = recall_of_nearest(Codes.from_bits(points), Codes.from_bits(queries), neighbours, R)
+            assert found == pytest.approx(np.clip((R - nearer) / equal, 0, 1).mean())
 
 
 def test_hashing_together_is_hashing_alone() -> None:
@@ -113,8 +97,8 @@ def test_the_choice_follows_the_rule() -> None:
     neighbours, _ = nearest(ChiSquared(), BLOCKS, Q)
     for form, recall in tried.items():
         hasher = form.hasher(**PARAMS).fit(X)
-        stand = places(hasher.hash_points(X), hasher.hash_queries(Q), neighbours)
-        assert stand.recall(15) == pytest.approx(recall)
+        own = recall_of_nearest(hasher.hash_points(X), hasher.hash_queries(Q), neighbours, 15)
+        assert own == pytest.approx(recall)
 
 
 def test_a_low_rank_finds_more_than_all_components() -> None:
@@ -126,25 +110,8 @@ def test_a_low_rank_finds_more_than_all_components() -> None:
         hashers = [form.hasher(random_state=seed, **PARAMS).fit(X) for form in found]
         points, queries = hash_together(hashers, X), hash_together(hashers, Q)
         for form, p, q in zip(found, points, queries, strict=True):
-            found[form] += float(places(p, q, neighbours).recall(30)) / 5
+            found[form] += recall_of_nearest(p, q, neighbours, 30) / 5
     assert found[low] > found[plain]
-
-
-def test_recall_over_a_pool(tmp_path: Path) -> None:
-    """By one pass over its segments, as over all of its rows at once."""
-    pool = build(Digits(700), tmp_path / "pool", threads=1)
-    rows = pool.rows(np.arange(len(pool)))
-    queries = pool.held_out.X[:20] if len(pool.held_out) else rows[:20]
-    neighbours, _ = nearest(Intersection(), pool.blocks(), queries)
-    forms = [Form("intersection"), Form("intersection", 8, 3.0, True)]
-    found = recalls(forms, pool, queries, neighbours, [5, 50], sample=rows, **PARAMS)
-    for form, recall in zip(forms, found, strict=True):
-        hasher = KernelizedLSH(
-            kernel=form.hasher().kernel, rank=form.rank, centred=form.centred, **PARAMS
-        ).fit(rows)
-        stand = places(hasher.hash_points(rows), hasher.hash_queries(queries), neighbours)
-        assert recall.tolist() == stand.recall([5, 50]).tolist()
-        assert recall[0] <= recall[1]
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,14 @@ from scipy.spatial.distance import cdist
 
 from closecall.core.errors import InputError
 from closecall.core.experiment.neighbours import (
-    Labeled,
     Setting,
     accuracy_among,
     choose,
     compare_metrics,
     drawn_examples,
-    labeled_queries,
     voted,
 )
+from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.linear.hyperplane import unit_rows
 from closecall.core.pool.build import build
 from tests.fakes import FakeSource, FakeTexts
@@ -33,14 +32,14 @@ def pool(tmp_path_factory):
     return build(source, tmp_path_factory.mktemp("neighbours") / "pool")
 
 
-def plain_accuracy(rows: Labeled, queries: Labeled, A: np.ndarray, k: int = K) -> float:
+def plain_accuracy(rows: Items, queries: Items, A: np.ndarray, k: int = K) -> float:
     """By all distances, sorted, and votes counted one by one."""
     right = 0
     X = rows.X.astype(np.float64)
-    for far, true in zip(cdist(queries.X, X, "mahalanobis", VI=A), queries.y, strict=True):
-        near = rows.y[np.argsort(far, kind="stable")[:k]].tolist()
+    for far, true in zip(cdist(queries.X, X, "mahalanobis", VI=A), queries.truth, strict=True):
+        near = rows.truth[np.argsort(far, kind="stable")[:k]].tolist()
         right += Counter(near).most_common(1)[0][0] == true
-    return right / len(queries.y)
+    return right / len(queries.truth)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_most_votes_win(classes, expected):
 
 def test_accuracy_is_that_of_all_distances(pool):
     """Under a metric, and without one."""
-    queries, _ = labeled_queries(pool, 100, 50)
+    queries, _ = held_out_queries(pool, 100, 50, known=True)
     rows = drawn_examples(pool, 700)
     metric = SETTINGS[0].learned(drawn_examples(pool, 60, seed=1))
     A = metric.inner(np.eye(10), np.eye(10))
@@ -65,7 +64,7 @@ def test_accuracy_is_that_of_all_distances(pool):
 
 def test_the_most_accurate_setting_is_chosen(pool):
     """On the queries to choose by; the first of equal ones."""
-    _, choosing = labeled_queries(pool, 50, 150)
+    _, choosing = held_out_queries(pool, 50, 150, known=True)
     rows, examples = drawn_examples(pool, 900), drawn_examples(pool, 80, seed=1)
     tried = [accuracy_among(one.learned(examples), rows, choosing, K) for one in SETTINGS]
     assert len(set(tried)) == 2
@@ -79,7 +78,7 @@ def test_the_most_accurate_setting_is_chosen(pool):
 
 def test_both_metrics_are_measured_by_scan_and_by_hashing(pool):
     """A scan is brute force; hashing nearly so where it may search everything, else what is asked."""
-    queries, choosing = labeled_queries(pool, 120, 100)
+    queries, choosing = held_out_queries(pool, 120, 100, known=True)
     mild = Setting(0.1, 200), Setting(0.01, 200)
     rows = compare_metrics(
         pool, queries, choosing, k=K, n_labels=90, shares=(0.1, 1.0), settings=mild, n_functions=64
@@ -111,7 +110,7 @@ def test_both_metrics_are_measured_by_scan_and_by_hashing(pool):
 def test_texts_are_sets_too(tmp_path):
     """By their overlaps, weighted or not, each against its own scan; through any structure."""
     texts = build(FakeTexts(700, held_out=range(0, 700, 5)), tmp_path / "texts", threads=1)
-    queries, choosing = labeled_queries(texts, 60, 60)
+    queries, choosing = held_out_queries(texts, 60, 60, known=True)
     rows = compare_metrics(
         texts,
         queries,
@@ -133,7 +132,7 @@ def test_texts_are_sets_too(tmp_path):
         A, B = (X > 0, Q > 0) if name == "overlap" else (X, Q)
         s = np.array([np.minimum(A, q).sum(axis=1) / np.maximum(A, q).sum(axis=1) for q in B])
         votes = [voted(y[np.argsort(-own, kind="stable")[:K]].astype(np.int64)) for own in s]
-        assert scan["accuracy"] == pytest.approx(np.mean(votes == queries.y), abs=0.02)
+        assert scan["accuracy"] == pytest.approx(np.mean(votes == queries.truth), abs=0.02)
     X = texts.rows(np.arange(len(texts)))
     for row in rows:
         assert row["upper"] == (1.0 if row["metric"] == "learned" else None)
@@ -150,9 +149,9 @@ def test_texts_are_sets_too(tmp_path):
 def test_similar_pairs_are_to_come_as_near_as_is_said():
     """Else as near as a percentile has it."""
     rng = np.random.default_rng(0)
-    examples = Labeled(unit_rows(rng.standard_normal((60, 20))), np.arange(60) % 2)
+    examples = Items(unit_rows(rng.standard_normal((60, 20))), np.arange(60) % 2)
     plain, near = (Setting(100.0, 200, upper).learned(examples) for upper in (None, 0.1))
-    same = np.flatnonzero(np.equal.outer(examples.y, examples.y))
+    same = np.flatnonzero(np.equal.outer(examples.truth, examples.truth))
     mean = [metric.squared_distances(examples.X, examples.X).ravel()[same].mean() for metric in (plain, near)]
     assert mean[1] < 0.7 * mean[0]
 
@@ -164,7 +163,7 @@ def test_a_metric_learned_from_classes_helps_where_features_mislead():
     for n in (150, 900, 300):
         y = np.arange(n) % 2
         noise = rng.standard_normal((n, 6)) * [0.3, 0.3, 2, 2, 2, 2]
-        parts.append(Labeled((noise + np.outer(y, [1, 1, 0, 0, 0, 0])).astype(np.float32), y))
+        parts.append(Items((noise + np.outer(y, [1, 1, 0, 0, 0, 0])).astype(np.float32), y))
     examples, rows, queries = parts
     original = accuracy_among(None, rows, queries, K)
     assert accuracy_among(Setting(1.0, 400).learned(examples), rows, queries, K) > original + 0.05
@@ -172,15 +171,15 @@ def test_a_metric_learned_from_classes_helps_where_features_mislead():
 
 def test_queries_to_choose_by_are_others(pool):
     """None of them measures, all are held out, and their classes are right."""
-    measuring, choosing = labeled_queries(pool, 100, 80)
+    measuring, choosing = held_out_queries(pool, 100, 80, known=True)
     assert not {row.tobytes() for row in measuring.X} & {row.tobytes() for row in choosing.X}
     held_out = {
         row.tobytes(): true for row, true in zip(pool.held_out.X, pool.truth(pool.held_out.ids), strict=True)
     }
     for part in (measuring, choosing):
-        assert [held_out[row.tobytes()] for row in part.X] == part.y.tolist()
+        assert [held_out[row.tobytes()] for row in part.X] == part.truth.tolist()
     with pytest.raises(InputError, match=r"1,080 held-out items of known class .* holds out 300"):
-        labeled_queries(pool, 1000, 80)
+        held_out_queries(pool, 1000, 80, known=True)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +193,6 @@ def test_queries_to_choose_by_are_others(pool):
 )
 def test_what_cannot_be_compared_is_refused(pool, changed, message):
     """One sentence, with what is allowed."""
-    queries, choosing = labeled_queries(pool, 20, 20)
+    queries, choosing = held_out_queries(pool, 20, 20, known=True)
     with pytest.raises(InputError, match=message):
         compare_metrics(pool, queries, choosing, **changed)

@@ -8,7 +8,8 @@ import pytest
 from closecall.core.errors import InputError
 from closecall.core.experiment import similarity
 from closecall.core.experiment.families import Draw, forms_of
-from closecall.core.experiment.similarity import Measured, Queries, Truths, measure_family
+from closecall.core.experiment.queries import Items
+from closecall.core.experiment.similarity import Measured, Truths, measure_family
 from closecall.core.hashing import FAMILIES, RandomHyperplaneLSH, SpectralHash
 from closecall.core.mercer import ChiSquared
 from closecall.core.pool.build import build
@@ -47,8 +48,8 @@ def draw(pool: Pool, **changed) -> Draw:
     return Draw(**{**words, **changed})
 
 
-def queries(pool: Pool) -> Queries:
-    return Queries(pool.held_out.X[:25], pool.held_out.truth[:25])
+def queries(pool: Pool) -> Items:
+    return Items(pool.held_out.X[:25], pool.held_out.truth[:25])
 
 
 def measure(name: str, pool: Pool, bits=(16, 70), **changed) -> Measured:

@@ -10,7 +10,7 @@ from closecall.app.cli.main import main
 from closecall.app.experiments.bench.annotator import MODES, Press
 from closecall.app.experiments.bench.commands.ui import bench_ui
 from closecall.app.experiments.bench.outcome import fate, looking_ahead, waits
-from closecall.app.experiments.bench.report import show_ui
+from closecall.app.experiments.bench.ui import Labeling
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.storage import AnswerRecord, SelectionRecord
 from tests.projects import digits_pool, label, new_project, open_workspace
@@ -116,7 +116,13 @@ def test_what_is_printed_says_the_pace(capsys):
     """In plain words, where it is held and where it is not."""
     row = {"mode": "paced", "items": 9000, "labels_before": 20, "pace_seconds": 0.7, "answers": 5}
     row |= {"lost": 0, "duplicated": 0, "misplaced": 0, "retrains": 3, "hyperplanes": 2, "queries": 4}
-    show_ui(row | waits(at(5, 6, None)) | looking_ahead(at(5, 6, None), at(800, 800)))
+    figures = waits(at(5, 6, None)) | looking_ahead(at(5, 6, None), at(800, 800))
+    words = {
+        option.name: option.default
+        for option in bench_ui.params
+        if option.name not in ("folder", "json_file")
+    }
+    Labeling(**words).show([row | figures])
     said = capsys.readouterr().out
     assert "paced, 9,000 items, 20 labels before:" in said
     assert "3 trainings gave 2 hyperplanes; 4 selections." in said

@@ -1,4 +1,4 @@
-"""Precision by class with few labels: who is given which, and that labels help."""
+"""Precision by class with few labels: which family sees which labels, and that they help."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from closecall.app.experiments.bench.similar import Precision
 from closecall.core.errors import InputError
-from closecall.core.experiment.families import forms_of
-from closecall.core.experiment.neighbours import Labeled, labeled_queries
-from closecall.core.experiment.precision import compare_precision, draw_labeled
+from closecall.core.experiment.families import Draw, forms_of
+from closecall.core.experiment.queries import Items, held_out_queries
+from closecall.core.experiment.similarity import Truths
 from closecall.core.hashing import RandomHyperplaneLSH, SupervisedKernelHash
 from closecall.core.pool.build import build
 from closecall.core.sources import Digits
@@ -19,44 +20,64 @@ from tests.fakes import FakeSource
 WORDS = {"n_labels": 100, "n_sample": 700, "kernel": "chi2", "n_landmarks": 60, "seed": 2}
 
 
+def figure(bits: tuple[int, ...] = (8,), **changed) -> Precision:
+    words = {
+        "draws": 1,
+        "queries": 20,
+        "families": (),
+        "kernels": ("chi2",),
+        "landmarks": 60,
+        "retrieved": (10, 500),
+        "labels": 100,
+        "sample": 700,
+    }
+    return Precision(bits=bits, **{**words, **changed})
+
+
+def rows_of(pool, queries, draw, *families, **words) -> list[dict]:
+    asked, truths = figure(**words), Truths(pool, queries, 0, 0)
+    rows = [row for name in families for row in asked.measure_family(name, draw, truths)]
+    assert asked.refused == {}
+    return rows
+
+
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     return build(Digits(1200), tmp_path_factory.mktemp("precision") / "pool", threads=1)
 
 
 @pytest.fixture(scope="module")
-def asked(digits) -> tuple[Labeled, Labeled]:
-    return labeled_queries(digits, 60, 20)
+def asked(digits) -> tuple[Items, Items]:
+    return held_out_queries(digits, 60, 20, known=True)
 
 
 def test_so_few_classes_are_known(digits, asked):
     """Those of the drawn rows, rightly, and of no other; another seed draws others."""
-    draw = draw_labeled(digits, asked[1].X, **WORDS)
+    draw = Draw.of(digits, asked[1].X, **WORDS)
     assert draw.sample.shape[0] == 700
     known = draw.truth >= 0
     assert known.sum() == 100
     rows = {row.tobytes(): place for place, row in enumerate(digits.rows(np.arange(len(digits))))}
     places = [rows[row.tobytes()] for row in draw.sample]
     assert np.array_equal(draw.truth[known], digits.truth(digits.ids[places])[known])
-    other = draw_labeled(digits, asked[1].X, **{**WORDS, "seed": 3})
+    other = Draw.of(digits, asked[1].X, **{**WORDS, "seed": 3})
     assert not np.array_equal(other.truth, draw.truth)
 
 
 def test_precision_is_counted_by_hand(digits, asked):
     """Of LSH fitted to the same rows, with all rows of the pool sorted by their codes."""
     queries, choosing = asked
-    draw = draw_labeled(digits, choosing.X, **WORDS)
-    found = compare_precision(digits, queries, draw, ["lsh"], bits=[300], retrieved=[5, 40])
+    draw = Draw.of(digits, choosing.X, **WORDS)
+    (row,) = rows_of(digits, queries, draw, "lsh", bits=(300,), retrieved=(5, 40))
     family = RandomHyperplaneLSH(n_functions=300, random_state=2).fit(draw.sample)
     points = family.hash_points(digits.rows(np.arange(len(digits)))).unpacked().astype(int)
     classes, shares, averages = digits.truth(digits.ids), [], []
     rng = np.random.default_rng(0)
-    for code, own in zip(family.hash_queries(queries.X).unpacked(), queries.y, strict=True):
+    for code, own in zip(family.hash_queries(queries.X).unpacked(), queries.truth, strict=True):
         distances = np.abs(points - code).sum(axis=1)
         alike = classes[np.lexsort((rng.random(len(points)), distances))] == own
         shares.append([alike[:k].mean() for k in (5, 40)])
         averages.append((alike.cumsum() / np.arange(1, len(alike) + 1))[alike].mean())
-    (row,) = found.rows
     assert (row["family"], row["form"], row["bits"], row["seed"]) == ("lsh", "", 300, 2)
     assert row["precision"] == pytest.approx(np.mean(shares, axis=0), abs=0.01)
     assert row["average_precision"] == pytest.approx(np.mean(averages), abs=0.003)
@@ -66,12 +87,11 @@ def test_precision_is_counted_by_hand(digits, asked):
 def test_labels_make_codes_more_precise(digits, asked):
     """Supervised hashing, by either kernel, over random hyperplanes and kernelized LSH, at each length."""
     queries, choosing = asked
-    draw = draw_labeled(digits, choosing.X, **{**WORDS, "n_labels": 300})
+    draw = Draw.of(digits, choosing.X, **{**WORDS, "n_labels": 300})
     names = ["lsh", "klsh", "ksh", "ksh-learned"]
-    found = compare_precision(digits, queries, draw, names, bits=[8, 24], retrieved=[20])
-    assert found.refused == {}
+    rows = rows_of(digits, queries, draw, *names, bits=(8, 24), retrieved=(20,))
     for bits in (8, 24):
-        of = {(r["family"], r["form"]): r["average_precision"] for r in found.rows if r["bits"] == bits}
+        of = {(r["family"], r["form"]): r["average_precision"] for r in rows if r["bits"] == bits}
         best = max(value for (name, _), value in of.items() if not name.startswith("ksh"))
         assert of["ksh", ""] > best
         assert of["ksh-learned", ""] > best
@@ -81,17 +101,15 @@ def test_unlabelled_families_see_no_label(digits, asked):
     """Their figures are the same however many are known."""
     queries, choosing = asked
     few, many = (
-        compare_precision(
-            digits, queries, draw_labeled(digits, choosing.X, **{**WORDS, "n_labels": n}), ["lsh"], bits=[16]
-        )
+        rows_of(digits, queries, Draw.of(digits, choosing.X, **{**WORDS, "n_labels": n}), "lsh", bits=(16,))
         for n in (50, 400)
     )
-    assert few.rows == many.rows
+    assert few == many
 
 
 def test_no_more_anchors_than_landmarks(digits, asked):
     """Supervised hashing takes part with as few as kernelized LSH has."""
-    draw = draw_labeled(digits, asked[1].X, **WORDS)
+    draw = Draw.of(digits, asked[1].X, **WORDS)
     for name in ("ksh", "ksh-learned"):
         made = forms_of(name, draw)[""](6)
         assert isinstance(made, SupervisedKernelHash)
@@ -102,21 +120,19 @@ def test_no_more_anchors_than_landmarks(digits, asked):
 
 
 def test_bad_input_is_one_sentence(digits, asked, tmp_path):
-    """Too few rows of known class, too many to retrieve, and families of which none applies."""
-    queries, choosing = asked
+    """Too few rows of known class, too many to retrieve, and families none of which applies."""
     with pytest.raises(InputError, match="800 labels are to be learned from, and the classes of 700 are"):
-        draw_labeled(digits, choosing.X, **{**WORDS, "n_labels": 800})
-    draw = draw_labeled(digits, choosing.X, **WORDS)
+        Draw.of(digits, asked[1].X, **{**WORDS, "n_labels": 800})
     with pytest.raises(InputError, match=r"from 1 to [\d,]+ rows can be retrieved, got 10, 10,000"):
-        compare_precision(digits, queries, draw, ["lsh"], retrieved=[10, 10_000])
+        list(figure(retrieved=(10, 10_000)).measure(digits))
     with pytest.raises(InputError, match="a family is one of lsh"):
-        compare_precision(digits, queries, draw, ["theirs"])
+        figure(families=("theirs",))
     source = FakeSource(400, 8, classes=("a", "b"), held_out=range(0, 400, 7))
     signed = build(source, tmp_path / "pool", threads=1)
-    queries, choosing = labeled_queries(signed, 10, 10)
-    draw = draw_labeled(signed, choosing.X, **{**WORDS, "n_sample": 200})
+    small = {"queries": 10, "sample": 200, "retrieved": (9,)}
     with pytest.raises(InputError, match=r"no family applies to the pool .*: the kernel chi2 compares"):
-        compare_precision(signed, queries, draw, ["klsh"], bits=[8], retrieved=[9])
-    both = compare_precision(signed, queries, draw, ["klsh", "ksh"], bits=[8], retrieved=[9])
+        list(figure(families=("klsh",), **small).measure(signed))
+    both = figure(families=("klsh", "ksh"), **small)
+    rows = [row for found in both.measure(signed) for row in found]
     assert list(both.refused) == ["klsh"]
-    assert {row["family"] for row in both.rows} == {"ksh"}
+    assert {row["family"] for row in rows} == {"ksh"}

@@ -5,16 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from closecall.app.experiments.bench.similar import Survey
+from closecall.app.experiments.bench.similar.survey import lengths, numbers_retrieved
 from closecall.core.experiment.families import Draw
-from closecall.core.experiment.similarity import Queries, Truths
-from closecall.core.experiment.survey import found_by_codes, lengths, numbers_retrieved
+from closecall.core.experiment.queries import Items
+from closecall.core.experiment.similarity import Truths
 from closecall.core.hashing import KernelPCALSH, RandomHyperplaneLSH, SimilarityHasher
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Digits
 from tests.fakes import FakeSource
 
-N_NEAR, RETRIEVED = 9, [9, 40, 300]
+N_NEAR = 9
+
+
+def survey(bits: int) -> Survey:
+    return Survey(
+        draws=1,
+        queries=15,
+        bits=(bits,),
+        families=(),
+        kernels=("chi2",),
+        landmarks=60,
+        wanted=N_NEAR,
+        share=0.01,
+    )
 
 
 def made(pool: Pool) -> tuple[Draw, Truths]:
@@ -28,7 +43,7 @@ def made(pool: Pool) -> tuple[Draw, Truths]:
         n_landmarks=60,
         share=0.01,
     )
-    return draw, Truths(pool, Queries(held_out.X[:15], held_out.truth[:15]), N_NEAR, 1)
+    return draw, Truths(pool, Items(held_out.X[:15], held_out.truth[:15]), N_NEAR, 1)
 
 
 @pytest.fixture(scope="module")
@@ -48,41 +63,42 @@ def by_sorting(pool: Pool, family: SimilarityHasher, k: int) -> float:
     return float(np.mean(shares))
 
 
-def test_a_row_tells_what_a_code_finds_among_so_many(digits: Pool) -> None:
+def test_a_row_has_what_a_code_finds_by_items_retrieved(digits: Pool) -> None:
     """Neighbours by the distance of features, counted by full sorting."""
     draw, truths = made(digits)
-    rows, refused = found_by_codes("lsh", draw, truths, bits=[8, 40], retrieved=RETRIEVED)
-    assert refused == {}
+    figure = survey(40)
+    rows = figure.measure_family("lsh", draw, truths)
+    assert figure.refused == {}
     assert [(row["family"], row["form"], row["bits"], row["seed"]) for row in rows] == [
-        ("lsh", "", 8, 4),
-        ("lsh", "", 40, 4),
+        ("lsh", "", bits, 4) for bits in (8, 16, 32, 40)
     ]
-    for row in rows:
+    for row in (rows[0], rows[-1]):
         family = RandomHyperplaneLSH(n_functions=row["bits"], random_state=4).fit(draw.sample)
-        assert row["retrieved"] == RETRIEVED
-        for k, found in zip(RETRIEVED, row["found"], strict=True):
-            assert found == pytest.approx(by_sorting(digits, family, k), abs=0.02)
+        assert row["retrieved"] == [9, 10, 20, 50, 100, 200, 500, len(digits)]
+        for place in (0, 3, 5):
+            expected = by_sorting(digits, family, row["retrieved"][place])
+            assert row["found"][place] == pytest.approx(expected, abs=0.02)
 
 
 def test_a_family_of_another_kernel_is_held_to_the_same_neighbours(digits: Pool) -> None:
     """And says what it looks for itself."""
     draw, truths = made(digits)
-    (row,), _ = found_by_codes("kpca-lsh", draw, truths, bits=[32], retrieved=RETRIEVED)
+    *_, row = survey(32).measure_family("kpca-lsh", draw, truths)
     rank = draw.published.low_rank.rank
     family = KernelPCALSH(
         kernel="chi2", rank=rank, centred=False, n_landmarks=60, n_functions=32, random_state=4
     )
     assert row["yardstick"] == "chi2"
-    assert row["found"][1] == pytest.approx(by_sorting(digits, family.fit(draw.sample), 40), abs=0.02)
+    assert row["found"][3] == pytest.approx(by_sorting(digits, family.fit(draw.sample), 50), abs=0.02)
 
 
 def test_a_family_that_does_not_apply_says_why(tmp_path_factory: pytest.TempPathFactory) -> None:
     """By its name."""
     source = FakeSource(500, 8, classes=("a", "b"), held_out=range(0, 500, 9))
     pool = build(source, tmp_path_factory.mktemp("survey") / "signed", threads=1)
-    rows, refused = found_by_codes("klsh", *made(pool), bits=[16], retrieved=RETRIEVED)
-    assert rows == []
-    assert "the kernel chi2 compares histograms" in refused["klsh"]
+    figure = survey(16)
+    assert figure.measure_family("klsh", *made(pool)) == []
+    assert "the kernel chi2 compares histograms" in figure.refused["klsh"]
 
 
 def test_lengths_double_up_to_the_longest() -> None:

@@ -1,0 +1,15 @@
+"""Figures of ``closecall bench similar``, one class a module."""
+
+from __future__ import annotations
+
+from closecall.app.experiments.bench.similar.figure import Figure as Figure
+from closecall.app.experiments.bench.similar.kernels import Kernels
+from closecall.app.experiments.bench.similar.neighbours import NeighbourVotes
+from closecall.app.experiments.bench.similar.precision import Precision
+from closecall.app.experiments.bench.similar.speed import Speed
+from closecall.app.experiments.bench.similar.survey import Survey
+
+FIGURES: dict[str, type[Figure]] = {
+    figure.name: figure for figure in (Kernels, NeighbourVotes, Survey, Precision, Speed)
+}
+"""By the names that ``--what`` takes."""

@@ -1,0 +1,180 @@
+"""Base classes of the figures about similar items: options, checks, rows and legend that they share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import click
+
+from closecall.app.experiments.bench.experiment import Experiment, Row, about
+from closecall.app.experiments.bench.report import show_table, spread
+from closecall.app.experiments.compare.similar.names import lane_label
+from closecall.app.experiments.compare.similar.results import Lane
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import Draw, families_named
+from closecall.core.experiment.queries import held_out_queries
+from closecall.core.experiment.similarity import Truths
+from closecall.core.pool.pool import Pool
+
+DEFAULT_BITS = 256
+
+
+@dataclass(frozen=True)
+class Figure(Experiment):
+    """A figure about similar items, on one thread.
+
+    Parameters
+    ----------
+    draws : int
+        Number of draws of everything random; their seeds are 0 … draws − 1.
+    queries : int
+        Held-out items to measure with, and as many others to choose parameters by.
+    bits : tuple of int
+        Bits per code; `DEFAULT_BITS` where there is none.
+    """
+
+    name: ClassVar[str]
+    """Name of the figure: the value of ``--what``, and of the column ``figure``."""
+
+    several_bits: ClassVar[bool] = False
+    """Whether codes of several lengths can be asked for."""
+
+    threads = 1
+
+    draws: int
+    queries: int
+    bits: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Check the options that don't need the pool."""
+        if len(self.bits) > 1 and not self.several_bits:
+            raise InputError(
+                f"one number of bits is measured for {self.name}, got {', '.join(map(str, self.bits))}: "
+                f"several are for --what precision"
+            )
+
+    @property
+    def n_bits(self) -> int:
+        """Bits per code, where one length is measured."""
+        return self.bits[0] if self.bits else DEFAULT_BITS
+
+    def conclude(self, rows: Sequence[Row]) -> None:
+        """See `Experiment.conclude`."""
+        self.show_tables(rows)
+        click.echo(f"\n{self.legend(rows)}")
+
+    @abstractmethod
+    def show_tables(self, rows: Sequence[Row]) -> None:
+        """Print means and standard deviations over draws."""
+
+    @abstractmethod
+    def legend(self, rows: Sequence[Row]) -> str:
+        """Explain the columns."""
+
+    def about(self, pool: Pool) -> Row:
+        """Return the columns that all rows begin with."""
+        return {"figure": self.name, **about(pool), "queries": self.queries}
+
+
+@dataclass(frozen=True)
+class FamilyFigure(Figure):
+    """A figure that compares hash families.
+
+    Parameters
+    ----------
+    families : tuple of str
+        Names in `core.hashing.FAMILIES`; all families where there is none.
+    kernels : tuple of str
+        The first is the kernel of kernelized families.
+    landmarks : int
+        m of kernelized families.
+    refused : dict
+        Why a family, or a form of it, does not apply; filled by `measure`.
+    """
+
+    known: ClassVar[bool] = False
+    """Whether queries must be of known class."""
+
+    families: tuple[str, ...]
+    kernels: tuple[str, ...]
+    landmarks: int
+    refused: dict[str, str] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """See `Figure.__post_init__`."""
+        super().__post_init__()
+        families_named(self.families)
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the rows of each family, draw by draw.
+
+        Raises
+        ------
+        InputError
+            If the pool is too small, holds out too few items, or no family applies to it.
+        """
+        self.check(pool)
+        queries, choosing = held_out_queries(pool, self.queries, self.queries, known=self.known)
+        truths = Truths(pool, queries, self.n_neighbours, 1)
+        n_rows = 0
+        for seed in range(self.draws):
+            draw = Draw.of(
+                pool,
+                choosing.X,
+                kernel=self.kernels[0],
+                n_landmarks=self.landmarks,
+                seed=seed,
+                **self.sampling,
+            )
+            for name in families_named(self.families):
+                rows = [{**self.about(pool), **row} for row in self.measure_family(name, draw, truths)]
+                n_rows += len(rows)
+                yield rows
+            if not n_rows:
+                reasons = "; ".join(self.refused.values())
+                raise InputError(f"no family applies to the pool {pool.path}: {reasons}")
+
+    @property
+    def n_neighbours(self) -> int:
+        """Number of true neighbours of a query."""
+        return 0
+
+    @property
+    @abstractmethod
+    def sampling(self) -> dict[str, Any]:
+        """Further arguments of `Draw.of`."""
+
+    @abstractmethod
+    def check(self, pool: Pool) -> None:
+        """Raise InputError if the pool is too small."""
+
+    @abstractmethod
+    def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
+        """Measure one family in all its forms, and note in `refused` what does not apply."""
+
+    def show_lanes(
+        self, rows: Sequence[Row], title: str, columns: Mapping[str, Callable[[Row], float | None]]
+    ) -> None:
+        """Print a line for each family and form.
+
+        Parameters
+        ----------
+        rows : sequence of dict
+            All rows.
+        title : str
+            Head of the first column.
+        columns : dict of callable
+            By its head, the number of a column in a row; None for rows that it is not about.
+        """
+        lanes: dict[Lane, list[Row]] = {}
+        for row in rows:
+            lanes.setdefault(Lane(row["family"], row["form"]), []).append(row)
+        lines = []
+        for lane, own in lanes.items():
+            values = ([column(row) for row in own] for column in columns.values())
+            cells = [spread([value for value in some if value is not None]) for some in values]
+            lines.append([lane_label(lane), *cells])
+        show_table([title, *columns], lines)

@@ -1,0 +1,160 @@
+"""Recall of the nearest item by forms of kernelized LSH: table 1 of "Revisiting Kernelized LSH"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, ClassVar
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.app.experiments.bench.experiment import Row
+from closecall.app.experiments.bench.report import each, heading, show_table, spread
+from closecall.app.experiments.bench.similar.figure import Figure
+from closecall.core.experiment.families import Draw
+from closecall.core.experiment.kernelized import Form, codes_of, nearest, recall_of_nearest
+from closecall.core.experiment.queries import Items, held_out_queries
+from closecall.core.hashing import KernelPCALSH, NystromLSH
+from closecall.core.hashing.klsh import hash_together
+from closecall.core.mercer import kernel_from
+from closecall.core.pool.pool import Pool
+
+FORMS = {
+    "plain": "KLSH",
+    "low_rank": "low rank",
+    "transformed": "low rank, transformed",
+    "both": "and the rank again",
+    "kpca": "KPCA+LSH, low rank",
+    "nystrom_low_rank": "Nyström, low rank",
+    "nystrom": "Nyström",
+}
+"""The forms as the table names them.
+
+Beside those of `core.experiment.kernelized.Choice`, ``kpca`` is the low-rank form with Gaussian vectors,
+``nystrom_low_rank`` the same on components about the origin, and ``nystrom`` that with all components.
+"""
+
+FITTED_TO = 50_000
+"""Maximum number of rows that families are fitted to, and that rank and scale are chosen on."""
+
+
+@dataclass(frozen=True)
+class Kernels(Figure):
+    """Recall of the nearest item by each form, seen from the origin and from the mean.
+
+    Parameters
+    ----------
+    draws, queries, bits
+        See `Figure`.
+    kernels : tuple of str
+        See `core.mercer.kernel.kernel_from`.
+    share : float
+        R as a share of the pool.
+    landmarks : int
+        m; of `core.experiment.kernelized.RANKS`, those below it are tried.
+    """
+
+    name: ClassVar[str] = "kernels"
+
+    kernels: tuple[str, ...]
+    share: float
+    landmarks: int
+
+    def about(self, pool: Pool) -> Row:
+        """See `Figure.about`."""
+        words = {"figure": "kernelized", "landmarks": self.landmarks, "bits": self.n_bits}
+        return {**super().about(pool), **words}
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the rows of each kernel and draw.
+
+        A row has ``kernel``, ``centred``, ``form``, ``rank``, ``scale``, ``seed``, ``R``, ``recall``, and
+        ``recall_when_chosen`` on the other queries, None where nothing was chosen.
+
+        Raises
+        ------
+        InputError
+            If there is no such kernel, it does not apply to the features, or too few items are held out.
+        """
+        kernels = [kernel_from(word) for word in self.kernels]
+        queries, choosing = held_out_queries(pool, self.queries, self.queries)
+        for kernel in kernels:
+            neighbours, _ = nearest(kernel, pool.blocks(), queries.X)
+            for seed in range(self.draws):
+                start = perf_counter()
+                draw = Draw.of(
+                    pool,
+                    choosing.X,
+                    kernel=kernel,
+                    n_landmarks=self.landmarks,
+                    share=self.share,
+                    seed=seed,
+                    n_sample=FITTED_TO,
+                )
+                found = self._rows(pool, draw, queries, neighbours)
+                words = {"kernel": kernel.word, "seed": seed, "R": self.share * len(pool)}
+                seconds = perf_counter() - start
+                yield [{**self.about(pool), **words, **row, "seconds_of_draw": seconds} for row in found]
+
+    def _rows(self, pool: Pool, draw: Draw, queries: Items, neighbours: NDArray[np.int64]) -> list[Row]:
+        params: dict[str, Any] = {"n_functions": self.n_bits}
+        forms: dict[tuple[bool, str], Form] = {}
+        when_chosen: dict[Form, float] = {}
+        for centred in (False, True):
+            choice = draw.chosen(centred=centred, **params)
+            when_chosen |= choice.recalls
+            every = {
+                **{name: form for name, form in vars(choice).items() if name in FORMS},
+                "kpca": replace(choice.low_rank, family=KernelPCALSH),
+                "nystrom_low_rank": replace(choice.low_rank, family=NystromLSH),
+                "nystrom": replace(choice.plain, family=NystromLSH),
+            }
+            forms |= {(centred, name): form for name, form in every.items()}
+        different = list(dict.fromkeys(forms.values()))
+        hashers = [form.hasher(**draw.landmarks, **params).fit(draw.sample) for form in different]
+        points, asked = codes_of(hashers, pool.blocks(), len(pool)), hash_together(hashers, queries.X)
+        R = self.share * len(pool)
+        recalls = {
+            form: recall_of_nearest(of_points, of_queries, neighbours, R)
+            for form, of_points, of_queries in zip(different, points, asked, strict=True)
+        }
+        return [
+            {
+                "centred": centred,
+                "form": name,
+                "rank": form.rank,
+                "scale": form.scale,
+                "recall": recalls[form],
+                "recall_when_chosen": when_chosen.get(form),
+            }
+            for (centred, name), form in forms.items()
+        ]
+
+    def show_tables(self, rows: Sequence[Row]) -> None:
+        """See `Figure.show_tables`: a line for each kernel and form."""
+        grouped: dict[tuple[str, bool, str], list[Row]] = {}
+        for row in rows:
+            grouped.setdefault((row["kernel"], row["centred"], row["form"]), []).append(row)
+        lines = []
+        for (kernel, centred, form), own in grouped.items():
+            recall, plain = (
+                np.array([row["recall"] for row in some]) for some in (own, grouped[kernel, centred, "plain"])
+            )
+            chosen = (each(row[name] for row in own) for name in ("rank", "scale"))
+            seen_from = "mean" if centred else "origin"
+            lines.append([kernel, seen_from, FORMS[form], spread(recall), spread(recall - plain), *chosen])
+        click.echo(heading(rows[0], "recall of the nearest item.\n"))
+        show_table(["kernel", "seen from", "form", "recall", "gain", "ranks", "scales"], lines, n_left=3)
+
+    def legend(self, rows: Sequence[Row]) -> str:
+        """See `Figure.legend`."""
+        return (
+            f"recall: share of {self.queries:,} held-out queries whose nearest item by the kernel is among "
+            f"the {rows[0]['R']:,.0f} items ({100 * self.share:g} % of the pool) whose {self.n_bits} bits "
+            f"differ least; mean and standard deviation over {self.draws} draws of {self.landmarks:,} "
+            "landmarks and of the vectors. gain: over the original, in points. Rank and scale are chosen on "
+            "as many other queries."
+        )

@@ -1,0 +1,116 @@
+"""Accuracy of nearest neighbours by a learned metric: figures 1 and 2 of "Fast Similarity Search"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import ClassVar
+
+import click
+import numpy as np
+
+from closecall.app.experiments.bench.experiment import Row
+from closecall.app.experiments.bench.report import each, heading, show_table, spread
+from closecall.app.experiments.bench.similar.figure import Figure
+from closecall.core.experiment.neighbours import compare_metrics
+from closecall.core.experiment.queries import held_out_queries
+from closecall.core.pool.pool import Pool
+from closecall.core.similar.index import StructureName
+
+SEARCHES = {
+    "scan": "linear scan",
+    "table": "hashing, one table",
+    "tables": "hashing, tables",
+    "orders": "hashing, orders",
+    "hamming": "hashing, Hamming scan",
+}
+
+
+@dataclass(frozen=True)
+class NeighbourVotes(Figure):
+    """Accuracy of the nearest items' votes by either metric, by scan and by hashing.
+
+    Parameters
+    ----------
+    draws, queries, bits
+        See `Figure`.
+    nearest : int
+        Number of neighbours that vote.
+    labels : int
+        Items whose classes the metric is learned from.
+    searched : tuple of float
+        Shares of the pool that hashing searches.
+    structures : tuple of str
+        Structures that hashing searches through.
+    """
+
+    name: ClassVar[str] = "neighbours"
+
+    nearest: int
+    labels: int
+    searched: tuple[float, ...]
+    structures: tuple[StructureName, ...]
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the rows of each draw, see `core.experiment.neighbours.compare_metrics`.
+
+        Raises
+        ------
+        InputError
+            If too few items of known class are held out; and as `compare_metrics`.
+        """
+        queries, choosing = held_out_queries(pool, self.queries, self.queries, known=True)
+        about = {**self.about(pool), "k": self.nearest, "labels": self.labels, "bits": self.n_bits}
+        for seed in range(self.draws):
+            start = perf_counter()
+            found = compare_metrics(
+                pool,
+                queries,
+                choosing,
+                k=self.nearest,
+                n_labels=self.labels,
+                shares=self.searched,
+                n_functions=self.n_bits,
+                structures=self.structures,
+                seed=seed,
+            )
+            seconds = perf_counter() - start
+            yield [{**about, **row, "seconds_of_draw": seconds} for row in found]
+
+    def show_tables(self, rows: Sequence[Row]) -> None:
+        """See `Figure.show_tables`: a line for each metric and search."""
+        grouped: dict[tuple[str, str, float], list[Row]] = {}
+        for row in rows:
+            grouped.setdefault((row["metric"], row["search"], row["share"]), []).append(row)
+        lines = []
+        for (metric, search, _), own in grouped.items():
+            searched, seconds, n_bytes = (
+                np.mean([row[name] for row in own]) for name in ("searched", "seconds", "bytes")
+            )
+            lines.append(
+                [
+                    metric,
+                    SEARCHES[search],
+                    f"{100 * searched:.3g} %",
+                    *(spread([row[name] for row in own]) for name in ("recall", "accuracy")),
+                    f"{1000 * seconds:.3g}",
+                    f"{n_bytes:.0f}",
+                    *(each(row[name] for row in own) for name in ("gamma", "n_pairs", "upper")),
+                ]
+            )
+        click.echo(heading(rows[0], "k-nn accuracy.\n"))
+        head = "metric", "search", "searched", "recall", "accuracy", "ms", "bytes", "γ", "pairs", "bound"
+        show_table(head, lines, n_left=2)
+
+    def legend(self, rows: Sequence[Row]) -> str:  # noqa: ARG002
+        """See `Figure.legend`."""
+        return (
+            f"accuracy: share of {self.queries:,} held-out queries whose {self.nearest} nearest items vote "
+            f"for the right class; mean and standard deviation over {self.draws} draws of labels and of "
+            "random vectors. searched: share of the pool whose features were compared. recall: share of the "
+            f"{self.nearest} nearest by the same metric that were found. ms: processor time of a query. "
+            "bytes: per item, of its features or of codes and structure. The metric is learned from the "
+            f"classes of {self.labels:,} items; γ, the number of pairs and, unless it is a percentile, the "
+            "bound of similar pairs are chosen on as many other queries."
+        )

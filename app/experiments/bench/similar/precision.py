@@ -1,0 +1,146 @@
+"""Precision of codes by class, where few labels are known: as in the papers on supervised codes [1]_.
+
+Families that learn from classes are given the classes of a few rows of the pool, the others the same rows
+without them. All rows are ordered by Hamming distance from held-out items (`core.experiment.retrieval`).
+Precision is of the first k rows; average precision is the mean of the precisions down to each row of the
+query's class.
+
+References
+----------
+.. [1] W. Liu, J. Wang, R. Ji, Y.-G. Jiang, S.-F. Chang, "Supervised hashing with kernels", CVPR 2012.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import click
+
+from closecall.app.experiments.bench.experiment import Row
+from closecall.app.experiments.bench.report import heading
+from closecall.app.experiments.bench.similar.figure import FamilyFigure
+from closecall.app.experiments.compare.similar.names import lane_label
+from closecall.app.experiments.compare.similar.results import Lane
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import Draw, codes_of_pool, forms_of
+from closecall.core.experiment.retrieval import retrieve
+from closecall.core.experiment.similarity import Truths
+from closecall.core.pool.pool import Pool
+
+BITS = (8, 12, 16, 24, 32, 48)
+"""Lengths of code by default, as in the papers."""
+
+
+@dataclass(frozen=True)
+class Precision(FamilyFigure):
+    """Precision by class of each family, by bits.
+
+    Parameters
+    ----------
+    draws, queries, families, kernels, landmarks
+        See `FamilyFigure`.
+    bits : tuple of int
+        Lengths of code; `BITS` where there is none.
+    retrieved : tuple of int
+        Numbers of first items whose precision is measured.
+    labels, sample : int
+        Items of known class, and items in all, that families are fitted to.
+    """
+
+    name: ClassVar[str] = "precision"
+    known: ClassVar[bool] = True
+    several_bits: ClassVar[bool] = True
+
+    retrieved: tuple[int, ...]
+    labels: int
+    sample: int
+
+    @property
+    def lengths(self) -> list[int]:
+        """Lengths of code, ascending."""
+        return sorted(set(self.bits or BITS))
+
+    @property
+    def places(self) -> list[int]:
+        """Numbers of first items, ascending."""
+        return sorted(set(self.retrieved))
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """See `FamilyFigure.sampling`."""
+        return {"n_sample": self.sample, "n_labels": self.labels}
+
+    def about(self, pool: Pool) -> Row:
+        """See `Figure.about`."""
+        words = {"labels": self.labels, "kernel": self.kernels[0], "landmarks": self.landmarks}
+        return {**super().about(pool), **words}
+
+    def check(self, pool: Pool) -> None:
+        """See `FamilyFigure.check`."""
+        if not all(1 <= k <= len(pool) for k in self.retrieved):
+            raise InputError(
+                f"of each query from 1 to {len(pool):,} rows can be retrieved, got "
+                f"{', '.join(f'{k:,}' for k in self.places)}"
+            )
+
+    def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
+        """Return a row for each form and length of code.
+
+        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list), ``precision`` (of each number of
+        `retrieved`, the mean over queries), ``average_precision`` (likewise) and ``seed``.
+        """
+        pool, queries = truths.pool, truths.queries
+        try:
+            fitted = {
+                form: [draw.fitted(make, n) for n in self.lengths]
+                for form, make in forms_of(name, draw).items()
+            }
+        except InputError as error:
+            self.refused[name] = str(error)
+            return []
+        rows = []
+        for form, hashers in fitted.items():
+            for hasher, codes in zip(hashers, codes_of_pool(hashers, pool), strict=True):
+                found = retrieve(
+                    codes, hasher.hash_queries(queries.X), classes=pool.truth(pool.ids), own=queries.truth
+                )
+                rows.append(
+                    {
+                        "family": name,
+                        "form": form,
+                        "bits": hasher.n_functions,
+                        "retrieved": self.places,
+                        "precision": found.precision(self.places).mean(axis=0).tolist(),
+                        "average_precision": float(found.average_precision().mean()),
+                        "seed": draw.seed,
+                    }
+                )
+        return rows
+
+    def show_tables(self, rows: Sequence[Row]) -> None:
+        """See `Figure.show_tables`: a table for each number, by bits."""
+        click.echo(heading(rows[0], "of the query's class."))
+        titles = [*(f"precision of the first {k:,}" for k in self.places), "mean average precision"]
+        for number, title in enumerate(titles):
+            click.echo(f"\n{title}")
+            self.show_lanes(rows, "bits", {str(n): partial(_number, number, n) for n in self.lengths})
+        for name, why in self.refused.items():
+            click.echo(f"\nWithout {lane_label(Lane(name, ''))}: {why}.")
+
+    def legend(self, rows: Sequence[Row]) -> str:
+        """See `Figure.legend`."""
+        return (
+            f"In percent, of {self.queries:,} held-out queries; mean and standard deviation over "
+            f"{self.draws} draws of {self.labels:,} labels and of everything else that is random. Families "
+            f"are fitted to {min(self.sample, rows[0]['items']):,} rows; kernelized ones have "
+            f"{self.landmarks:,} landmarks, supervised ones 300 anchors at most. Rank and scale are chosen "
+            "on as many other queries."
+        )
+
+
+def _number(number: int, bits: int, row: Row) -> float | None:
+    """Return one of a row's precisions, or the average after them; None for codes of another length."""
+    return [*row["precision"], row["average_precision"]][number] if row["bits"] == bits else None

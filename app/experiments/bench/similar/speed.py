@@ -1,0 +1,293 @@
+"""Time and recall of finding the nearest ten by codes, beside the exact scan.
+
+Each query goes to all structures and the exact scan by turns, so that all meet the same machine and caches.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from closecall.app.display.strategy_labels import FAMILY_LABELS
+from closecall.app.experiments.bench.experiment import Row
+from closecall.app.experiments.bench.peers import KNOBS, PEERS, FaissIndex, loaded
+from closecall.app.experiments.bench.report import heading, show_table
+from closecall.app.experiments.bench.similar.figure import Figure
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import families_named
+from closecall.core.experiment.queries import Items, held_out_queries
+from closecall.core.hashing import FAMILIES
+from closecall.core.hashing.pool import fit_rows, hash_rows
+from closecall.core.numerics.rows import Rows
+from closecall.core.pool.pool import Pool
+from closecall.core.search import built_for_points
+from closecall.core.similar import ExactSearch, HashedSimilarity, Nearness, nearness_of
+
+N_NEAREST = 10
+
+ENOUGH = 0.8
+"""Recall from which on the cheapest effort of each structure is marked."""
+
+COMPACT_BITS = 30
+"""Bits of the codes that a Hamming ball looks up."""
+
+CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
+"""Numbers of rows, the likeliest by their codes, that are ranked exactly."""
+
+COMPARED = {"table": (20, 80), "tables": (5, 20), "orders": (5, 20)}
+"""Codes compared per candidate, by structures that can choose. One large table keeps the codes of a bucket
+side by side, so that comparing them costs less."""
+
+N_BYTES = 200_000_000
+"""Memory for several tables and orders, beside the codes."""
+
+MOST = 200_000
+"""Maximum number of codes compared, by structures that can choose."""
+
+WARM_UP = 3
+"""Queries before those that count."""
+
+_EFFORT = ("candidates", "compared", "effort")
+"""Columns that say how far a structure searches."""
+
+
+class _Answer(NamedTuple):
+    ids: NDArray[np.int64]
+    seconds: float
+    until_candidates: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Contender:
+    """A structure at one effort: the columns that describe it, and the function that searches."""
+
+    words: Row
+    ask: Callable[[Rows], _Answer]
+
+
+@dataclass(frozen=True)
+class Speed(Figure):
+    """Time and recall@10 of search structures, beside the exact scan.
+
+    Parameters
+    ----------
+    draws, queries, bits
+        See `Figure`; a Hamming ball has codes of `COMPACT_BITS`.
+    families : tuple of str
+        Name in `core.hashing.FAMILIES` of the family, which needs no labels; LSH where there is none.
+    sizes : tuple of int
+        Numbers of first items of the pool; all items where there is none.
+    peers : tuple of str
+        Names in `app.experiments.bench.peers.PEERS`.
+    """
+
+    name: ClassVar[str] = "speed"
+
+    families: tuple[str, ...]
+    sizes: tuple[int, ...]
+    peers: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """See `Figure.__post_init__`."""
+        super().__post_init__()
+        if len(self.families) > 1:
+            raise InputError(f"one family is measured for speed, got {', '.join(self.families)}")
+        families_named(self.families)
+
+    @property
+    def family(self) -> str:
+        """Name of the hash family."""
+        return families_named(self.families)[0]
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield the rows of each size and draw.
+
+        There is one for each structure and effort: ``ms`` of a query, of which ``lookup_ms`` until the
+        candidates are known, ``exact_ms`` of the scan beside it, ``recall``, ``hash_seconds`` of the family,
+        and ``build_seconds`` and ``bytes`` (per item) of the structure. A peer has neither codes nor
+        candidates but an ``effort``, its own parameter of how far it searches.
+
+        Raises
+        ------
+        InputError
+            If the pool has fewer items than asked for, too few are held out, the family does not apply, or a
+            peer is not installed or does not search by angle as the family does.
+        """
+        for peer in self.peers:
+            loaded(peer)
+            if FAMILIES[self.family].estimates != "angle" and not FAMILIES[self.family].by_angle:
+                raise InputError(
+                    f"{peer} finds what is near by angle, and {self.family} looks for something else"
+                )
+        if FAMILIES[self.family].needs_labels:
+            raise InputError(f"speed is measured of families that need no labels, {self.family} needs some")
+        sizes = sorted(set(self.sizes)) or [len(pool)]
+        if not N_NEAREST <= sizes[0] <= sizes[-1] <= len(pool):
+            raise InputError(
+                f"items must be from {N_NEAREST} to the {len(pool):,} of the pool {pool.path}, "
+                f"got {', '.join(f'{size:,}' for size in sizes)}"
+            )
+        queries, warm_up = held_out_queries(pool, self.queries, WARM_UP)
+        for size in sizes:
+            part = pool.prefix(size)
+            about = {**self.about(part), "family": self.family}
+            peers = self._peers(part)
+            for seed in range(self.draws):
+                nearness, own = self._structures(part, seed)
+                rows = _timed(ExactSearch(nearness), own + peers, warm_up, queries)
+                yield [{**about, "draw": seed, **row} for row in rows]
+
+    def _structures(self, pool: Pool, seed: int) -> tuple[Nearness, list[_Contender]]:
+        """Return the nearness of the family, and our structures at all their efforts."""
+        rows, contenders = pool.rows(fit_rows(len(pool))), []
+        own = ("scan", "table", "tables", "orders")
+        for bits, names in ((self.n_bits, own), (COMPACT_BITS, ("ball",))):
+            started = time.perf_counter()
+            family = FAMILIES[self.family](n_functions=bits, random_state=seed)
+            if names == ("ball",) and family.bits > 1:
+                continue  # a ball's codes are of single bits
+            family.fit(rows)
+            codes = hash_rows(family, pool.blocks(), len(pool), lambda done: None)  # noqa: ARG005
+            hashing, nearness = time.perf_counter() - started, nearness_of(pool, family)
+            for name in names:
+                started = time.perf_counter()
+                structure = built_for_points(name, codes, n_compared=MOST, n_bytes=N_BYTES, seed=seed)
+                built = time.perf_counter() - started
+                for n, compared in _efforts(name, len(pool)):
+                    search = HashedSimilarity(
+                        family, structure, nearness, n_compared=compared, n_candidates=n
+                    )
+                    words = {
+                        "structure": name,
+                        "bits": bits,
+                        "candidates": n,
+                        "compared": compared,
+                        "hash_seconds": hashing,
+                        "build_seconds": built,
+                        "bytes": search.bytes_an_item,
+                    }
+                    contenders.append(_Contender(words, partial(_by_codes, search)))
+        return nearness, contenders
+
+    def _peers(self, pool: Pool) -> list[_Contender]:
+        contenders = []
+        for name in self.peers:
+            index = FaissIndex(name, pool)
+            words = {
+                "structure": name,
+                "build_seconds": index.build_seconds,
+                "bytes": index.n_bytes / len(pool),
+            }
+            for effort in index.efforts:
+                contenders.append(_Contender({**words, "effort": effort}, partial(_by_peer, index, effort)))
+        return contenders
+
+    def show_tables(self, rows: Sequence[Row]) -> None:
+        """See `Figure.show_tables`: a table for each size, with the cheapest effort that finds enough."""
+        for size in dict.fromkeys(row["items"] for row in rows):
+            of_size = [row for row in rows if row["items"] == size]
+            exact = np.mean([row["exact_ms"] for row in of_size])
+            label = FAMILY_LABELS.get(self.family, self.family)
+            lines = []
+            for name in dict.fromkeys(row["structure"] for row in of_size):
+                efforts: dict[tuple[Any, ...], list[Row]] = {}
+                for row in of_size:
+                    if row["structure"] == name:
+                        efforts.setdefault(tuple(row.get(key) for key in _EFFORT), []).append(row)
+                means = [_mean(own) for own in efforts.values()]
+                enough = [mean for mean in means if mean["recall"] >= ENOUGH]
+                best = min(enough, key=lambda mean: mean["ms"], default=None)
+                lines += [
+                    [
+                        name,
+                        *_effort(name, mean),
+                        f"{mean['recall']:.2f}",
+                        f"{mean['ms']:.2f}",
+                        f"{mean['exact_ms'] / mean['ms']:.0f}",
+                        f"the cheapest from {ENOUGH:g} on" if mean is best else "",
+                    ]
+                    for mean in means
+                ]
+            click.echo(heading(of_size[0], f"codes of {label}; the exact scan takes {exact:.2f} ms.\n"))
+            show_table(["structure", "bits", "compared", "candidates", "recall@10", "ms", "×", ""], lines)
+
+    def legend(self, rows: Sequence[Row]) -> str:  # noqa: ARG002
+        """See `Figure.legend`."""
+        return (
+            f"Milliseconds in the median over {self.queries:,} held-out queries, one thread, all structures "
+            "and the exact scan by turns; × is the exact scan's time over it. The likeliest rows of each "
+            "structure are ranked exactly."
+        )
+
+
+def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
+    """Return numbers of candidates, and of codes compared; a scan compares all, a ball looks up."""
+    candidates = [n for n in CANDIDATES if n <= n_rows] or [n_rows]
+    factors = COMPARED.get(name, (1,))
+    return [(n, factor * n) for factor in factors for n in candidates if factor * n <= max(MOST, n)]
+
+
+def _by_codes(search: HashedSimilarity, query: Rows) -> _Answer:
+    """Search by codes; candidates are looked up once more to time that alone."""
+    started = time.perf_counter()
+    code = search.family.queries(query)[0]
+    search.structure.found(code, search.n_candidates, n_compared=search.n_compared, measure=search.measure)
+    lookup = time.perf_counter() - started
+    found = search.neighbours(query, N_NEAREST)
+    return _Answer(found.ids, found.seconds, lookup)
+
+
+def _by_peer(index: FaissIndex, effort: int, query: Rows) -> _Answer:
+    started = time.perf_counter()
+    ids = index.find(query, N_NEAREST, effort)
+    seconds = time.perf_counter() - started
+    return _Answer(ids, seconds, seconds)
+
+
+def _timed(exact: ExactSearch, contenders: Sequence[_Contender], warm_up: Items, queries: Items) -> list[Row]:
+    took = [list[tuple[float, float, float]]() for _ in contenders]
+    scans = []
+    for asked, counts in ((warm_up, False), (queries, True)):
+        for query in asked.first(len(asked)):
+            nearest = exact.neighbours(query, N_NEAREST)
+            answers = [contender.ask(query) for contender in contenders]
+            if not counts:
+                continue
+            scans.append(nearest.seconds)
+            for own, answer in zip(took, answers, strict=True):
+                recall = float(np.isin(nearest.ids, answer.ids).mean())
+                own.append((answer.seconds, answer.until_candidates, recall))
+    exact_ms = 1000 * float(np.median(scans))
+    rows = []
+    for contender, values in zip(contenders, took, strict=True):
+        seconds, lookups, recalls = np.array(values).T
+        times = {
+            "recall": float(recalls.mean()),
+            "ms": 1000 * float(np.median(seconds)),
+            "p90_ms": 1000 * float(np.quantile(seconds, 0.9)),
+            "lookup_ms": 1000 * float(np.median(lookups)),
+            "exact_ms": exact_ms,
+        }
+        rows.append({**contender.words, **times})
+    return rows
+
+
+def _effort(name: str, mean: Row) -> tuple[str, str, str]:
+    """Return bits, codes compared and candidates, or a peer's own parameter."""
+    if name in PEERS:
+        return "", "", f"{KNOBS[name]} {mean['effort']:.0f}" if KNOBS[name] else ""
+    compared = f"{mean['compared']:,.0f}" if name in COMPARED else ""
+    return f"{mean['bits']:.0f}", compared, f"{mean['candidates']:,.0f}"
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    """Average rows over draws."""
+    names = ("bits", *_EFFORT, "recall", "ms", "exact_ms")
+    return {name: float(np.mean([row[name] for row in rows])) for name in names if name in rows[0]}

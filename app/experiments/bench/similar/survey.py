@@ -1,0 +1,158 @@
+"""Share of the true neighbours that codes find: figures 11 and 15 of the survey [1]_.
+
+Items are ordered by Hamming distance (`core.experiment.retrieval`), and the share of a query's true
+neighbours among the first is plotted against the number of items and against the length of the code.
+
+**The true neighbours** are those by the Euclidean distance between features, the same for all families, even
+for families that look for others. The survey does so for figure 15. For figure 11 it takes the objects that
+people have outlined in the photographs, which items of one class cannot replace: the figure ``precision``
+counts items of the class.
+
+References
+----------
+.. [1] K. Grauman, R. Fergus, "Learning binary hash codes for large-scale image search", 2013.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any, ClassVar
+
+import click
+
+from closecall.app.experiments.bench.experiment import Row
+from closecall.app.experiments.bench.report import heading
+from closecall.app.experiments.bench.similar.figure import FamilyFigure
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import Draw
+from closecall.core.experiment.similarity import Truths, measure_family
+from closecall.core.pool.pool import Pool
+
+AMONG = 500
+"""Items retrieved in the table by bits, as in the survey's figure 11 (b)."""
+
+SHOWN_BITS = 32
+"""Bits in the table by items retrieved, as in figure 11 (a); the longest code if that is shorter."""
+
+LEAST_BITS = 8
+
+_STEPS = (1, 2, 5)
+
+
+@dataclass(frozen=True)
+class Survey(FamilyFigure):
+    """Share of the true neighbours that each family finds, by bits and by items retrieved.
+
+    Parameters
+    ----------
+    draws, queries, families, kernels, landmarks
+        See `FamilyFigure`.
+    bits : tuple of int
+        Bits of the longest code.
+    wanted : int
+        Number of true neighbours to find.
+    share : float
+        R of the recall that ranks and scales are chosen by, as a share of the pool.
+    """
+
+    name: ClassVar[str] = "survey"
+
+    wanted: int
+    share: float
+
+    @property
+    def n_neighbours(self) -> int:
+        """See `FamilyFigure.n_neighbours`."""
+        return self.wanted
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """See `FamilyFigure.sampling`."""
+        return {"share": self.share}
+
+    def about(self, pool: Pool) -> Row:
+        """See `Figure.about`."""
+        return {**super().about(pool), "neighbours": self.wanted}
+
+    def check(self, pool: Pool) -> None:
+        """See `FamilyFigure.check`."""
+        if len(pool) < self.wanted:
+            raise InputError(
+                f"{self.wanted} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"
+            )
+
+    def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
+        """Return a row for each form and length of code.
+
+        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list), ``found`` (the share of the true
+        neighbours among the first items, 0 … 1, for each of `retrieved`), ``yardstick`` (the nearness that
+        the family itself looks for) and ``seed``.
+        """
+        n = len(truths.pool)
+        retrieved = sorted({*numbers_retrieved(self.wanted, n), min(AMONG, n)})
+        measured = measure_family(
+            name,
+            truths.pool,
+            draw,
+            truths,
+            bits=lengths(self.n_bits),
+            retrieved=retrieved,
+            n_searched=0,
+            structures=(),
+        )
+        for what, why in measured.refused.items():
+            self.refused[f"{name}, {what}" if what else name] = why
+        by_angle = (value for value in measured.values if value.measure == "neighbours by angle")
+        return [
+            {
+                "family": name,
+                "form": form,
+                "bits": bits,
+                "retrieved": retrieved,
+                "found": [value.value for value in values],
+                "yardstick": measured.yardsticks[form],
+                "seed": draw.seed,
+            }
+            for (form, bits), values in groupby(by_angle, key=lambda value: (value.form, value.bits))
+        ]
+
+    def show_tables(self, rows: Sequence[Row]) -> None:
+        """See `Figure.show_tables`: by bits, and by items retrieved."""
+        n = rows[0]["items"]
+        among, bits = min(AMONG, n), min(SHOWN_BITS, self.n_bits)
+        by_bits = {f"{length:,}": partial(_found, length, among) for length in lengths(self.n_bits)}
+        by_items = {f"{k:,}": partial(_found, bits, k) for k in rows[0]["retrieved"] if k < n}
+        click.echo(heading(rows[0], f"found among {among:,}, by bits.\n"))
+        self.show_lanes(rows, "family", by_bits)
+        click.echo(f"\nFound by {bits} bits, by items retrieved:\n")
+        self.show_lanes(rows, "family", by_items)
+        for what, why in self.refused.items():
+            click.echo(f"\n{what} does not apply: {why}.")
+
+    def legend(self, rows: Sequence[Row]) -> str:  # noqa: ARG002
+        """See `Figure.legend`."""
+        return (
+            f"Share of the {self.wanted} nearest items by Euclidean distance that is among the items whose "
+            f"codes differ least, in percent, of {self.queries:,} held-out queries; mean and standard "
+            f"deviation over {self.draws} draws."
+        )
+
+
+def lengths(most: int) -> list[int]:
+    """Return lengths of code: `LEAST_BITS`, doubled as long as it is below `most`, and `most`."""
+    doubled = [LEAST_BITS << i for i in range(most.bit_length()) if LEAST_BITS << i < most]
+    return [*doubled, most]
+
+
+def numbers_retrieved(n_neighbours: int, n_rows: int) -> list[int]:
+    """Return the numbers 1, 2, 5, 10, … between those of true neighbours and of rows, and these two."""
+    round_ones = [step * 10**i for i in range(len(str(n_rows))) for step in _STEPS]
+    return sorted({n_neighbours, n_rows, *(n for n in round_ones if n_neighbours < n < n_rows)})
+
+
+def _found(bits: int, retrieved: int, row: Row) -> float | None:
+    """Return the share found among `retrieved` items; None for codes of another length."""
+    return row["found"][row["retrieved"].index(retrieved)] if row["bits"] == bits else None
