@@ -10,6 +10,7 @@ that are complete (see `closecall.core.numerics.kernel_cache.Step`).
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,10 @@ ITEMS = 400
 
 COMPILATIONS = 351
 """How many functions Numba compiles for all kernels, its own included; for the share that is reported."""
+
+
+NICE = 5
+"""How far a warm-up that reports lowers its priority: less than a pool's builder, more than the server."""
 
 
 def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
@@ -183,6 +188,8 @@ class _Report(event.Listener):
 def main() -> None:
     """Run the warm-up as a command."""
     if "--report" in sys.argv[1:]:
+        if hasattr(os, "nice"):
+            os.nice(NICE)
         report = _Report()
         with event.install_listener("numba:compile", report):
             warm_up(report.complete)
