@@ -43,8 +43,8 @@ COMPILATIONS = 351
 """How many functions Numba compiles for all kernels, its own included; for the share that is reported."""
 
 
-NICE = 5
-"""How far a warm-up that reports lowers its priority: less than a pool's builder, more than the server."""
+NICE = 10
+"""How far a warm-up that reports lowers its priority: as far as the builder of a pool, below the server."""
 
 
 def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
