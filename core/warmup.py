@@ -40,11 +40,10 @@ from closecall.core.sources import source_from
 ITEMS = 400
 
 COMPILATIONS = 351
-"""How many functions Numba compiles for all kernels, its own included; for the share that is reported."""
-
+"""Functions that Numba compiles for all kernels, its own included; for the reported share."""
 
 NICE = 10
-"""How far a warm-up that reports lowers its priority: as far as the builder of a pool, below the server."""
+"""By how much a warm-up that reports lowers its priority: as the builder of a pool, below the server."""
 
 
 def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
@@ -127,7 +126,7 @@ def _maker(family: SimilarityHasher) -> Callable[[int], SimilarityHasher]:
 
 
 def _ignore(_: int) -> None:
-    """Progress that nobody waits for."""
+    """Ignore the progress."""
 
 
 def load_training() -> None:

@@ -36,7 +36,7 @@ def preparation(strategy: str, share: float, *, again: bool) -> str:
 
 
 def engine(share: float) -> str:
-    """How far the compilation of the kernels is: "Preparing the engine: 40 %"."""
+    """Return the progress of compiling the kernels: "Preparing the engine: 40 %"."""
     return f"Preparing the engine: {100 * share:.0f} %"
 
 

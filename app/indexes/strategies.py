@@ -267,7 +267,7 @@ class Indexes:
 
 
 def _needed(name: str, pool: Pool) -> Step:
-    """The kernels without which the index `name` can't be fitted to this pool; see `app.runtime.kernels`."""
+    """Return the kernels that fitting the index `name` to this pool needs; see `app.runtime.kernels`."""
     is_plain = name in STRATEGIES and not issubclass(STRATEGIES[name], HashedSearch)
     return "selection" if is_plain and not pool.is_sparse else "everything"
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from closecall.core.errors import InputError
 
 Extra = Literal["bench", "oidc", "peers", "reports"]
-"""Those of pyproject.toml that `app` needs; `storage` asks for "postgresql" itself."""
+"""The extras of pyproject.toml that `app` needs; `storage` handles "postgresql" itself."""
 
 
 def load(module: str, extra: Extra, *, distribution: str | None = None) -> Any:

@@ -9,6 +9,7 @@ kernels are compiled in this process when they are first used.
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Preparation:
         self._reader.start()
 
     def is_complete(self, step: Step) -> bool:
-        """Whether the kernels of this step are compiled, or won't be by the child."""
+        """Return whether the kernels of this step are compiled, or the child has ended."""
         return self._complete[step].is_set()
 
     def wait(self, step: Step) -> None:
@@ -85,7 +86,8 @@ class Preparation:
                 continue
             for step in self._complete.keys() & set(steps):
                 self._complete[step].set()
-        if self._process.wait() and not self._stopped:
+        # Ctrl+C and a stop of the whole service end the child with the server.
+        if self._process.wait() not in (0, -signal.SIGINT, -signal.SIGTERM) and not self._stopped:
             log.warning("The kernels could not be compiled ahead and will be when they are used: %s", last)
         for complete in self._complete.values():
             complete.set()
@@ -117,7 +119,7 @@ def share() -> float | None:
 
 
 def is_ready(step: Step) -> bool:
-    """Whether the kernels of this step are compiled, or are to be compiled where they are used."""
+    """Return whether kernels of this step can be used: they are compiled, or no child compiles them."""
     running = _running
     return running is None or running.is_complete(step)
 
