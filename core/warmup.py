@@ -1,18 +1,24 @@
-"""Compiles what Numba compiles, so that no first click waits for it: ``python -m closecall.core.warmup``.
+"""Compile all kernels, in the order in which they are needed: ``python -m closecall.core.warmup``.
 
-It builds a very small pool and asks every query strategy for an item of it, also from an index that was
-saved and from one that has grown: the kernels meet the very types that they will meet later. Numba keeps
-the machine code on the disk; where it is there already, this takes a few seconds.
+A warm-up builds a very small pool and asks every query strategy for an item of it, also from an index that
+was saved and from one that has grown, so that kernels meet the same types as later. Numba keeps the machine
+code on disk; if all of it is there already, this takes a few seconds.
+
+``--report`` prints a line whenever there is progress: the share of kernels compiled, 0 … 1, and the steps
+that are complete (see `closecall.core.numerics.kernel_cache.Step`).
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
+from numba.core import event
 
 from closecall.core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
 from closecall.core.hashing.pool import hash_rows
@@ -20,6 +26,7 @@ from closecall.core.learning.round import Labels, accuracy, is_positive, learn
 from closecall.core.mercer import ChiSquared, Intersection
 from closecall.core.metric import ITML, Constraints, KernelLearning
 from closecall.core.metric.itml import Form
+from closecall.core.numerics.kernel_cache import Step, marker
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.search import SIMILARITY_STRUCTURES, STRUCTURES, built_for_points
@@ -32,24 +39,41 @@ from closecall.core.sources import source_from
 
 ITEMS = 400
 
+COMPILATIONS = 351
+"""Functions that Numba compiles for all kernels, its own included; for the reported share."""
 
-def warm_up() -> None:
-    """Play one round of everything on a pool in miniature."""
+NICE = 10
+"""By how much a warm-up that reports lowers its priority: as the builder of a pool, below the server."""
+
+
+def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
+    """Compile what is not on disk yet; `complete` is called after each step, with its name."""
     with TemporaryDirectory(prefix="closecall-") as folder:
+        # Rows of made-up features: those of images have kernels of their own, which a pool's builder compiles
+        # at the same time in another process.
+        rows = np.random.default_rng(0).normal(size=(ITEMS, 8)).astype(np.float32)
+        learn(Labels(np.arange(ITEMS), rows, rows[:, 0] > 0))
         pool = build(source_from(f"digits:{ITEMS}"), Path(folder) / "pool")
         pool.source.image(0, 64)
         ids = pool.ids[:100]
         labels = Labels.of(pool, ids, is_positive(pool.truth(ids), 7))
-        for strategy in _strategies():
+        _play(pool, labels, make_strategy("exhaustive"), Path(folder) / "exhaustive")
+        complete("training")
+        for strategy in _plain_strategies():
+            _play(pool, labels, strategy, Path(folder) / strategy.name)
+        complete("selection")
+        for strategy in _hashed_strategies():
             _play(pool, labels, strategy, Path(folder) / strategy.name)
         halves = build(source_from(f"digits:{ITEMS}"), Path(folder) / "halves", dtype="float16")
         make_strategy("exhaustive").fit(halves).select(learn(labels).hyperplane)
         _of_texts(Path(folder))
         _similar(pool, labels, Path(folder) / "similar")
+    marker().touch()
+    complete("everything")
 
 
 def _of_texts(folder: Path) -> None:
-    """The same on texts, of which hashing takes all features, too."""
+    """Play with texts, whose rows are sparse; hash codes of all features have kernels of their own."""
     words = np.random.default_rng(0).integers(0, 2 * ITEMS, (ITEMS, 20))
     for number, row in enumerate(words.tolist()):
         file = folder / "documents" / f"class{number % 2}" / f"{number}.txt"
@@ -68,7 +92,7 @@ def _of_texts(folder: Path) -> None:
 
 
 def _similar(pool: Pool, labels: Labels, folder: Path) -> None:
-    """Look for similar items by every structure, under the original metric and a learned one."""
+    """Find similar items with every structure, under the original metric and a learned one."""
     X = pool.rows(np.arange(ITEMS // 2))
     if not pool.is_sparse:
         for kernel in (ChiSquared(), Intersection()):
@@ -82,7 +106,7 @@ def _similar(pool: Pool, labels: Labels, folder: Path) -> None:
     if pool.is_sparse:
         families += [MinHash(weighted=weighted, bits=1, n_functions=30).fit(X) for weighted in (False, True)]
     for family in families:
-        codes = hash_rows(family, pool.blocks(), len(pool), _unheard)
+        codes = hash_rows(family, pool.blocks(), len(pool), _ignore)
         save_codes(folder / "codes", pool, family, codes, {}, {})
         saved = load_codes(folder / "codes", pool, _maker(family))
         how = {"n_compared": 100, "n_bytes": 10**6, "seed": 0}
@@ -101,20 +125,23 @@ def _maker(family: SimilarityHasher) -> Callable[[int], SimilarityHasher]:
     return lambda _: type(family)(**family.params())
 
 
-def _unheard(_: int) -> None:
-    """Nobody waits."""
+def _ignore(_: int) -> None:
+    """Ignore the progress."""
 
 
 def load_training() -> None:
-    """Load the machine code of training into this process; a few tenths of a second, if it is on the disk."""
+    """Load the machine code of training into this process: a few tenths of a second if it is on disk."""
     learn(Labels(np.arange(4), np.eye(4, dtype=np.float32), np.arange(4) < 2))
 
 
-def _strategies() -> list[QueryStrategy]:
+def _plain_strategies() -> list[QueryStrategy]:
     plain = [make_strategy(name) for name, kind in STRATEGIES.items() if not issubclass(kind, HashedSearch)]
+    return [*plain, make_strategy("margin-index", budget=None)]
+
+
+def _hashed_strategies() -> list[QueryStrategy]:
     hashed = [name for name, kind in STRATEGIES.items() if issubclass(kind, HashedSearch)]
-    plain.append(make_strategy("margin-index", budget=None))
-    return plain + [make_strategy(name, structure=structure) for name in hashed for structure in STRUCTURES]
+    return [make_strategy(name, structure=structure) for name in hashed for structure in STRUCTURES]
 
 
 def _play(pool: Pool, labels: Labels, strategy: QueryStrategy, folder: Path) -> None:
@@ -129,5 +156,45 @@ def _play(pool: Pool, labels: Labels, strategy: QueryStrategy, folder: Path) -> 
         index.select(hyperplane, memory=index.remember([hyperplane])[0])
 
 
+class _Report(event.Listener):
+    """Print how many kernels are compiled, as Numba compiles them, and the steps that are complete."""
+
+    def __init__(self) -> None:
+        self._compiled = 0
+        self._share = 0.0
+        self._complete: list[Step] = []
+
+    def on_start(self, event: Any) -> None:
+        """See `numba.core.event.Listener`."""
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        """Count a compilation; every whole percent is printed."""
+        self._compiled += 1
+        share = min(0.99, round(self._compiled / COMPILATIONS, 2))
+        if share > self._share:
+            self._share = share
+            self._print()
+
+    def complete(self, step: Step) -> None:
+        """Print that a step is complete."""
+        self._complete.append(step)
+        self._print()
+
+    def _print(self) -> None:
+        print(self._share, *self._complete, flush=True)
+
+
+def main() -> None:
+    """Run the warm-up as a command."""
+    if "--report" in sys.argv[1:]:
+        if hasattr(os, "nice"):
+            os.nice(NICE)
+        report = _Report()
+        with event.install_listener("numba:compile", report):
+            warm_up(report.complete)
+    else:
+        warm_up()
+
+
 if __name__ == "__main__":
-    warm_up()
+    main()

@@ -100,7 +100,8 @@ def place_of(where: Where) -> LabelFile | Server:
             from closecall.storage.postgres import Schema
         except ImportError:
             raise StorageError(
-                'labels in PostgreSQL need its driver: pip install "psycopg[binary]"', "other"
+                'PostgreSQL needs psycopg, which is not installed: pip install "closecall[postgresql]"',
+                "other",
             ) from None
         return Schema.at(where)
     return LabelFile(Path(where)) if isinstance(where, (str, Path)) else where

@@ -110,12 +110,14 @@ def demo(
     """Label handwritten digits, up to a million of them, drawn on demand: nothing is downloaded."""
     from closecall.app.projects.oidc import sign_in
     from closecall.app.projects.roles import Roles
+    from closecall.app.runtime.kernels import prepared_in_background
     from closecall.app.server.asgi import project_path, require_free_port, serve
     from closecall.app.sessions.workspace import Workspace
 
     require_free_port(host, port)
     way_in = sign_in(port)
-    with Workspace(data, roles=Roles(must_sign_in=way_in is not None), database=database) as workspace:
+    roles = Roles(must_sign_in=way_in is not None)
+    with Workspace(data, roles=roles, database=database) as workspace, prepared_in_background():
         key = workspace.demo(items)
         serve(
             workspace,
@@ -152,6 +154,7 @@ def serve_project(
     from closecall.app.projects.config import checked_database, require_database
     from closecall.app.projects.oidc import sign_in
     from closecall.app.projects.roles import Roles
+    from closecall.app.runtime.kernels import prepared_in_background
     from closecall.app.server.asgi import project_path, require_free_port, serve
     from closecall.app.sessions.workspace import Workspace, is_project
     from closecall.core.pool.manifest import MANIFEST
@@ -162,7 +165,7 @@ def serve_project(
     if is_project(project):
         folder = project.resolve()
         require_database(folder, checked_database(database))
-        with Workspace(folder.parent, folder.name, roles) as workspace:
+        with Workspace(folder.parent, folder.name, roles) as workspace, prepared_in_background():
             _tell_of_owners(workspace.project(folder.name).roles)
             serve(
                 workspace,
@@ -182,7 +185,7 @@ def serve_project(
             raise InputError(
                 f"There is no project at {project}: give a project's folder, or a folder of projects"
             )
-        with Workspace(project, roles=roles, database=database) as workspace:
+        with Workspace(project, roles=roles, database=database) as workspace, prepared_in_background():
             _tell_of_owners(roles)
             serve(
                 workspace,

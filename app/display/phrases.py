@@ -35,6 +35,11 @@ def preparation(strategy: str, share: float, *, again: bool) -> str:
     return f"{strategy} is being {'built again' if again else 'prepared'}: {100 * share:.0f} %"
 
 
+def engine(share: float) -> str:
+    """Return the progress of compiling the kernels: "Preparing the engine: 40 %"."""
+    return f"Preparing the engine: {100 * share:.0f} %"
+
+
 def done_share(progress: Progress) -> float:
     """Return the finished share, 0 … 1."""
     return min(1.0, progress.done / progress.total) if progress.total else 0.0

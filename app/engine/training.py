@@ -10,6 +10,7 @@ from threading import BoundedSemaphore
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.runtime import kernels
 from closecall.core.learning import round as learner
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.randomness import seed_for, uniform
@@ -116,6 +117,10 @@ def train_concept(
 
     Each training copies the labels' rows, so at most one runs per core.
     """
+    if not (pool.is_sparse or kernels.is_ready("training")):
+        both = {*labels.yes.tolist(), *(example.is_positive for example in examples)} == {False, True}
+        if both:  # else there is nothing to train
+            kernels.wait_for("training")
     with _CORES:
         known = known_labels(pool, labels, examples)
         trained = learner.learn(known, C=concept.c, class_weight=concept.class_weight)

@@ -23,6 +23,7 @@ from closecall.app.indexes.codes import OFFERED, USUAL
 from closecall.app.indexes.metric import LearnedMetric, Learning
 from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from closecall.app.indexes.strategies import is_due
+from closecall.app.runtime import kernels
 from closecall.app.runtime.background import ClosedError, Troubles, Workers
 from closecall.core.errors import InputError
 from closecall.core.hashing import FAMILIES
@@ -234,7 +235,11 @@ class Similar:
             return self._exact
 
     def _learn(self, job: Callable[[GoOn], None]) -> None:
-        self._learner.submit(job, self._go_on)
+        def learn() -> None:
+            kernels.wait_for("everything")
+            job(self._go_on)
+
+        self._learner.submit(learn)
 
     def _go_on(self) -> None:
         if self._closed:
@@ -264,6 +269,7 @@ class Similar:
             index.share = done / of
 
         coded, methods, problem = index.coded, {}, None
+        kernels.wait_for("everything")
         started = time.perf_counter()
         try:
             coded = self._saves.coded(wanted, index.coded, advanced)

@@ -13,13 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from closecall.app.display.strategy_labels import label_of
+from closecall.app.runtime import kernels
 from closecall.app.runtime.background import ClosedError, Troubles
 from closecall.core.errors import InputError
 from closecall.core.learning.round import Labels, learn
 from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.numerics.kernel_cache import Step
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import QueryStrategy, make_strategy, strategy_from
+from closecall.core.selection import STRATEGIES, QueryStrategy, make_strategy, strategy_from
 from closecall.core.selection.files import remove_leftovers
+from closecall.core.selection.hashed import HashedSearch
 
 log = logging.getLogger(__name__)
 
@@ -191,9 +194,9 @@ class Indexes:
                 return
             fitted = index.fitted
             is_behind = fitted is None or is_due(fitted.n_items, index.seconds, pool)
-            if is_behind and index.failed_at != len(pool):
+            if is_behind and index.failed_at != len(pool) and kernels.is_ready(_needed(name, pool)):
                 self._try_to_fit(name, index, pool)
-        if wanted:
+        if wanted and kernels.is_ready("training"):
             self._time_full_scan(pool)
 
     def _try_to_fit(self, name: str, index: IndexState, pool: Pool) -> None:
@@ -261,6 +264,12 @@ class Indexes:
         plane = Hyperplane(np.full(pool.n_features, pool.n_features**-0.5), 0.0)
         seconds = [strategy.select(plane).seconds for _ in range(3)]
         self._full_scan_ms = (len(pool), 1000 * sorted(seconds)[1])
+
+
+def _needed(name: str, pool: Pool) -> Step:
+    """Return the kernels that fitting the index `name` to this pool needs; see `app.runtime.kernels`."""
+    is_plain = name in STRATEGIES and not issubclass(STRATEGIES[name], HashedSearch)
+    return "selection" if is_plain and not pool.is_sparse else "everything"
 
 
 def is_due(n_items: int, seconds: float, pool: Pool) -> bool:

@@ -27,6 +27,7 @@ from closecall.app.pages.shares import adjust_shares
 from closecall.app.pages.state import state
 from closecall.app.projects.config import MOST_PERSONS
 from closecall.app.projects.uploaded_images import why_none
+from closecall.app.runtime import kernels
 from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.classes import ClassSession, can_choose
 from closecall.app.sessions.grid import SIZES, USUAL, BatchSession, GridSession
@@ -185,7 +186,10 @@ def awaited_index(project: OpenProject, session: LabelingSession) -> IndexState 
 def watch(project: OpenProject, session: LabelingSession) -> None:
     """Show the progress of pool and index beside the card; rerun the page once they are done."""
     progress, index = project.build_progress(), awaited_index(project, session)
-    if progress is not None:
+    compiled = kernels.share()
+    if index is not None and compiled is not None:
+        st.progress(compiled, text=words.engine(compiled))
+    elif progress is not None:
         st.progress(words.done_share(progress), text=words.short_growth(progress))
     elif index is not None:
         again = index.notice is not None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 
 CALLBACK = "/oauth2callback"
@@ -76,12 +77,8 @@ def sign_in(port: int) -> SignIn | None:
             raise InputError(f"{path} can't be read: {error}") from None
     if "auth" not in settings:
         return None
-    try:
-        import authlib.integrations.starlette_client  # noqa: F401 (what Streamlit signs in with)
-    except ImportError as error:
-        raise InputError(
-            f"secrets.toml has [auth], which needs more to be installed: pip install authlib httpx2 ({error})"
-        ) from None
+    # Streamlit signs people in with it.
+    load("authlib.integrations.starlette_client", "oidc", distribution="authlib")
     return _checked(settings["auth"], port)
 
 

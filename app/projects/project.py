@@ -26,6 +26,7 @@ from closecall.app.projects.item_search import NameSearch
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploads import Uploads
+from closecall.app.runtime import kernels
 from closecall.app.runtime.background import Troubles, Workers
 from closecall.core.audit import is_overlap_turn
 from closecall.core.errors import InputError
@@ -89,7 +90,7 @@ class Project:
             opened.callback(self.executor.shutdown, cancel_futures=True)
             self.background = Workers(1, "background", "Work in the background", self.troubles)
             opened.callback(self.background.shutdown, cancel_futures=True)
-            self.background.submit(load_training)
+            self.background.submit(self._load_training)
             self._opened = opened.pop_all()
         self.leases = Leases(self.file.lease_seconds)
         self._take_up_leases()
@@ -97,6 +98,11 @@ class Project:
         self._pictures: Pictures | None = None
         self._live_concepts: dict[int, LiveConcept] = {}
         self._lock = threading.RLock()
+
+    def _load_training(self) -> None:
+        """Load the kernels of training once they are compiled, so that the first answer need not."""
+        kernels.wait_for("training")
+        load_training()
 
     def close(self) -> None:
         """Stop background work and release the lock."""

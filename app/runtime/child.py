@@ -29,6 +29,11 @@ def command(*words: str, nice: int = 0) -> list[str]:
     return [sys.executable, "-P", "-m", "closecall.app.cli.in_child", str(nice), *words]
 
 
+def module(name: str, *words: str) -> list[str]:
+    """Return what runs the module of this name with these words in a process of its own."""
+    return [sys.executable, "-P", "-m", name, *words]
+
+
 def environment() -> dict[str, str]:
     """Return the environment for `command`; ``PYTHONPATH`` keeps only absolute folders."""
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)

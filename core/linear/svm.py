@@ -278,7 +278,9 @@ def _append(
     A: Float32s, squares: Float64s, i: Index, face: NDArray[np.int64], f: int, L: Float64s, row: Float64s
 ) -> None:
     """Add label i to a face of f labels: append a row to the Cholesky factor of its Gram matrix."""
-    row[:] = A[i]
+    # Assigned number by number: for a slice, Numba compiles the error of unequal shapes too, in seconds.
+    for j in range(row.shape[0]):
+        row[j] = A[i, j]
     for k in range(f):
         L[f, k] = (_dot(A[face[k]], row) - _dot(L[k, :k], L[f, :k])) / L[k, k]
     pivot = squares[i] * (1.0 + _RIDGE) - _dot(L[f, :f], L[f, :f])
@@ -294,7 +296,8 @@ def _remove(face: NDArray[np.int64], f: int, k: int, L: Float64s) -> None:
     """
     for r in range(k, f - 1):
         face[r] = face[r + 1]
-        L[r, : r + 2] = L[r + 1, : r + 2]
+        for c in range(r + 2):
+            L[r, c] = L[r + 1, c]
     for c in range(k, f - 1):
         length = np.hypot(L[c, c], L[c, c + 1])
         cosine, sine = L[c, c] / length, L[c, c + 1] / length

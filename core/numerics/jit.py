@@ -14,6 +14,10 @@ from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from closecall.core.numerics.kernel_cache import use_writable_folder
+
+use_writable_folder()  # Numba asks for the folder when a kernel is defined
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

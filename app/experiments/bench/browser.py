@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,18 +44,15 @@ def chromium() -> Iterator[Browser]:
     Raises
     ------
     InputError
-        If Playwright or a Chromium is missing.
+        If Playwright or Chromium is missing.
     """
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        raise InputError("Measuring the page needs Playwright: pip install playwright") from None
+    playwright_api = load("playwright.sync_api", "bench", distribution="playwright")
     path = find_chromium()
     if path is None:
         raise InputError(
             "Measuring the page needs Chromium on PATH, or what python -m playwright install chromium gives"
         )
-    with sync_playwright() as playwright:
+    with playwright_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
             yield browser

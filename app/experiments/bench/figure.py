@@ -12,6 +12,7 @@ import numpy as np
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
 from closecall.app.experiments.bench.contenders import BLAS_SCAN, REFERENCE
+from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 from closecall.core.files.durable import disk_trouble
 
@@ -49,10 +50,12 @@ def check_figure(path: Path | None) -> None:
     Raises
     ------
     InputError
-        If the name ends in anything but `FORMATS`.
+        If the name ends in anything but `FORMATS`, or matplotlib is not installed.
     """
     if path is not None and path.suffix.lower() not in FORMATS:
         raise InputError(f"--figure must end in {' or '.join(FORMATS)}, got {path}")
+    if path is not None:
+        load("matplotlib", "reports")
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows
 from closecall.core.pool.pool import Pool
@@ -128,12 +128,7 @@ def loaded(name: str) -> Any:
     """
     if name not in PEERS:
         raise InputError(f"a peer must be one of {', '.join(PEERS)}, got {name!r}")
-    try:
-        faiss = import_module("faiss")
-    except ImportError as error:
-        raise InputError(
-            f"faiss-cpu cannot be imported ({error}): install closecall with the extra peers"
-        ) from error
+    faiss = load("faiss", "peers", distribution="faiss-cpu")
     faiss.omp_set_num_threads(1)
     return faiss
 

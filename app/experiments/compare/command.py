@@ -133,7 +133,9 @@ def compare(
     Interrupted, the same command goes on. Results do not depend on the number of workers; times do.
     """
     from closecall.app.experiments.compare.comparison import Wish, run_comparison
+    from closecall.app.runtime.extras import load
 
+    load("matplotlib", "reports")
     sizes = QUICK if quick else FULL
     wish = Wish(
         pool=folder,

@@ -11,7 +11,6 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 from scipy.special import expit
 
+from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import Choice, PoolRows, Progress, Query, QueryStrategy
@@ -76,12 +76,7 @@ class Peer(QueryStrategy):
 
     def check(self) -> None:
         """See `QueryStrategy.check`: whether the library is there."""
-        try:
-            import_module(self.package)
-        except ImportError as error:
-            raise InputError(
-                f"{self.distribution} cannot be imported ({error}): install closecall with the extra peers"
-            ) from error
+        load(self.package, "peers", distribution=self.distribution)
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
         """See `QueryStrategy.prepare`: the pool as one matrix, if there is room for it."""

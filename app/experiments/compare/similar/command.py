@@ -85,7 +85,9 @@ def compare_similar(
     exact scan. Interrupted, the same command goes on with the next family.
     """
     from closecall.app.experiments.compare.similar.comparison import Wish, run_comparison
+    from closecall.app.runtime.extras import load
 
+    load("matplotlib", "reports")
     sizes = QUICK if quick else FULL
     wish = Wish(
         pool=folder,

@@ -209,7 +209,7 @@ def test_peers_that_cannot_be_had_are_refused_in_a_sentence(pool, tmp_path, monk
     monkeypatch.setitem(sys.modules, "faiss", None)
     wrong = run(*speed, "--pool", pool.path, "--peer", "faiss-flat")
     assert wrong.exit_code == 2
-    assert "install closecall with the extra peers" in wrong.output
+    assert 'pip install "closecall[peers]"' in wrong.output
 
 
 def test_sets_have_no_compact_codes_to_look_up(tmp_path):

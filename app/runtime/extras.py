@@ -1,0 +1,26 @@
+"""Optional packages, which come with an extra: ``pip install "closecall[reports]"``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Literal
+
+from closecall.core.errors import InputError
+
+Extra = Literal["bench", "oidc", "peers", "reports"]
+"""The extras of pyproject.toml that `app` needs; `storage` handles "postgresql" itself."""
+
+
+def load(module: str, extra: Extra, *, distribution: str | None = None) -> Any:
+    """Import and return an optional module, which belongs to `distribution` if that is not its own name.
+
+    Raises
+    ------
+    InputError
+        If it can't be imported; the sentence says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = distribution or module
+        raise InputError(f'{name} cannot be imported ({error}): pip install "closecall[{extra}]"') from error

@@ -1,0 +1,130 @@
+"""Compile the engine's kernels in a child process while the server already serves.
+
+After an installation nothing is compiled yet, and compiling takes a minute or two. Numba compiles under a
+lock of the whole process, so that even a kernel that only has to be loaded from disk would wait. A child
+compiles instead, and this process asks here before it uses a kernel that may be missing. If the child fails,
+kernels are compiled in this process when they are first used.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import get_args
+
+from closecall.app.runtime import child
+from closecall.app.runtime.background import ClosedError
+from closecall.core.numerics.kernel_cache import Step, marker, use_writable_folder
+
+PATIENCE = 300.0
+"""Seconds to wait for a kernel before it is compiled where it is used."""
+
+log = logging.getLogger(__name__)
+
+
+class Preparation:
+    """A child process that compiles all kernels.
+
+    Parameters
+    ----------
+    command : list of str
+        Command line of the child, which reports as ``closecall.core.warmup --report`` does.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self.share = 0.0
+        """The share of kernels that are compiled, 0 … 1."""
+        self._complete = {step: threading.Event() for step in get_args(Step)}
+        self._stopped = False
+        self._process = subprocess.Popen(
+            command,
+            env=child.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self._reader = threading.Thread(target=self._read, name="kernels", daemon=True)
+        self._reader.start()
+
+    def is_complete(self, step: Step) -> bool:
+        """Return whether the kernels of this step are compiled, or the child has ended."""
+        return self._complete[step].is_set()
+
+    def wait(self, step: Step) -> None:
+        """Wait until the kernels of this step are compiled, at most `PATIENCE` seconds.
+
+        Raises
+        ------
+        ClosedError
+            If the child is stopped meanwhile.
+        """
+        self._complete[step].wait(PATIENCE)
+        if self._stopped:
+            raise ClosedError
+
+    def stop(self) -> None:
+        """End the child; what it compiled is kept."""
+        self._stopped = True
+        self._process.kill()
+        self._reader.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        last = ""
+        for line in self._process.stdout:
+            first, *steps = line.split() or [""]
+            try:
+                self.share = float(first)
+            except ValueError:
+                last = line.strip() or last
+                continue
+            for step in self._complete.keys() & set(steps):
+                self._complete[step].set()
+        # Ctrl+C and a stop of the whole service end the child with the server.
+        if self._process.wait() not in (0, -signal.SIGINT, -signal.SIGTERM) and not self._stopped:
+            log.warning("The kernels could not be compiled ahead and will be when they are used: %s", last)
+        for complete in self._complete.values():
+            complete.set()
+
+
+_running: Preparation | None = None
+
+
+@contextmanager
+def prepared_in_background() -> Iterator[None]:
+    """Compile in a child process what is not compiled yet, until it is or the context ends."""
+    global _running
+    use_writable_folder()
+    if marker().exists():
+        yield
+        return
+    _running = Preparation(child.module("closecall.core.warmup", "--report"))
+    try:
+        yield
+    finally:
+        _running.stop()
+        _running = None
+
+
+def share() -> float | None:
+    """Return the share of kernels that are compiled, 0 … 1; None once all are."""
+    running = _running
+    return None if running is None or running.is_complete("everything") else running.share
+
+
+def is_ready(step: Step) -> bool:
+    """Return whether kernels of this step can be used: they are compiled, or no child compiles them."""
+    running = _running
+    return running is None or running.is_complete(step)
+
+
+def wait_for(step: Step) -> None:
+    """Wait until the kernels of this step are ready; see `Preparation.wait`."""
+    if (running := _running) is not None:
+        running.wait(step)

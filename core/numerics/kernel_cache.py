@@ -1,0 +1,76 @@
+"""Where Numba keeps compiled kernels, and whether all of them are there already.
+
+Numba writes machine code beside each module, in ``__pycache__``. If the installation is read-only, it goes
+to the user's cache folder, and if that is read-only too, to a temporary folder. ``NUMBA_CACHE_DIR`` overrides
+all of this.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import numba
+import platformdirs
+from llvmlite import binding
+
+VARIABLE = "NUMBA_CACHE_DIR"
+
+PACKAGE = Path(__file__).parents[1]
+"""The folder whose modules define kernels."""
+
+Step = Literal["training", "selection", "everything"]
+"""A set of kernels, each including the one before.
+
+"training" trains on dense rows and selects by a full scan, "selection" adds all other strategies without hash
+codes on dense rows, "everything" the rest.
+"""
+
+
+def use_writable_folder() -> None:
+    """Have Numba keep machine code in a folder that can be written to, in this process and its children."""
+    if not os.environ.get(VARIABLE) and not _is_writable(PACKAGE / "numerics" / "__pycache__"):
+        os.environ[VARIABLE] = str(_folder_outside())
+        numba.config.reload_config()
+
+
+def marker() -> Path:
+    """Return the file that exists once every kernel is compiled, by these sources, for this processor."""
+    digest = hashlib.sha256()
+    for part in (
+        numba.__version__,
+        sys.implementation.cache_tag,
+        os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name(),
+        os.environ.get("NUMBA_CPU_FEATURES") or binding.get_host_cpu_features().flatten(),
+        PACKAGE,
+    ):
+        digest.update(f"{part}\n".encode())
+    for source in sorted(PACKAGE.rglob("*.py")):
+        digest.update(source.read_bytes())
+    folder = Path(os.environ.get(VARIABLE) or PACKAGE / "__pycache__")
+    return folder / f"closecall-{digest.hexdigest()[:16]}.compiled"
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+def _folder_outside() -> Path:
+    folder = platformdirs.user_cache_path("closecall") / "kernels"
+    if _is_writable(folder):
+        return folder
+    # Not a name that others can foresee: what they left there would run here.
+    folder = Path(tempfile.mkdtemp(prefix="closecall-kernels-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
