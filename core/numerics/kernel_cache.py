@@ -37,7 +37,7 @@ def use_writable_folder() -> None:
     """Have Numba keep machine code in a folder that can be written to, in this process and its children."""
     if not os.environ.get(VARIABLE) and not _is_writable(PACKAGE / "numerics" / "__pycache__"):
         os.environ[VARIABLE] = str(_folder_outside())
-        numba.config.reload_config()
+        numba.config.reload_config()  # type: ignore[no-untyped-call]
 
 
 def marker() -> Path:
