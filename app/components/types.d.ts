@@ -1,6 +1,6 @@
-// What the server and the components say to each other, as JSON.
+// The JSON that the server and the components exchange.
 
-/** What Streamlit hands to a component with each payload. */
+/** The interface that Streamlit hands to a component with each payload. */
 export interface Component<Data> {
   data: Data;
   parentElement: ShadowRoot;
@@ -8,7 +8,7 @@ export interface Component<Data> {
   setTriggerValue(name: string, value: unknown): void;
 }
 
-/** A component in the page. */
+/** A component mounted in the page. */
 export interface Mounted<Data> {
   update(component: Component<Data>): void;
   close(): void;
@@ -17,10 +17,10 @@ export interface Mounted<Data> {
 export type Word = "yes" | "no" | "skip" | "unsure";
 export type WordOrUndo = Word | "undo";
 
-/** How an item stands that can't be answered here. */
+/** The reason why an item can't be answered here: its answer, a tie, or a lease of another session ("held"). */
 export type Standing = Word | "tied" | "held";
 
-/** An answer that waits to be saved. */
+/** An answer waiting to be saved. */
 export interface Answer {
   id: string;
   session: string;
@@ -28,23 +28,25 @@ export interface Answer {
   answer: WordOrUndo;
   /** The id of the selection that showed the item; null for an undo or a correction. */
   selection: string | null;
-  /** The id of the answer that this takes back, or replaces. */
+  /** The id of the answer that this one takes back. */
   undoes: string | null;
+  /** The id of the answer that this one replaces. */
   corrects: string | null;
   time_taken_ms: number | null;
-  /** Milliseconds since 1970 UTC. */
+  /** Milliseconds since 1970-01-01 UTC. */
   browser_time: number;
-  /** The selection that the card went on to. */
+  /** The selection that the card showed next. */
   next?: string | null;
-  /** Of several classes: the one chosen, null for none, and all that there were. */
+  /** With several classes: the chosen class, null for none. */
   concept?: number | null;
+  /** With several classes: all that were offered. */
   classes?: number[];
 }
 
-/** An answer as the components give it; the outbox adds the rest. */
+/** An answer as a component creates it; the outbox adds the other fields. */
 export type NewAnswer = Pick<Answer, "item" | "answer"> & Partial<Answer>;
 
-/** An answer in the browser's store: `place` tells the order. */
+/** An answer in the browser's storage; entries are sent in order of `place`. */
 export interface Entry {
   place: number;
   answer: Answer;
@@ -55,7 +57,7 @@ export interface Refusal {
   reason: string;
 }
 
-/** What a payload says of the answers that it was sent. */
+/** The outcome of sent answers, part of every payload. */
 export interface Settled {
   acked: string[];
   refused: Refusal[];
@@ -66,13 +68,13 @@ export interface TextPart {
   text: string;
 }
 
-/** How a text begins. */
+/** The title and the first lines of a text. */
 export interface Opening {
   title: string;
   text: string;
 }
 
-/** An item in view, by the selection that chose it. */
+/** An item in view and the selection that chose it. */
 export interface Item {
   id: number;
   selection: string;
@@ -89,7 +91,7 @@ export interface Counts {
   left: number;
 }
 
-/** The numbers that have a course. */
+/** The numbers that are plotted over rounds. */
 export type Measured = "selection_ms" | "margin" | "scored" | "retrain_ms" | "accuracy";
 
 export type History = Record<string, (number | null)[]>;
@@ -109,12 +111,13 @@ export interface RoundNotes extends Record<Measured, number | null> {
   searched: string | null;
   awaited: string | null;
   advice: string | null;
-  /** Of many items: how many, and how far from the hyperplane the last one is. */
+  /** In a grid: the number of items. */
   items?: number;
+  /** In a grid: the last item's distance from the hyperplane. */
   furthest?: number | null;
-  /** Of several concepts: the one that it is about. */
+  /** With several concepts: the one that these notes are about. */
   asked?: string;
-  /** Items that are left to decide. */
+  /** Number of items left to adjudicate. */
   waiting?: number;
 }
 
@@ -125,15 +128,15 @@ export interface Concept {
   examples: string[];
 }
 
-/** Why there is nothing in view. */
+/** The reason why no item is in view. */
 export interface Waiting {
   done: number;
   total: number;
   exhausted: boolean;
-  said?: string;
+  message?: string;
 }
 
-/** What every payload about items to label has. */
+/** The fields of every payload with items to label. */
 export interface Labeling extends Settled {
   project: string;
   session: string;
@@ -145,7 +148,7 @@ export interface Labeling extends Settled {
   waiting: Waiting | null;
 }
 
-/** What follows an answer. */
+/** The view that follows an answer. */
 export interface Following {
   item: Item;
   round: number;
@@ -153,7 +156,7 @@ export interface Following {
   concept?: Partial<Concept>;
 }
 
-/** One of the last answers. */
+/** One of the latest answers. */
 export interface StripEntry {
   answer_id: string;
   item: number;
@@ -162,14 +165,14 @@ export interface StripEntry {
   concept?: number | null;
 }
 
-/** A class that may be chosen. */
+/** A class that can be chosen. */
 export interface Class {
   key: string;
   concept: number;
   name: string;
 }
 
-/** What a scan of the whole pool found. */
+/** The item in view compared with a full scan of the pool. */
 export interface Check {
   selection: string;
   is_coming: boolean;
@@ -185,22 +188,22 @@ export interface Check {
 export interface CardData extends Labeling {
   item: Item | null;
   next: Record<string, Following>;
-  /** By item. */
+  /** Image addresses by item id. */
   pictures: Record<string, string>;
   next_is_coming: boolean;
   strip: StripEntry[];
   classes?: Class[];
-  /** Of several concepts the one that chooses next. */
+  /** With several concepts: the one that selects next. */
   turn?: { concept: number; history: History };
   blind?: boolean;
   autopilot?: Record<string, Word> | null;
   check?: Check | null;
 }
 
-/** A place of a grid. */
+/** A place in a grid. */
 export interface Cell {
   id: number;
-  /** null where the item can't be answered here; then `stands` says why. */
+  /** null if the item can't be answered here; `stands` then gives the reason. */
   selection: string | null;
   alt: string;
   src: string;
@@ -225,7 +228,7 @@ export interface GridData extends Labeling {
   search?: Search;
 }
 
-/** A cell of what is similar, in one of two lists. */
+/** A cell of the Find similar page, in one of its two lists. */
 export interface SimilarCell extends Cell {
   list: Metric;
   place: number;
@@ -327,7 +330,7 @@ export interface ReviewRow {
 
 export type ReviewView = "doubted" | "contested" | "all" | Word;
 
-/** What the page wants to see. */
+/** The list that the page requests. */
 export interface Asked {
   view: ReviewView;
   line: string;
@@ -434,7 +437,7 @@ export interface PeopleData {
   decided: number;
 }
 
-/** Percentiles, and what is newest. */
+/** The 10th, 25th, 50th, 75th and 90th percentile of some values, and the newest value. */
 export interface Spread {
   now: number | null;
   low: number;
@@ -448,7 +451,7 @@ interface CompareRowBase {
   strategy: string;
   label: string;
   in_use: boolean;
-  said: string;
+  message: string;
 }
 
 export interface ShownRow extends CompareRowBase {
@@ -481,13 +484,13 @@ export interface Lane {
   in_use: boolean;
 }
 
-/** AUROC, |wᵀx|, milliseconds and items scored of one lane's round; null where the lane is out. */
+/** AUROC, |wᵀx|, milliseconds and items scored in one lane's round; null if the lane has dropped out. */
 export type LaneTurn = [number, number | null, number, number] | null;
 
 export interface RaceData {
-  /** null while there is none. */
+  /** The key of the race; null while there is none. */
   race: string | null;
-  said?: string;
+  message?: string;
   trouble?: string | null;
   is_coming?: boolean;
   lanes: Lane[];
@@ -499,7 +502,7 @@ export interface RaceData {
   label_seconds: number;
 }
 
-/** What is new in a race. */
+/** The rounds and images added to a race since the last request. */
 export interface RaceNews {
   known: number;
   turns: LaneTurn[][];
@@ -511,13 +514,13 @@ export interface RaceNews {
   speed: number;
 }
 
-/** A line over numbers: its places, and its heights where they are known. */
+/** The points of a line: x values, and y values where they are known. */
 export interface Course {
   xs: number[];
   ys: (number | null)[];
 }
 
-/** Two places at which two lanes are equal. */
+/** The x values at which two lanes reach the same y. */
 export interface Guide {
   from: number;
   to: number;
@@ -542,7 +545,7 @@ export interface VerdictData {
   most: number;
 }
 
-/** From a number to 0 … 1. */
+/** A mapping from numbers to 0 … 1, with its ticks. */
 export interface Scale {
   at: (value: number) => number;
   ticks: number[];

@@ -129,7 +129,7 @@ def show_race(session: LabelingSession) -> None:
     try:
         race = race_of(session, again=_does(sent) == "again")
         if race is None:
-            shown |= {"race": None, "is_coming": True, "said": preparation(session)}
+            shown |= {"race": None, "is_coming": True, "message": preparation(session)}
         else:
             obey(race, sent)
             shown |= race.about()
@@ -137,7 +137,7 @@ def show_race(session: LabelingSession) -> None:
         shown |= {
             "race": None,
             "is_coming": False,
-            "said": "There can be no race here",
+            "message": "There can be no race here",
             "trouble": str(error),
         }
     RACE.show(shown, key=key)

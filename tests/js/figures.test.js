@@ -110,12 +110,12 @@ test("a course goes by labels, or by the seconds that labeling and choosing took
 test("the verdict says when the leader had for good what the other one has now", () => {
   const records = race([0.5, 0.55, 0.6, 0.65, 0.7, 0.7], [0.72, 0.6, 0.75, 0.8, 0.85, 0.9]);
   assert.equal(reaches(records.course(1, "labels", 0), 0.7), 3, "not yet at the first label, which was luck");
-  const { said, guide } = verdict(records, lanes, { against: "labels", labelSeconds: 0 });
-  assert.equal(said, "3 chosen labels equal 6 random ones.");
+  const { headline, guide } = verdict(records, lanes, { against: "labels", labelSeconds: 0 });
+  assert.equal(headline, "3 chosen labels equal 6 random ones.");
   assert.deepEqual([guide.from, guide.to, guide.y], [3, 6, 0.7]);
   const alike = race([0.5, 0.5, 0.5, 0.5, 0.6], [0.5, 0.5, 0.5, 0.5, 0.6]);
-  assert.match(verdict(alike, lanes, { against: "labels", labelSeconds: 0 }).said, /as good as chosen/);
-  assert.equal(verdict(race([0.5], [0.6]), lanes, { against: "labels", labelSeconds: 0 }).said, null);
+  assert.match(verdict(alike, lanes, { against: "labels", labelSeconds: 0 }).headline, /as good as chosen/);
+  assert.equal(verdict(race([0.5], [0.6]), lanes, { against: "labels", labelSeconds: 0 }).headline, null);
 });
 
 test("the strip shows what is stored, changed by what waits to be saved", () => {
@@ -169,7 +169,7 @@ test("an annotator's answer is the last one that was not taken back", () => {
   assert.deepEqual(names(standing([], "ada", [pending[0], pending[0]])), [["e", "skip"]]);
 });
 
-test("times are told as people tell them", () => {
+test("times are formatted for readers", () => {
   const { now } = new Clock();
   assert.equal(ago(now - 59_000), "just now");
   assert.equal(ago(now - 12 * 60_000), "12 min ago");

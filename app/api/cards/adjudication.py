@@ -34,7 +34,7 @@ def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
         "item": painted(view.session, shown) if shown else None,
         **_coming(view, line, card["notes"]),
         "strip": _strip(view, line.answers),
-        "waiting": None if shown else {"done": 0, "total": 0, "exhausted": True, "said": nothing},
+        "waiting": None if shown else {"done": 0, "total": 0, "exhausted": True, "message": nothing},
         "blind": True,
     }
 

@@ -61,7 +61,7 @@ class Row:
     in_use : bool
         Whether it selects on the labeling page.
     state : str
-        "shown", "coming" or "failed"; in the last two cases `said` gives the reason.
+        "shown", "coming" or "failed"; in the last two cases `message` gives the reason.
     item, src, alt
         Its pick for the newest hyperplane.
     ms : Spread
@@ -82,7 +82,7 @@ class Row:
     label: str
     in_use: bool
     state: str
-    said: str = ""
+    message: str = ""
     item: int = -1
     src: str = ""
     alt: str = ""
@@ -209,11 +209,11 @@ class HyperplaneComparison:
         answers = shown.answers.get(word) if shown else None
         failure = failures.get(word) or (answers.failure if answers else None)
         if failure:
-            return Row(strategy=name, label=label, in_use=in_use, state="failed", said=failure)
+            return Row(strategy=name, label=label, in_use=in_use, state="failed", message=failure)
         if shown is None or answers is None or not answers.ranks:
             is_ready = word in self._compared.ready()
-            said = "It is being measured." if is_ready else self._compared.preparation(word)
-            return Row(strategy=name, label=label, in_use=in_use, state="coming", said=said)
+            message = "It is being measured." if is_ready else self._compared.preparation(word)
+            return Row(strategy=name, label=label, in_use=in_use, state="coming", message=message)
         item = answers.items[0]
         return Row(
             strategy=name,

@@ -1,4 +1,4 @@
-// A logarithmic axis across a column of plots, and what stands on it: everything is placed in per cent of its plot.
+// A logarithmic axis shared by a column of plots, and box plots on it. Positions are percentages of the plot's width.
 
 import { element, say } from "../shared/dom.js";
 
@@ -18,9 +18,9 @@ const SUPERSCRIPTS = {
   8: "⁸",
   9: "⁹",
 };
-const LEAST = 1e-9; // nearer to the hyperplane is as good as on it
+const LEAST = 1e-9; // smaller distances are drawn here: closer is as good as on the hyperplane
 
-/** From one power of ten to another, around all of `values`; ticks at powers, every other one where there are many. */
+/** A logarithmic axis between powers of ten that enclose all `values`; with many powers, only every nth has a tick. */
 export class LogAxis {
   /**
    * @param {(number | null)[]} values
@@ -38,7 +38,7 @@ export class LogAxis {
   }
 
   /**
-   * Where a value stands, 0 … 100.
+   * Return the position of a value on the axis, 0 … 100.
    *
    * @param {number} value
    */
@@ -47,7 +47,7 @@ export class LogAxis {
     return Math.min(100, Math.max(0, (100 * (exponent - this.low)) / (this.high - this.low)));
   }
 
-  /** The ticks' names, for the column's head. */
+  /** Return the tick labels, for the column's header. */
   names() {
     return this.ticks.map((power) => {
       const unit =
@@ -56,14 +56,14 @@ export class LogAxis {
     });
   }
 
-  /** The ticks' lines, for a row. */
+  /** Return the tick lines, for a row. */
   lines() {
     return this.ticks.map((power) => placed("i", "gridline", this.at(10 ** power)));
   }
 }
 
 /**
- * An element that stands at `x` per cent of its plot.
+ * Return an element positioned at `x` per cent of its plot.
  *
  * @param {"span" | "i"} tag
  * @param {string} className
@@ -77,7 +77,7 @@ export function placed(tag, className, x, ...children) {
 }
 
 /**
- * An element from `x` to `end` per cent.
+ * Return an element that reaches from `x` to `end` per cent of its plot.
  *
  * @param {string} className
  * @param {number} x
@@ -107,13 +107,13 @@ function stretch(part, x, end) {
   part.style.width = `${Math.abs(end - x).toFixed(2)}%`;
 }
 
-/** Whiskers, box and median of a spread's percentiles, what is newest as a dot, and what is written above. */
+/** A box plot of a spread's percentiles, with the newest value as a dot and a label above the median. */
 export class BoxPlot {
   #parts = Object.fromEntries(
     ["whisker", "box", "middle", "newest"].map((name) => [name, element("i", { className: name })]),
   );
-  #said = element("b", {});
-  #reads = element("span", { className: "reads" }, this.#said);
+  #label = element("b", {});
+  #reads = element("span", { className: "reads" }, this.#label);
   /** @type {HTMLElement} */
   #place;
   #axis = "";
@@ -124,13 +124,13 @@ export class BoxPlot {
   }
 
   /**
-   * `spread` is null as long as nothing is known; `said` is left out where the plot is to speak for itself.
+   * Draw a spread on an axis.
    *
-   * @param {Spread | null} spread
+   * @param {Spread | null} spread null while there are no values
    * @param {LogAxis} axis
-   * @param {string} [said]
+   * @param {string} [label] text above the median
    */
-  show(spread, axis, said = "") {
+  show(spread, axis, label = "") {
     const key = `${axis.low} ${axis.high} ${Boolean(spread)}`;
     if (this.#axis !== key) {
       this.#axis = key;
@@ -148,27 +148,27 @@ export class BoxPlot {
     if (spread.now != null) move(newest, axis.at(spread.now));
     move(this.#reads, axis.at(spread.median));
     this.#reads.style.setProperty("--x", axis.at(spread.median).toFixed(1));
-    say(this.#said, said);
+    say(this.#label, label);
   }
 }
 
 /**
- * 0.01, 0.1, 1, 10.
+ * Return a power of ten in decimals: 0.01, 0.1, 1, 10.
  *
- * @param {number} power
+ * @param {number} power the exponent
  */
 export const plain = (power) => String(Number((10 ** power).toPrecision(1)));
 
 /**
- * 10⁻², 1.
+ * Return a power of ten with a superscript: 10⁻²; 1 for the exponent 0.
  *
- * @param {number} power
+ * @param {number} power the exponent
  */
 export const powerOfTen = (power) =>
   power ? `10${[...String(power)].map((sign) => SUPERSCRIPTS[sign]).join("")}` : "1";
 
 /**
- * As many digits as are measured: 0.012, 0.52, 6.20, 47.
+ * Format milliseconds with as many digits as the measurement supports: 0.012, 0.52, 6.20, 47.
  *
  * @param {number} value
  */
@@ -177,9 +177,9 @@ export function milliseconds(value) {
 }
 
 /**
- * 0.0001 %, 0.5 %, 100 %.
+ * Format a share as a percentage: 0.0001 %, 0.5 %, 100 %.
  *
- * @param {number} share
+ * @param {number} share from 0 to 1
  */
 export function percentage(share) {
   const percent = 100 * share;

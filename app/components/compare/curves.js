@@ -1,4 +1,4 @@
-// Learning curves: a line each, labeled at its end, with the figures that a headline is about drawn in.
+// Learning curves: one line per lane, labeled at its end, with guide lines for the figures in the headline.
 
 import { drawn, say } from "../shared/dom.js";
 import { roundTicks } from "../shared/scales.js";
@@ -24,12 +24,12 @@ import { quantile } from "./records.js";
  */
 
 const PAD = { left: 52, top: 14, bottom: 46 };
-const NARROW = 520; // pixels; below, the labels' column is a small one
-const APART = 24; // pixels between two labels, at the least
+const NARROW = 520; // pixels; below this width the column of labels is narrower
+const APART = 24; // least distance between two labels, in pixels
 const MARK = 14;
 const STEPS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // between two ticks
-const BELOW = 0.1; // of all values, that may lie below the axis: a few first rounds teach little about the others
-const MOST_POINTS = 700; // of a line; more are closer than pixels
+const BELOW = 0.1; // share of all values that may lie below the axis: a few early rounds must not flatten the rest
+const MOST_POINTS = 700; // points of a line; more would be closer than pixels
 
 export class Curves {
   /** @type {SVGElement} */
@@ -41,7 +41,7 @@ export class Curves {
   #lines;
 
   /**
-   * `lanes` are `{ symbol, label }`, in the order of the rows.
+   * Create the chart; `lanes` come in the order of the rows.
    *
    * @param {SVGElement} svg
    * @param {{ symbol: string, label: string }[]} lanes
@@ -55,8 +55,10 @@ export class Curves {
   }
 
   /**
-   * `courses` are `{ xs, ys }` of each lane; `most` is where x ends; `guide` says that at `x` of one lane as much was
-   * learned as at `x` of another, `{ from, to, y, write }`, or null; `name` is what x counts.
+   * Draw the curves.
+   *
+   * `courses` has one course per lane. `most` is the end of the x axis and `name` its label. `guide` marks the x
+   * values at which two lanes reach the same y. `write` formats x values.
    *
    * @param {{ courses: Course[], most: number, guide: Guide | null, name: string, write: (x: number) => string }} drawing
    */
@@ -98,7 +100,7 @@ export class Curves {
   }
 
   /**
-   * At the right edge, in the order of what was reached, pushed apart where they would lie upon each other.
+   * Put the labels at the right edge, ordered by the lanes' last values and moved apart where they would overlap.
    *
    * @param {(End | null)[]} ends
    * @param {Edges} edges
@@ -122,7 +124,7 @@ export class Curves {
   }
 }
 
-/** The parts of one lane, made once. */
+/** The SVG elements of one lane, created once. */
 class Line {
   /** @param {{ symbol: string, label: string }} lane */
   constructor({ symbol, label }) {
@@ -200,7 +202,7 @@ function guided({ from, to, y, write }, across, down, edges) {
 }
 
 /**
- * Round numbers around where the curves begin and end, and nearly all of the values between.
+ * Return a y scale with round limits around the curves' first and last values and nearly all values between them.
  *
  * @param {number[][]} courses
  */

@@ -1,5 +1,5 @@
-// One hyperplane, put to several query strategies: a row each, in a fixed order. What must outlive a new payload
-// is kept on the root element.
+// One hyperplane and the item that each query strategy selects for it: one row per strategy, in a fixed order. State
+// that must outlive a payload is kept on the root element.
 
 import { element, glyph, part, say, treeOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
@@ -9,9 +9,11 @@ import { BoxPlot, LogAxis, milliseconds, percentage, placed, plain, powerOfTen, 
 
 /** @import { CompareData, CompareRow, Component, ShownRow, Spread } from "../types" */
 
-const POLL = 700; // milliseconds, while something is being measured or built
-const ROOM = { until: 62, apart: 20 }; // per cent: where a time can be read at its right, and so far before the full scan
-const ALIKE = 1.1; // times that differ by a smaller factor are told as equal
+const POLL = 700; // milliseconds between requests while something is being measured or built
+// A time's label goes to the left of its dot beyond `until` per cent, or less than `apart` per cent before the full
+// scan's line.
+const ROOM = { until: 62, apart: 20 };
+const ALIKE = 1.1; // times that differ by a smaller factor are shown as equal
 
 class Comparison {
   /**
@@ -110,14 +112,14 @@ class Row {
     this.distances = new BoxPlot(this.margin);
     this.rank = new Quantity("rank");
     this.scored = new Quantity("scored");
-    this.said = cell("said");
+    this.note = cell("message");
     this.brief = element("small", { className: "brief" });
     this.line = element("div", { className: "line", role: "row" });
     this.symbol = treeOf(lines).getElementById(`s-${strategy}`) ? strategy : "other";
     this.line.classList.add(this.symbol);
     const name = element("span", { className: "name" }, element("b", {}, label), this.brief);
     const who = element("span", { className: "who", role: "rowheader" }, this.marker("strategy"), name);
-    this.line.append(who, this.pick, this.time, this.margin, this.rank.place, this.scored.place, this.said);
+    this.line.append(who, this.pick, this.time, this.margin, this.rank.place, this.scored.place, this.note);
     lines.append(this.line);
   }
 
@@ -136,8 +138,8 @@ class Row {
     this.line.dataset.state = row.state;
     for (const part of [this.pick, this.time, this.margin, this.rank.place, this.scored.place])
       part.hidden = !isShown;
-    this.said.hidden = isShown;
-    say(this.said, isShown ? "" : row.said);
+    this.note.hidden = isShown;
+    say(this.note, isShown ? "" : row.message);
     say(this.brief, isShown ? `rank ${whole(row.rank)}` : "");
     if (!isShown) return;
     if (this.image.src !== row.src) this.image.src = row.src;
@@ -145,7 +147,7 @@ class Row {
     this.pick.dataset.nearest = String(row.rank === 0);
     this.time.replaceChildren(...time.lines(), ...this.timed(row, time, full));
     this.distances.show(row.margin, margin);
-    this.margin.setAttribute("aria-label", said(row.margin));
+    this.margin.setAttribute("aria-label", spokenSpread(row.margin));
     this.rank.show(whole(row.rank), `median ${whole(row.typical_rank)}`);
     this.scored.show(whole(row.scored), percentage(row.share));
   }
@@ -172,7 +174,7 @@ class Row {
   }
 }
 
-/** A number, and a word below it. */
+/** A number with a note below it. */
 class Quantity {
   /** @param {string} className */
   constructor(className) {
@@ -200,7 +202,7 @@ function cell(className, ...children) {
 }
 
 /** @param {Spread & { now: number }} spread */
-function said({ now, median }) {
+function spokenSpread({ now, median }) {
   return `${now.toPrecision(2)} now, median ${median.toPrecision(2)}`;
 }
 

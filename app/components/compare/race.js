@@ -1,5 +1,5 @@
-// A race, watched: the strategies' learning curves, what choosing takes and how near it comes. What must outlive a
-// new payload is kept on the root element; what is new comes from the server several times a second.
+// A live race between strategies: learning curves, selection times and distances to the hyperplane. State that must
+// outlive a payload is kept on the root element. New rounds are requested from the server several times a second.
 
 import { around, element, glyph, part, partsOf, say, targetOf } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
@@ -12,11 +12,11 @@ import { Records, spreadOf, verdict } from "./records.js";
 /** @import { Component, Course, Lane, RaceData, RaceNews, Spread } from "../types" */
 
 // Milliseconds.
-const POLL = 100; // while it runs
-const PREPARING = 700; // while indexes are built
-const BETWEEN = 3000; // two runs
-const PICTURES = 330; // between two rounds whose picks are shown
-const PATIENCE = 2000; // until a command is obeyed, and between two tries where the server doesn't answer
+const POLL = 100; // between requests while the race runs
+const PREPARING = 700; // between requests while indexes are built
+const BETWEEN = 3000; // pause between two runs
+const PICTURES = 330; // least time between two rounds whose picks are shown
+const PATIENCE = 2000; // wait for a command to take effect, and before a retry if the server doesn't answer
 
 class RacePage {
   /**
@@ -57,7 +57,7 @@ class RacePage {
     /** @type {RaceNews | null} */
     this.news = null;
     /** @type {number | null} */
-    this.pace = null; // rounds a second
+    this.pace = null; // rounds per second
     this.wasOver = this.isRepeating = this.isAsking = this.isDrawing = this.isClosed = false;
     this.abort = new AbortController();
     this.listen();
@@ -82,7 +82,7 @@ class RacePage {
     this.step.addEventListener("click", () => this.command("step"));
     this.repeat.addEventListener("click", () => this.setRepeating(!this.isRepeating));
     this.speed.addEventListener("click", () => this.command("speed", this.nextSpeed()));
-    // A pressed button keeps the focus, and would take the space bar.
+    // A clicked button keeps the focus and would receive the space bar.
     this.card.addEventListener("click", (event) => event.detail && around(targetOf(event), "button")?.blur());
     this.choice("against", () => this.draw());
     this.choice("column", () => {
@@ -92,7 +92,7 @@ class RacePage {
   }
 
   /**
-   * Tabs that set the property `name`.
+   * Let the tabs of `name` set the property of that name, and call `chosen` after each change.
    *
    * @param {"against" | "column"} name
    * @param {() => void} chosen
@@ -113,7 +113,7 @@ class RacePage {
   }
 
   /**
-   * Whether another run follows when one is over, with other first labels.
+   * Set whether a run with other first labels follows when one is over.
    *
    * @param {boolean} isRepeating
    */
@@ -123,7 +123,7 @@ class RacePage {
     if (this.wasOver) this.beginAgain();
   }
 
-  /** Let what was reached be seen for a while, then begin another run. */
+  /** Start another run after a pause in which the result can be read. */
   beginAgain() {
     clearTimeout(this.next);
     this.next = setTimeout(() => this.isRepeating && this.news?.is_over && this.command("again"), BETWEEN);
@@ -161,12 +161,12 @@ class RacePage {
     this.data = component.data;
     const before = this.race;
     this.race = this.data.race;
-    const { race, said, trouble, is_coming: isComing } = this.data;
+    const { race, message, trouble, is_coming: isComing } = this.data;
     say(this.trouble, trouble ?? "");
     this.card.dataset.state = race ? "shown" : isComing ? "coming" : "failed";
     clearTimeout(this.timer);
     if (!race) {
-      say(this.title, said ?? "");
+      say(this.title, message ?? "");
       if (isComing) this.timer = setTimeout(() => component.setStateValue("beat", ++this.beat), PREPARING);
       return;
     }
@@ -193,7 +193,7 @@ class RacePage {
     say(this.measure, `AUROC on ${whole(heldOut)} held-out items`);
   }
 
-  /** Ask for what is new, again and again while it runs; one question at a time. */
+  /** Request new rounds, repeatedly while the race runs; one request at a time. */
   async poll() {
     clearTimeout(this.timer);
     if (this.isAsking) return;
@@ -244,11 +244,11 @@ class RacePage {
     if (!this.chart || this.isClosed) return;
     const { lanes, rounds, label_seconds: labelSeconds, speeds } = this.data;
     const { records, against, news } = this;
-    const { said, guide } = verdict(records, lanes, { against, labelSeconds });
+    const { headline, guide } = verdict(records, lanes, { against, labelSeconds });
     const isOver = news?.is_over ?? false;
     if (isOver && !this.wasOver) this.beginAgain();
     this.wasOver = isOver;
-    say(this.title, said ?? (records.rounds ? "The race has begun." : "Which strategy learns fastest?"));
+    say(this.title, headline ?? (records.rounds ? "The race has begun." : "Which strategy learns fastest?"));
     say(this.done, whole(records.rounds));
     const does = news?.is_running ? "pause" : isOver ? "again" : "start";
     this.go.dataset.does = does;
@@ -275,7 +275,7 @@ class RacePage {
   }
 
   /**
-   * Where the axis ends: steady while labeling takes most of the time, else growing by halves.
+   * Return the end of the time axis: the planned seconds, enlarged by half until all courses fit.
    *
    * @param {Course[]} courses
    * @param {number} planned
@@ -321,7 +321,7 @@ class RacePage {
   }
 }
 
-/** One strategy's row. */
+/** The row of one strategy. */
 class LaneRow {
   /**
    * @param {Element} lines
@@ -374,7 +374,7 @@ function showPicture(image, src) {
 }
 
 /**
- * 0.16, 2·10⁻³.
+ * Format a distance to the hyperplane: 0.16, 2·10⁻³.
  *
  * @param {number} value
  */

@@ -1,8 +1,8 @@
-// What a race told so far, lane by lane, and what follows from it.
+// The rounds of a race so far, by lane, and the statistics and the verdict derived from them.
 
 /** @import { Course, Guide, Lane as Rival, LaneTurn, RaceData, RaceNews, Spread } from "../types" */
 
-/** The records of one lane: null where it is out. */
+/** The records of one lane by round, null after it has dropped out. */
 class Lane {
   /** @type {(number | null)[]} */
   aurocs = [];
@@ -26,15 +26,15 @@ export class Records {
   }
 
   /**
-   * Take in what is new, unless it is known by now.
+   * Append new rounds, unless `known` shows that they are already here.
    *
    * @param {Pick<RaceNews, "known" | "turns" | "firsts" | "picks">} news
    */
   take({ known, turns, firsts, picks }) {
     if (known !== this.rounds) return;
     for (const turn of turns) {
-      turn.forEach((told, i) => {
-        const [auroc, margin, milliseconds, scored] = told ?? [null, null, null, null];
+      turn.forEach((outcome, i) => {
+        const [auroc, margin, milliseconds, scored] = outcome ?? [null, null, null, null];
         const lane = this.lanes[i];
         lane.aurocs.push(auroc);
         lane.margins.push(margin);
@@ -48,11 +48,11 @@ export class Records {
   }
 
   /**
-   * A lane's AUROC after each round, the first labels' before it; against labels given, or seconds spent.
+   * Return a lane's AUROC after each round, preceded by that of the first labels.
    *
    * @param {number} lane
-   * @param {string} against
-   * @param {number} labelSeconds
+   * @param {string} against "labels" for the number of labels on the x axis, otherwise seconds spent
+   * @param {number} labelSeconds seconds per label
    * @returns {Course}
    */
   course(lane, against, labelSeconds) {
@@ -68,7 +68,7 @@ export class Records {
 }
 
 /**
- * From which x on a course stays at `y` or above; null where it is below at last.
+ * Return the x from which a course stays at `y` or above, or null if it ends below.
  *
  * @param {Course} course
  * @param {number} y
@@ -85,10 +85,10 @@ export function reaches({ xs, ys }, y) {
 }
 
 /**
- * As numpy has it, between two values in proportion; null of none. Nulls do not count.
+ * Return a quantile as numpy does, interpolated linearly and ignoring nulls; null if there are no values.
  *
  * @param {(number | null)[]} values
- * @param {number} share
+ * @param {number} share from 0 to 1
  */
 export function quantile(values, share) {
   const sorted = ascending(values);
@@ -96,7 +96,7 @@ export function quantile(values, share) {
 }
 
 /**
- * The percentiles that a box plot is drawn from.
+ * Return the percentiles for a box plot, or null if there are no values.
  *
  * @param {(number | null)[]} values
  * @returns {Spread | null}
@@ -124,23 +124,24 @@ function quantileOf(sorted, share) {
 }
 
 /**
- * What the race says, and the guide that shows it: chosen labels against random ones, whichever way it comes out.
+ * Compare selected labels with random ones; return a headline and the guide that shows it in the chart.
  *
- * What the one behind has reached by now, the other one reached for good at an earlier place.
+ * The headline names the x from which the leader stays at or above the AUROC that the follower has now. It is null
+ * before the fifth round, or without both lanes.
  *
  * @param {Records} records
  * @param {Rival[]} lanes
  * @param {{ against: string, labelSeconds: number }} how
- * @returns {{ said: string | null, guide: Guide | null }}
+ * @returns {{ headline: string | null, guide: Guide | null }}
  */
 export function verdict(records, lanes, { against, labelSeconds }) {
   const random = lanes.findIndex(({ strategy }) => strategy === "random");
   const chosen = heroOf(lanes);
-  if (random < 0 || chosen < 0 || records.rounds < 5) return { said: null, guide: null };
+  if (random < 0 || chosen < 0 || records.rounds < 5) return { headline: null, guide: null };
   const course = (/** @type {number} */ lane) => records.course(lane, against, labelSeconds);
   const [own, other] = [course(chosen), course(random)];
   const [ownLast, otherLast] = [own.ys.at(-1), other.ys.at(-1)];
-  if (ownLast == null || otherLast == null) return { said: null, guide: null };
+  if (ownLast == null || otherLast == null) return { headline: null, guide: null };
   const isAhead = ownLast >= otherLast;
   const [leader, follower] = isAhead ? [own, other] : [other, own];
   const y = Math.min(ownLast, otherLast);
@@ -149,17 +150,18 @@ export function verdict(records, lanes, { against, labelSeconds }) {
   const seconds = (/** @type {number} */ x) => `${x < 10 ? x.toFixed(1) : Math.round(x)} s`;
   const write = against === "labels" ? String : seconds;
   const names = isAhead ? ["chosen", "random"] : ["random", "chosen"];
-  if (!from) return { said: `So far ${names[1]} labels have taught nothing.`, guide: null };
-  if (from >= 0.95 * to) return { said: "So far random labels are as good as chosen ones.", guide: null };
-  const said =
+  if (!from) return { headline: `So far ${names[1]} labels have taught nothing.`, guide: null };
+  if (from >= 0.95 * to) return { headline: "So far random labels are as good as chosen ones.", guide: null };
+  const headline =
     against === "labels"
       ? `${from} ${names[0]} ${from === 1 ? "label equals" : "labels equal"} ${to} ${names[1]} ones.`
       : `${write(from)} of ${names[0]} labels equal ${write(to)} of ${names[1]} ones.`;
-  return { said, guide: { from, to, y, write } };
+  return { headline, guide: { from, to, y, write } };
 }
 
 /**
- * Whom the headline is about: who is in use, if that is not chance; else the margin index, or the full scan.
+ * Return the lane that the headline compares with random selection, -1 if there is none: the strategy in use unless
+ * it is random, else the margin index, else the full scan.
  *
  * @param {Rival[]} lanes
  */

@@ -1,4 +1,4 @@
-// What a blind comparison found. Nothing changes here: it is drawn once for each payload.
+// The result of a blind comparison. It doesn't change, so it is drawn once per payload.
 
 import { element, glyph, part, say } from "../shared/dom.js";
 import { watchPickers } from "../shared/keys.js";

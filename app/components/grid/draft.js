@@ -1,5 +1,5 @@
-// Marks that were not sent yet: a reload keeps them, and so do the pages of a search, where one turns from one to
-// the other. They are no answers, and the server knows nothing of them.
+// Marks that have not been sent yet. They survive a reload, and turning the pages of a search. They are not answers,
+// and the server doesn't know them.
 
 /** @import { Cell, Standing, Word } from "../types" */
 
@@ -13,7 +13,8 @@ export class Draft {
   #by;
 
   /**
-   * Marks are known by the cells' `selection`, or by their item's `id`: then they outlive the grid.
+   * Create a draft whose marks are identified by the cells' `selection`, or by the items' `id` so that they outlive
+   * the grid.
    *
    * @param {string} project
    * @param {string} session
@@ -27,10 +28,10 @@ export class Draft {
   }
 
   /**
-   * Keep what the cells are marked as, null where they are open.
+   * Store the marks of the cells.
    *
    * @param {Named[]} cells
-   * @param {(Standing | null)[]} words
+   * @param {(Standing | null)[]} words the marks, null for open cells
    */
   keep(cells, words) {
     const marked = cells.flatMap((cell, place) => (words[place] ? [[cell[this.#by], words[place]]] : []));
@@ -38,12 +39,12 @@ export class Draft {
     try {
       localStorage.setItem(this.#key, JSON.stringify([...kept, ...marked]));
     } catch {
-      // Without room in localStorage there is no draft.
+      // If localStorage is full, there is no draft.
     }
   }
 
   /**
-   * What was marked of these cells, by what they are known by.
+   * Return the stored marks of these cells, by `selection` or `id`.
    *
    * @param {Named[]} cells
    */
@@ -53,7 +54,7 @@ export class Draft {
   }
 
   /**
-   * How many marks are not of these cells.
+   * Return the number of stored marks of other cells.
    *
    * @param {Named[]} cells
    */
@@ -78,7 +79,7 @@ export class Draft {
 }
 
 /**
- * A draft of an earlier version becomes this one's, unless there is one already.
+ * Move the draft of an earlier version to the current key, unless there is a draft already.
  *
  * @param {string} former
  * @param {string} key

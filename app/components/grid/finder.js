@@ -1,4 +1,4 @@
-// The search above items that were found by name: what is looked for, how many are called so, and the page in view.
+// The search by name above the grid: the text, the number of matches and the page in view.
 
 import { newId, part, partsOf, present, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
@@ -7,7 +7,7 @@ import { whole } from "../shared/figures.js";
 
 /** @typedef {{ text: string, first: number }} Wanted */
 
-const TYPING = 250; // milliseconds: a pause in typing after which the search begins
+const TYPING = 250; // milliseconds without typing after which the search starts
 
 export class Finder {
   /** @type {HTMLElement} */
@@ -19,14 +19,14 @@ export class Finder {
   /** @type {(asked: Wanted & { id: string }) => void} */
   #send;
   /** @type {Search | null} */
-  #search = null; // the server's last word
+  #search = null; // as the server last sent it
   /** @type {Wanted | null} */
   #asked = null;
   /** @type {number | undefined} */
   #timer;
 
   /**
-   * `send(asked)` asks the server for another search or page.
+   * Create the search; `send(asked)` requests another search or page from the server.
    *
    * @param {HTMLElement} card
    * @param {(asked: Wanted & { id: string }) => void} send
@@ -39,7 +39,7 @@ export class Finder {
     this.#field.addEventListener("input", () => this.#typed());
   }
 
-  /** Whether the images in view were found by name. */
+  /** Return whether the images in view were found by name. */
   get isUsed() {
     return this.#search !== null;
   }
@@ -49,9 +49,9 @@ export class Finder {
   }
 
   /**
-   * What the server says of the search; null where there is none.
+   * Show the server's result.
    *
-   * @param {Search | null | undefined} search
+   * @param {Search | null | undefined} search null or undefined if the items were not found by name
    */
   show(search) {
     const isNew = search && !this.#search;
@@ -77,7 +77,7 @@ export class Finder {
     }
   }
 
-  /** A sentence where there is nothing to show. */
+  /** Return a sentence for an empty result. */
   get absence() {
     const { text, found, total, like } = present(this.#search);
     if (!text) return `Type a part of a name. Here they are like “${like}”.`;
@@ -93,7 +93,7 @@ export class Finder {
   }
 
   /**
-   * True if the event is about the field; Enter and Escape give the keys back to the images.
+   * Return whether the event belongs to the field; Enter, Escape and arrow down give the keys back to the images.
    *
    * @param {KeyboardEvent} event
    */
@@ -108,9 +108,9 @@ export class Finder {
   }
 
   /**
-   * Ask for the next page, or for the one before.
+   * Request the next or the previous page.
    *
-   * @param {number} step
+   * @param {number} step 1 or -1
    */
   turn(step) {
     const first = this.#pageAfter(step);

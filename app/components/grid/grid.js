@@ -1,6 +1,6 @@
-// The labeling grid. It shows many images at once; what the person marks is sent in one go, and kept until the
-// server says that it is stored. Streamlit calls the default function again with each new payload; what must
-// outlive such a call is kept on the root element.
+// The labeling grid. It shows many images at once. The annotator's marks are sent together and kept until the server
+// confirms that they are stored. Streamlit calls the default function with each new payload; state that must outlive
+// a call is kept on the root element.
 
 import { alikeAddress } from "../shared/alike.js";
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
@@ -45,10 +45,10 @@ const COUNTED = [
 ];
 
 // Milliseconds.
-const DIM_GRID_AFTER = 150; // a wait longer than this is shown
-const PRESSED_FOR = 120; // how long a button shows that it was pressed
-const TELL_EVERY = 1000; // what is not saved yet
-const ASK_EVERY = 700; // while there is no image yet
+const DIM_GRID_AFTER = 150; // longer waits dim the grid
+const PRESSED_FOR = 120; // how long a button looks pressed
+const TELL_EVERY = 1000; // between updates of the number of unsaved answers
+const ASK_EVERY = 700; // between requests while there are no images
 
 class Grid {
   /**
@@ -59,7 +59,7 @@ class Grid {
     this.root = root;
     this.component = component;
     this.data = component.data;
-    root.host?.setAttribute("data-runs", ""); // the page then offers no plain buttons instead
+    root.host?.setAttribute("data-runs", ""); // so that the page doesn't offer plain buttons instead
     this.card = part(root, ".card");
     this.spoken = part(root, ".spoken");
     this.placeholder = part(root, ".placeholder");
@@ -76,8 +76,8 @@ class Grid {
     this.refusal = null;
     this.hint = ""; // why an image can't be marked
     /** @type {Cell[]} */
-    this.cells = []; // what is in view, or being loaded
-    this.isLast = false; // whether that is the last grid, back to be corrected
+    this.cells = []; // in view, or being loaded
+    this.isLast = false; // whether the last grid is in view for corrections
     this.marks = new Marks([]);
     /** @type {number | null} */
     this.paintedAt = null;
@@ -98,7 +98,7 @@ class Grid {
     this.observer.observe(part(this.root, ".question"));
   }
 
-  /** A question of several lines takes its room from the images, so that the buttons stay in view. */
+  /** Shrink the images for a question of several lines, so that the buttons stay in view. */
   fit() {
     const question = part(this.root, ".question");
     const line = parseFloat(getComputedStyle(question).lineHeight);
@@ -116,7 +116,7 @@ class Grid {
   }
 
   /**
-   * A new payload from the server.
+   * Show a new payload from the server.
    *
    * @param {Component<GridData>} component
    */
@@ -140,7 +140,7 @@ class Grid {
     if (imagesMayCome(waiting)) this.ask();
   }
 
-  /** Also where another component had its turn: it may have left answers in the queue. */
+  /** Start a new session, or resume after another component was in use, which may have left answers in the queue. */
   begin() {
     takeKeys(this);
     this.session = this.data.session;
@@ -174,7 +174,7 @@ class Grid {
     );
   }
 
-  // What is in view
+  // The view
 
   showCurrent() {
     const { cells } = this.data;
@@ -248,15 +248,15 @@ class Grid {
   showMarks() {
     this.tiles.show(this.marks);
     const counted = COUNTED.filter(([word]) => word !== "unsure" || this.marks.count(word));
-    const parts = counted.map(([word, said]) =>
-      element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${said}`),
+    const parts = counted.map(([word, label]) =>
+      element("li", {}, element("b", {}, String(this.marks.count(word))), ` ${label}`),
     );
     const elsewhere = this.isLast ? 0 : this.draft.elsewhere(this.cells);
     if (elsewhere) parts.push(element("li", {}, element("b", {}, String(elsewhere)), " marked elsewhere"));
     part(this.root, ".marked").replaceChildren(...parts);
   }
 
-  /** Whether answers are on their way: the grid that follows them will take this one's place. */
+  /** Return whether answers are being saved; the grid that follows them will replace this one. */
   get sent() {
     return this.outbox.queue.own.length > 0;
   }
@@ -265,7 +265,7 @@ class Grid {
     return this.paintedAt !== null && !this.sent;
   }
 
-  /** Say in attributes what may be done now; the style sheet and the tests read them. */
+  /** Set the attributes that show which actions are possible; the style sheet and the tests read them. */
   refresh() {
     const { changed, canUndo, open } = this.marks;
     this.card.dataset.answerable = String(this.canMark);
@@ -288,7 +288,7 @@ class Grid {
     say(part(this.root, "[data-undo] span"), canUndo ? "Undo" : back);
   }
 
-  // What the person does
+  // Actions
 
   /** @param {(marks: Marks) => void} change */
   changeMarks(change) {
@@ -310,7 +310,7 @@ class Grid {
   }
 
   /**
-   * Say why an image can't be marked; false where it can.
+   * Show why an image can't be marked; return false if it can.
    *
    * @param {number} place
    */
@@ -338,13 +338,13 @@ class Grid {
     this.tiles.follow(to);
   }
 
-  /** To the items that are like the one under the cursor; what is marked stays marked. */
+  /** Open Find similar for the item under the cursor; marks are kept. */
   lookForLike() {
     const cell = this.cells[this.marks.cursor];
     if (cell) location.assign(alikeAddress(cell.id));
   }
 
-  /** Take back the last step; before the first one, go back to the last grid, and from there on to this one. */
+  /** Undo the last step; with none left, go back to the last grid, and from there to the current one. */
   undo() {
     if (!this.canMark) return;
     this.flash("[data-undo]");
@@ -397,7 +397,7 @@ class Grid {
   }
 
   /**
-   * What a key does; Enter on a button that is no image is that button's.
+   * Return the action of a key, or null; Enter on a button that is not an image activates that button.
    *
    * @param {KeyboardEvent} event
    * @returns {(() => void) | null}
@@ -435,7 +435,7 @@ class Grid {
 }
 
 /**
- * Whether images will come without anybody's doing.
+ * Return whether images will arrive without anyone's action.
  *
  * @param {Waiting | null} waiting
  */

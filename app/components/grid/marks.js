@@ -1,23 +1,23 @@
-// What the person has marked in a grid, and how it came to that: words by place, null where a place is open.
-// Of places that are settled nothing can be changed here.
+// The annotator's marks in a grid and the steps that led to them: one word per place, null for an open place.
+// Settled places can't be changed here.
 
 /** @import { Standing, Word } from "../types" */
 
 /** @typedef {Word | Standing} Mark */
 
 /** @type {(Word | null)[]} */
-const CYCLE = [null, "yes", "no", "skip"]; // what clicks on one image give, one after the other
+const CYCLE = [null, "yes", "no", "skip"]; // marks that repeated clicks on an image step through
 
 export class Marks {
   /** @type {[(Mark | null)[], number][]} */
-  #past = []; // [words, cursor] before each step that can be taken back
+  #past = []; // [words, cursor] before each step that can be undone
 
   /**
-   * `stored` are the words that stand already: these can be changed, not taken away; `settled` ones stay.
+   * Create the marks of a grid.
    *
-   * @param {(Word | null)[]} stored
-   * @param {(Word | null)[]} words
-   * @param {(Standing | null)[]} settled
+   * @param {(Word | null)[]} stored saved words, which can be changed but not removed
+   * @param {(Word | null)[]} words marks to start with
+   * @param {(Standing | null)[]} settled words of places that can't be changed
    */
   constructor(stored, words = stored, settled = stored.map(() => null)) {
     this.settled = settled;
@@ -31,13 +31,13 @@ export class Marks {
     return this.words.filter((word) => word === null).length;
   }
 
-  /** Places whose word is not the stored one. */
+  /** Return the places whose word differs from the stored one. */
   get changed() {
     return this.words.flatMap((word, place) => (word === this.stored[place] ? [] : [place]));
   }
 
   /**
-   * The words that are not stored, null at the other places.
+   * Return the words that are not stored yet, null at the other places.
    *
    * @returns {(Mark | null)[]}
    */
@@ -55,7 +55,7 @@ export class Marks {
   }
 
   /**
-   * Mark the place under the cursor, and go on to the next open one.
+   * Mark the place under the cursor and move to the next open one.
    *
    * @param {Word} word
    */
@@ -70,7 +70,7 @@ export class Marks {
   }
 
   /**
-   * What a click on a place gives.
+   * Move the cursor to a clicked place and give it the next mark.
    *
    * @param {number} place
    */
@@ -91,7 +91,7 @@ export class Marks {
   }
 
   /**
-   * Take back what was said of images that can't be shown: they can only be skipped.
+   * Reset marks other than skip at places whose image can't be shown.
    *
    * @param {number[]} places
    */

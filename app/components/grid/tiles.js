@@ -1,4 +1,4 @@
-// The images of a grid, as large as there is room for.
+// The images of a grid, as large as the window allows.
 
 import { around, element, glyph, part, treeOf } from "../shared/dom.js";
 
@@ -6,7 +6,7 @@ import { around, element, glyph, part, treeOf } from "../shared/dom.js";
 
 /** @import { Marks } from "./marks.js" */
 
-const SMALLEST = 72; // pixels; where images would be smaller, the page scrolls
+const SMALLEST = 72; // pixels; if images would be smaller, the page scrolls
 /** @type {Record<string, string>} */
 const WORDS = { yes: "yes", no: "no", skip: "skipped", unsure: "unsure", tied: "tied" };
 /** @type {Record<string, string>} */
@@ -27,7 +27,7 @@ export class Tiles {
   }
 
   /**
-   * Put the images in place as soon as all that can be shown are decoded; false where others came meanwhile.
+   * Show the images once all of them are decoded or have failed; return false if newer cells arrived meanwhile.
    *
    * @param {Cell[]} cells
    */
@@ -45,7 +45,7 @@ export class Tiles {
     return true;
   }
 
-  /** The places of images that can't be shown. */
+  /** Return the places of images that can't be shown. */
   get missing() {
     return this.#tiles.flatMap((tile, place) => (tile.querySelector("img") ? [] : [place]));
   }
@@ -74,7 +74,7 @@ export class Tiles {
   }
 
   /**
-   * Keep the image under the cursor in view, and in focus if another one had it.
+   * Keep the image under the cursor in view, and focus it if another image had the focus.
    *
    * @param {number} cursor
    */
@@ -84,7 +84,7 @@ export class Tiles {
     if (this.#place.contains(treeOf(this.#place).activeElement)) tile?.focus({ preventScroll: true });
   }
 
-  /** As many columns as make the images largest; on the phone the style sheet says how many. */
+  /** Choose the number of columns that makes the images largest; on phones the style sheet sets it. */
   fit() {
     const style = getComputedStyle(this.#place);
     const gap = parseFloat(style.columnGap);
@@ -117,7 +117,7 @@ export class Tiles {
 }
 
 /**
- * How an image stands that can't be answered here.
+ * Return why an image can't be answered here.
  *
  * @param {Standing} word
  */
@@ -136,7 +136,7 @@ function makeTile({ id, selection, alt, src }) {
 }
 
 /**
- * Say in place of an image that it can't be shown.
+ * Replace an image that could not be decoded by a note.
  *
  * @param {HTMLElement} tile
  */

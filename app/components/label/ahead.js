@@ -1,4 +1,5 @@
-// What follows each answer to the image in view: decoded before it is needed, so that the next frame shows it.
+// The views that follow each answer to the image in view. Their images are decoded in advance, so that the next
+// frame can show them.
 
 import { element } from "../shared/dom.js";
 import { sheet } from "../shared/text.js";
@@ -6,7 +7,7 @@ import { sheet } from "../shared/text.js";
 /** @import { Following, Item } from "../types" */
 
 /**
- * What shows an item: it can be decoded before it is in the page.
+ * An element that shows an item and can be decoded before it is in the page.
  *
  * @typedef {HTMLElement & { decode(): Promise<void> }} Picture
  */
@@ -14,7 +15,7 @@ import { sheet } from "../shared/text.js";
 /** @typedef {{ view: Following, image: Picture, isDecoded: boolean }} Coming */
 
 /**
- * An item's image, or its text, as the frame shows it.
+ * Return the element that shows an item's image or text in the frame.
  *
  * @param {Item} item
  * @returns {Picture}
@@ -41,7 +42,7 @@ export class Ahead {
   #coming = new Map(); // by answer
 
   /**
-   * `picture(item)` makes what can be decoded.
+   * Create an empty store; `picture(item)` returns an element that can be decoded.
    *
    * @param {(item: Item) => Picture} picture
    */
@@ -50,13 +51,12 @@ export class Ahead {
   }
 
   /**
-   * Take up what the server computed for the selection in view: `next` has a view for each answer, `pictures` the
-   * images by item. `done` is called when they are decoded.
+   * Take the views that the server computed for the selection in view, and decode their images.
    *
    * @param {string} selection
-   * @param {Record<string, Following>} next
-   * @param {Record<string, string>} pictures
-   * @param {() => void} done
+   * @param {Record<string, Following>} next the view after each answer
+   * @param {Record<string, string>} pictures image addresses by item
+   * @param {() => void} done called when the images are decoded
    */
   take(selection, next, pictures, done) {
     const views = Object.entries(next);
@@ -66,7 +66,7 @@ export class Ahead {
     const images = new Map();
     for (const [answer, view] of views) {
       const item = { ...view.item, src: pictures[view.item.id] };
-      if (!item.src) continue; // it can't be shown; the server says so when its turn comes
+      if (!item.src) continue; // it can't be shown; the server reports that when the item is selected
       if (!images.has(item.id)) images.set(item.id, this.#picture(item));
       this.#coming.set(answer, { view: { ...view, item }, image: images.get(item.id), isDecoded: false });
     }
@@ -78,7 +78,7 @@ export class Ahead {
   }
 
   /**
-   * The view that follows, and its image; null where the server has to be waited for.
+   * Return the view and decoded image that follow an answer, or null if the server must be asked first.
    *
    * @param {string | undefined} selection
    * @param {string} answer

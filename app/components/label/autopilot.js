@@ -1,5 +1,5 @@
-// The autopilot answers the card in the place of a person, as the truth says, at the pace that is set. It goes by
-// the frames that the browser paints: so it waits wherever a person would have to, and ends with the page.
+// The autopilot answers the card instead of a person, with the true labels and at a chosen pace. It is driven by the
+// browser's animation frames, so it waits wherever a person would have to, and ends with the page.
 
 import { element, glyph, part, partsOf, say } from "../shared/dom.js";
 import { fixed } from "../shared/figures.js";
@@ -7,9 +7,9 @@ import { isField, isShortcut } from "../shared/keys.js";
 
 /** @import { Item, Word } from "../types" */
 
-const PACES = [0.2, 0.5, 1, 2, 5, 10, 20]; // answers a second
+const PACES = [0.2, 0.5, 1, 2, 5, 10, 20]; // answers per second
 const USUAL = 3;
-const HELD_OVER = 3000; // milliseconds over which the pace that is held is counted
+const HELD_OVER = 3000; // milliseconds over which the actual pace is measured
 
 export class Autopilot {
   /** @type {HTMLElement} */
@@ -26,17 +26,19 @@ export class Autopilot {
   #step = controlButton("step", ".");
   /** @type {HTMLInputElement} */
   #pace;
-  #said = element("span", { className: "aside" });
+  #shownPace = element("span", { className: "aside" });
   /** @type {Map<number, Word>} */
-  #answers = new Map(); // the truth, by item
+  #answers = new Map(); // true labels by item
   #isRunning = false;
   #due = 0;
   /** @type {number[]} */
-  #given = []; // when the last answers were given
+  #given = []; // times of the latest answers
   #abort = new AbortController();
 
   /**
-   * `inView()` is the item in view, `mayAnswer(answer)` whether it may be answered now, and `give(answer)` does.
+   * Create the controls.
+   *
+   * `inView()` returns the item in view, `mayAnswer(answer)` whether it can be answered now; `give(answer)` does it.
    *
    * @param {HTMLElement} card
    * @param {{ inView: () => Item | null, mayAnswer: (answer: Word) => boolean, give: (answer: Word) => void }} calls
@@ -48,7 +50,7 @@ export class Autopilot {
     this.#give = give;
     this.#pace = element("input", { type: "range", min: 0, max: PACES.length - 1, step: 1, value: USUAL });
     this.#pace.setAttribute("aria-label", "Pace of the autopilot");
-    const head = element("div", { className: "head" }, element("span", {}, "Autopilot"), this.#said);
+    const head = element("div", { className: "head" }, element("span", {}, "Autopilot"), this.#shownPace);
     const controls = element("div", { className: "controls" }, this.#run, this.#step, this.#pace);
     this.#place = element(
       "div",
@@ -66,20 +68,20 @@ export class Autopilot {
     this.#say();
   }
 
-  /** Answers a second, as it is set. */
+  /** Return the chosen pace in answers per second. */
   get #wanted() {
     return PACES[Number(this.#pace.value)];
   }
 
-  /** Whether this is the autopilot's session: then people's keys answer nothing. */
+  /** Return whether this is the autopilot's session, in which keys give no answers. */
   get isOn() {
     return !this.#place.hidden;
   }
 
   /**
-   * `answers` is the truth about the item in view and those that may follow, null in a person's session.
+   * Take the true labels of the item in view and of those that may follow.
    *
-   * @param {Record<string, Word> | null | undefined} answers
+   * @param {Record<string, Word> | null | undefined} answers null in a person's session
    */
   update(answers) {
     this.#place.hidden = !answers;
@@ -108,7 +110,7 @@ export class Autopilot {
     this.#say();
   }
 
-  /** One answer, and no more. */
+  /** Give one answer and pause. */
   step() {
     this.pause();
     this.#answer();
@@ -124,7 +126,7 @@ export class Autopilot {
     const now = performance.now();
     const between = 1000 / this.#wanted;
     if (now >= this.#due && this.#answer()) {
-      // What was late is not made up for: answers never come faster than the pace says.
+      // Late answers are not made up for: the pace is never exceeded.
       this.#due = Math.max(this.#due + between, now + between / 2);
       this.#given.push(now);
     }
@@ -169,12 +171,12 @@ export class Autopilot {
     this.#pace.setAttribute("aria-valuetext", `${pace} answers a second`);
     const held = this.#held();
     say(
-      this.#said,
+      this.#shownPace,
       held && held < 0.9 * pace ? `${fixed(1)(held)} of ${pace} answers/s` : `${pace} answers/s`,
     );
   }
 
-  /** Answers a second over the last seconds; null before they can be counted. */
+  /** Return the actual pace of the last seconds in answers per second, or null if there are too few answers. */
   #held() {
     const last = this.#given.length - 1;
     const span = this.#given[last] - this.#given[0];

@@ -1,6 +1,6 @@
-// The labeling card. It shows one image, takes exactly one answer to it, and keeps every answer until the
-// server says that it is stored. Streamlit calls the default function again with each new payload; what must
-// outlive such a call is kept on the root element.
+// The labeling card. It shows one image, takes exactly one answer to it, and keeps every answer until the server
+// confirms that it is stored. Streamlit calls the default function with each new payload; state that must outlive a
+// call is kept on the root element.
 
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
 import { around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
@@ -21,10 +21,10 @@ import { Zoom } from "./zoom.js";
 /** @import { Picture } from "./ahead.js" */
 
 // Milliseconds.
-const PRESSED = 120; // how long a button shows that it was pressed
-const DIM_AFTER = 150; // a wait longer than this is shown
-const TELL_EVERY = 1000; // what is not saved yet
-const DOUBLE_CLICK = 350; // nobody judges an image so soon after it appeared
+const PRESSED = 120; // how long a button looks pressed
+const DIM_AFTER = 150; // longer waits dim the image
+const TELL_EVERY = 1000; // between updates of the number of unsaved answers
+const DOUBLE_CLICK = 350; // nobody judges an image this soon after it appears
 
 class Card {
   /**
@@ -63,7 +63,7 @@ class Card {
       ready: () => this.refresh(),
     });
     /** @type {number | null} */
-    this.paintedAt = null; // when what is in view was painted; null before
+    this.paintedAt = null; // when the item in view was painted; null before that
     /** @type {string | null} */
     this.refusal = null;
     this.abort = new AbortController();
@@ -78,7 +78,7 @@ class Card {
     );
     this.observer = new ResizeObserver(() => this.fit());
     this.listen();
-    root.host?.setAttribute("data-runs", ""); // the page then offers no plain buttons instead
+    root.host?.setAttribute("data-runs", ""); // so that the page doesn't offer plain buttons instead
   }
 
   listen() {
@@ -91,7 +91,7 @@ class Card {
     this.observer.observe(this.question);
   }
 
-  /** A question of several lines takes its room from the image, so that the buttons stay in view. */
+  /** Shrink the image for a question of several lines, so that the buttons stay in view. */
   fit() {
     const line = parseFloat(getComputedStyle(this.question).lineHeight);
     this.card.style.setProperty("--more-lines", `${Math.max(0, this.question.clientHeight - line)}px`);
@@ -107,7 +107,7 @@ class Card {
   }
 
   /**
-   * A new payload from the server.
+   * Show a new payload from the server.
    *
    * @param {Component<CardData>} component
    */
@@ -129,7 +129,7 @@ class Card {
     if (this.flow.pollAfter !== null) this.poll(this.flow.pollAfter);
   }
 
-  // What is in view
+  // The view
 
   showItem() {
     const taken = this.flow.take(this.data);
@@ -147,7 +147,7 @@ class Card {
   }
 
   /**
-   * Show at once what follows an answer; the server catches up behind.
+   * Show the view that follows an answer immediately, before the server has processed the answer.
    *
    * @param {Picture} image
    */
@@ -159,7 +159,7 @@ class Card {
   }
 
   /**
-   * Decode first, then swap, then wait until it is painted: only then may it be answered.
+   * Decode an image, show it and wait until it is painted; only then can it be answered.
    *
    * @param {Item} item
    */
@@ -183,7 +183,7 @@ class Card {
   }
 
   /**
-   * Another image, or none, is in the frame; nobody has touched it yet.
+   * Put another image, or none, into the frame, and end gestures and zoom.
    *
    * @param {Picture | null} image
    */
@@ -217,7 +217,7 @@ class Card {
     if (item)
       return this.frame.querySelector(".item") ? "" : `${item.alt} can't be shown. Skip it to continue.`;
     if (!waiting) return "";
-    if (waiting.said) return waiting.said;
+    if (waiting.message) return waiting.message;
     if (waiting.exhausted && mayStillCome(waiting))
       return "Every item so far has an answer. More are being prepared…";
     if (waiting.exhausted) return `Every item has an answer to “${concept.question}”`;
@@ -226,7 +226,7 @@ class Card {
     return `The first items are being prepared: ${whole(waiting.done)} of ${whole(waiting.total)}`;
   }
 
-  /** Say in attributes what may be done now; the style sheet and the tests read them. */
+  /** Set the attributes that show which actions are possible; the style sheet and the tests read them. */
   refresh() {
     const { flow } = this;
     this.card.dataset.answerable = String(this.canAnswer("yes"));
@@ -253,7 +253,7 @@ class Card {
     this.strip.show(merged(this.data.strip, pending, this.pictures));
   }
 
-  // What the person does
+  // Actions
 
   /** @param {string} action */
   canAnswer(action) {
@@ -266,7 +266,7 @@ class Card {
     if (!this.canAnswer(action)) return false;
     const time = Math.round(performance.now() - present(this.paintedAt));
     const given = this.choices.given(action);
-    say(this.spoken, `${this.choices.said(given)}.`);
+    say(this.spoken, `${this.choices.nameOf(given)}.`);
     const following = this.flow.answer(given, this.choices.means(action, this.flow.concept), time);
     if (following) this.goOn(following.image);
     this.changed();
@@ -291,10 +291,10 @@ class Card {
     const given = this.choices.given(action);
     this.flow.correct(entry, given);
     this.changed();
-    say(this.spoken, `Corrected to ${this.choices.said(given)}.`);
+    say(this.spoken, `Corrected to ${this.choices.nameOf(given)}.`);
   }
 
-  /** Something more waits to be saved. */
+  /** Update the view after a new answer waits to be saved. */
   changed() {
     this.refusal = null;
     this.showStrip();
@@ -303,7 +303,7 @@ class Card {
   }
 
   /**
-   * What a person does; in the autopilot's session nothing.
+   * Perform a person's action; do nothing in the autopilot's session.
    *
    * @param {string} action
    */
@@ -317,7 +317,7 @@ class Card {
     return action === "undo" ? this.undo() : this.answer(action);
   }
 
-  /** Nothing but a person's answer changes what is in view. */
+  /** Pause the autopilot, so that only a person's answer changes the view. */
   holdStill() {
     this.autopilot.pause();
     this.refresh();
@@ -353,7 +353,7 @@ class Card {
   }
 
   /**
-   * Page keys move a text, wherever the focus is.
+   * Scroll a text with the page keys, wherever the focus is; return whether the key did so.
    *
    * @param {KeyboardEvent} event
    */
@@ -377,7 +377,7 @@ class Card {
     } else this.act(button.dataset.answer ?? "undo");
   }
 
-  // What waits to be saved
+  // Saving and polling
 
   /** @param {number} pause */
   poll(pause) {

@@ -1,12 +1,12 @@
-// What may be answered, and by which keys: yes or no to one question, or one of several classes. A class is a yes
-// for its concept and a no for the others; to the concept whose turn comes next it is one or the other.
+// The possible answers and their keys: yes or no to one question, or one of several classes. A class means yes for its
+// concept and no for the others; for the concept that selects next, it is therefore one or the other.
 
 import { element, glyph, part } from "../shared/dom.js";
 
 /** @import { Class, Standing, StripEntry, Word, WordOrUndo } from "../types" */
 
 /**
- * What may be chosen; `concept` is the class's.
+ * A possible answer; `concept` belongs to a class.
  *
  * @typedef {object} Choice
  * @property {string} action
@@ -59,15 +59,15 @@ export class Choices {
     this.#card = card;
   }
 
-  /** Whether classes are asked for, rather than yes or no. */
+  /** Return whether the choices are classes rather than yes and no. */
   get areClasses() {
     return this.#classes !== null;
   }
 
   /**
-   * `classes` are those that the server offers; undefined where it asks for yes or no.
+   * Take the classes that the server offers.
    *
-   * @param {Class[] | undefined} classes
+   * @param {Class[] | undefined} classes undefined for yes or no
    */
   update(classes) {
     if (!classes || JSON.stringify(classes) === JSON.stringify(this.#classes)) return;
@@ -86,7 +86,7 @@ export class Choices {
   }
 
   /**
-   * What a key does; undefined for one that does nothing.
+   * Return the action of a key, or undefined.
    *
    * @param {string} key
    * @returns {string | undefined}
@@ -96,7 +96,7 @@ export class Choices {
   }
 
   /**
-   * The part of an answer that an action decides, as the server gets it.
+   * Return the fields of an answer that an action determines, as they are sent to the server.
    *
    * @param {string} action
    * @returns {Given}
@@ -110,7 +110,7 @@ export class Choices {
   }
 
   /**
-   * What an action says to one of the concepts.
+   * Return the answer that an action gives for one of the concepts.
    *
    * @param {string} action
    * @param {number | undefined} concept
@@ -121,7 +121,7 @@ export class Choices {
   }
 
   /**
-   * The choice that an answer was; it may be a class that is offered no more.
+   * Return the choice of a given answer, which may be a class that is no longer offered.
    *
    * @param {{ answer: WordOrUndo, concept?: number | null }} given
    * @returns {Choice}
@@ -134,11 +134,11 @@ export class Choices {
   }
 
   /**
-   * How a choice is called in a sentence.
+   * Return the name of a given answer within a sentence.
    *
    * @param {{ answer: WordOrUndo, concept?: number | null }} given
    */
-  said(given) {
+  nameOf(given) {
     const { concept, word } = this.of(given);
     return concept ? word : word.toLowerCase();
   }

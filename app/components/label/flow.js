@@ -1,8 +1,8 @@
-// The flow of items and answers through the card, without its looks: what is in view, what follows an answer, which
-// answers wait to be saved. Until the server knows all of them, it changes nothing that is in view.
+// The flow of items and answers through the card, without its appearance: the item in view, the views that follow its
+// answers, and the answers waiting to be saved. Until the server has all of them, its payloads don't change the view.
 //
-// The simulated browsers of `closecall bench team` follow the same rules (app/experiments/bench/team/card.py), and
-// tests/fixtures/card.json holds both to them.
+// The simulated browsers of `closecall bench team` follow the same rules (app/experiments/bench/team/card.py);
+// tests/fixtures/card.json checks both.
 
 import { present } from "../shared/dom.js";
 import { Outbox } from "../shared/outbox.js";
@@ -15,11 +15,11 @@ import { Ahead } from "./ahead.js";
 
 /** @typedef {Pick<CardData, "item" | "round" | "notes" | "history" | "waiting" | "concept">} View */
 
-const COURSE = 60; // rounds that the course of a number shows
+const COURSE = 60; // rounds shown in the history of a number
 
 // Milliseconds.
-export const POLL = 700; // while there is no item yet
-export const POLL_AHEAD = 100; // while the server still computes what follows
+export const POLL = 700; // between requests while there is no item yet
+export const POLL_AHEAD = 100; // between requests while the server computes the views that follow
 
 export class Flow {
   /** @type {(answers: Answer[]) => void} */
@@ -34,23 +34,22 @@ export class Flow {
   /** @type {Set<string | null | undefined>} */
   #answered = new Set(); // selections
   /** @type {string | null} */
-  #undoing = null; // id of an undo that is not stored yet: what is in view may be about to change
+  #undoing = null; // id of an undo that is not stored yet; the item in view may be about to change
   /** @type {CardData["turn"] | null} */
-  #turn = null; // of several concepts, the one that chooses next, and the course of its numbers
+  #turn = null; // with several concepts, the one that selects next and the history of its numbers
   /** @type {Outbox} */
   outbox;
   /** @type {View} */
-  view; // what is in view, or being loaded
+  view; // in view, or being loaded
 
   /**
-   * `data` is the first payload. `send(answers)` hands answers over, `picture(item)` makes what can be decoded, and
-   * `ready()` is called when what follows the item in view is decoded.
+   * Create the flow of one card.
    *
-   * @param {CardData} data
+   * @param {CardData} data the first payload
    * @param {object} page
-   * @param {(answers: Answer[]) => void} page.send
-   * @param {(item: Item) => Picture} page.picture
-   * @param {() => void} [page.ready]
+   * @param {(answers: Answer[]) => void} page.send sends answers to the server
+   * @param {(item: Item) => Picture} page.picture returns an element that can be decoded
+   * @param {() => void} [page.ready] called when the images that may follow the item in view are decoded
    */
   constructor(data, { send, picture, ready = () => {} }) {
     this.#send = send;
@@ -70,12 +69,12 @@ export class Flow {
     return this.#session;
   }
 
-  /** The concept that chooses next, of several. */
+  /** Return the concept that selects next; undefined unless there are several. */
   get concept() {
     return this.#turn?.concept;
   }
 
-  /** Whether the item in view has no answer yet. */
+  /** Return whether the item in view has no answer yet, and no undo is being saved. */
   get isOpen() {
     return this.item !== null && !this.isAnswered && this.#undoing === null;
   }
@@ -88,14 +87,14 @@ export class Flow {
     return this.#undoing !== null;
   }
 
-  /** How long until the card asks again by itself; null where nothing is to come. */
+  /** Return the milliseconds until the card's next request, or null if nothing is pending on the server. */
   get pollAfter() {
     if (mayStillCome(this.#data.waiting)) return POLL;
     return this.#data.next_is_coming || this.#data.check?.is_coming ? POLL_AHEAD : null;
   }
 
   /**
-   * Begin with another session; also where another component had its turn, which may have left answers in the queue.
+   * Start another session, or resume after another component was in use, which may have left answers in the queue.
    *
    * @param {CardData} data
    */
@@ -116,7 +115,7 @@ export class Flow {
   }
 
   /**
-   * What a payload says of answers; returns why the last one was refused, null where none was.
+   * Process the outcome of sent answers; return why the last one was refused, or null.
    *
    * @param {Settled} settled
    * @returns {string | null}
@@ -133,7 +132,7 @@ export class Flow {
   }
 
   /**
-   * Take up what a payload shows; returns whether that is "another" item, the "same", or not for now ("kept").
+   * Take the view of a payload; return "another" or "same" for its item, or "kept" if the view stays for now.
    *
    * @param {CardData} data
    * @returns {"another" | "same" | "kept"}
@@ -142,14 +141,14 @@ export class Flow {
     this.#data = data;
     const { item, round, notes, history, waiting, concept } = data;
     const before = this.item;
-    // The server doesn't know all answers yet, and the item in view may follow the last of them.
+    // The server doesn't have all answers yet, and the item in view may follow the last of them.
     const isKept = before !== null && this.outbox.queue.own.length > 0;
     const isSame = item !== null && item.selection === before?.selection;
     if (!isKept) this.view = { item: isSame ? before : item, round, notes, history, waiting, concept };
     return isKept ? "kept" : isSame ? "same" : "another";
   }
 
-  /** Make ready what the payload has for each answer to the item in view. */
+  /** Decode the payload's views for each answer to the item in view. */
   lookAhead() {
     const { item, next, pictures, turn } = this.#data;
     if (!item || item.selection !== this.item?.selection) return;
@@ -158,7 +157,7 @@ export class Flow {
   }
 
   /**
-   * What follows an answer at once: its view, and its decoded image; null where the server has to be waited for.
+   * Return the view and decoded image that follow an answer, or null if the server must be asked first.
    *
    * @param {string} answer
    */
@@ -167,11 +166,10 @@ export class Flow {
   }
 
   /**
-   * Answer the item in view, and go on to what follows, if it is known. `given` is what the server gets, `meaning`
-   * what that says to the concept that chooses next.
+   * Answer the item in view and show the view that follows, if it is ready; return that view and its image, or null.
    *
-   * @param {Given} given
-   * @param {string} meaning
+   * @param {Given} given the answer as it is sent to the server
+   * @param {string} meaning the answer that it gives for the concept that selects next
    * @param {number} time_taken_ms
    */
   answer(given, meaning, time_taken_ms) {
@@ -185,7 +183,7 @@ export class Flow {
   }
 
   /**
-   * Take back `last`, an answer of this session.
+   * Undo an answer of this session.
    *
    * @param {StripEntry} last
    * @param {Given} given
@@ -214,7 +212,7 @@ export class Flow {
 }
 
 /**
- * Whether an item will come without anybody's doing.
+ * Return whether an item will arrive without anyone's action.
  *
  * @param {Waiting | null} waiting
  */

@@ -1,4 +1,4 @@
-// What chose the item in view, checked against a scan of the whole pool: asked for with a button, said in a note.
+// The check of the selected item against a full scan of the pool: a button requests it, and a note shows the result.
 
 import { element, part, say } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
@@ -10,14 +10,14 @@ export class FullScan {
   #place;
   #button = element("button", { type: "button", className: "link" });
   #note = element("span", { className: "note", role: "status" });
-  #wanted = false; // asked for, while what is in view may still change
+  #wanted = false; // requested, while the item in view may still change
   /** @type {string | null} */
-  #asked = null; // the selection that the server was asked about last
+  #asked = null; // the selection of the latest request
   /** @type {(selection: string | null) => void} */
   #ask;
 
   /**
-   * `begin()` is called when a check is wanted, `ask(selection)` hands the question over.
+   * Create the button; `begin()` is called when it is pressed, and `ask(selection)` requests a check from the server.
    *
    * @param {HTMLElement} card
    * @param {{ begin: () => void, ask: (selection: string | null) => void }} calls
@@ -34,11 +34,11 @@ export class FullScan {
   }
 
   /**
-   * `found` is what the server said last; the item in view is there to stay where it `waits` for an answer.
+   * Show the button or the result, and send a pending request.
    *
-   * @param {Check | null | undefined} found
+   * @param {Check | null | undefined} found the server's latest result
    * @param {{ item: Item | null, notes: RoundNotes }} view
-   * @param {boolean} waits
+   * @param {boolean} waits whether the item in view waits for an answer and so will stay
    */
   show(found, { item, notes }, waits) {
     const selection = item?.selection ?? null;

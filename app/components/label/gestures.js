@@ -1,15 +1,15 @@
-// Fingers and the mouse on the image. A pull to a side that is long enough answers, as long as nothing is zoomed;
-// a tap or a click looks closer, two fingers and the wheel too, and what is zoomed is moved about.
+// Touch and mouse gestures on the image. A long enough pull to one side answers, unless the image is zoomed. A tap,
+// a click, a pinch or the wheel zooms, and dragging moves a zoomed image.
 
 import { around, present, targetOf } from "../shared/dom.js";
 
 /** @import { Zoom } from "./zoom.js" */
 
-const STILL = 10; // CSS pixels: less than this is no movement
-const FAR = 0.28; // of the frame's width: a shorter pull answers nothing
-const EDGE = 24; // CSS pixels at the screen's sides, whose pulls are the browser's: back and forward
-const STEEPEST = 0.6; // of its width, the height of a pull; steeper ones are meant to scroll
-const WHEEL = 0.002; // zoom for each pixel of the wheel
+const STILL = 10; // CSS pixels; shorter movements don't count
+const FAR = 0.28; // share of the frame's width; a shorter pull gives no answer
+const EDGE = 24; // CSS pixels at the screen's sides, where a pull is the browser's gesture for back and forward
+const STEEPEST = 0.6; // highest ratio of a pull's height to its width; steeper movements scroll
+const WHEEL = 0.002; // zoom per pixel of the wheel
 
 export class Gestures {
   /** @type {HTMLElement} */
@@ -22,12 +22,12 @@ export class Gestures {
   #pulled;
   /** @type {Map<number, PointerEvent>} */
   #pointers = new Map();
-  #kind = "none"; // what the movement is: undecided, pull, pan, pinch, or none that means anything
+  #kind = "none"; // kind of the movement: undecided, pull, pan, pinch, or none
   /** @type {PointerEvent | null} */
   #from = null;
 
   /**
-   * `mayPull()` says whether an answer may be given now; `pulled(answer)` is called when one was.
+   * Listen to the frame; `mayPull()` returns whether an answer can be given now, `pulled(answer)` is called with it.
    *
    * @param {HTMLElement} frame
    * @param {Zoom} zoom
@@ -47,7 +47,7 @@ export class Gestures {
     frame.addEventListener("wheel", (event) => this.#wheel(event), { signal, passive: false });
   }
 
-  /** What is under the fingers has changed: until they are lifted they mean nothing. */
+  /** Ignore the fingers until they are lifted, because the image under them has changed. */
   cancel() {
     this.#kind = "none";
     this.#showPull(0);
@@ -56,7 +56,7 @@ export class Gestures {
   /** @param {PointerEvent} event */
   #down(event) {
     if (event.button !== 0 || around(targetOf(event), "button")) return;
-    if (event.pointerType === "mouse" && around(targetOf(event), ".text")) return; // it may be selected, and scrolled
+    if (event.pointerType === "mouse" && around(targetOf(event), ".text")) return; // selects and scrolls text
     this.#pointers.set(event.pointerId, event);
     this.#frame.setPointerCapture(event.pointerId);
     this.#from = event;
@@ -127,7 +127,7 @@ export class Gestures {
 
   /** @param {WheelEvent} event */
   #wheel(event) {
-    if (around(targetOf(event), ".text")) return; // it scrolls
+    if (around(targetOf(event), ".text")) return; // the wheel scrolls text
     const isBack = event.deltaY > 0;
     if (isBack && !this.#zoom.isOn) return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-// The last answers, newest last; a click on one opens a menu to correct it.
+// The latest answers, newest last; a click on one opens a menu to correct it.
 
 import { around, element, glyph, part, partsOf, targetOf, treeOf } from "../shared/dom.js";
 
@@ -9,11 +9,11 @@ import { around, element, glyph, part, partsOf, targetOf, treeOf } from "../shar
 /** @typedef {StripEntry & { saving: boolean }} Entry */
 
 /**
- * What the strip shows: the server's last answers, changed by those that still wait to be saved.
+ * Return the strip's entries: the server's latest answers, updated by those that wait to be saved.
  *
  * @param {StripEntry[]} strip
  * @param {Answer[]} pending
- * @param {Map<string | null, string | undefined>} pictures
+ * @param {Map<string | null, string | undefined>} pictures image addresses by selection
  * @returns {Entry[]}
  */
 export function merged(strip, pending, pictures) {
@@ -49,7 +49,7 @@ export class Strip {
   #correct;
 
   /**
-   * `correct(entry, action)` is called with what the person chose instead, of the `choices`.
+   * Create the strip; `correct(entry, action)` is called with the corrected choice.
    *
    * @param {HTMLElement} card
    * @param {Choices} choices
@@ -77,7 +77,7 @@ export class Strip {
     this.fit();
   }
 
-  /** Show as many as there is room for. */
+  /** Show as many entries as fit. */
   fit() {
     const wide = this.#place.clientWidth >= this.#place.clientHeight;
     const style = getComputedStyle(this.#place);
@@ -105,7 +105,7 @@ export class Strip {
   }
 
   /**
-   * Keys while the menu is open; true if the key was meant for it.
+   * Handle a key while the menu is open; return whether the key was for the menu.
    *
    * @param {KeyboardEvent} event
    */
@@ -176,8 +176,8 @@ export class Strip {
     picture.hidden = !src;
     if (src && picture.src !== src) picture.src = src;
     part(thumb, ".badge").replaceChildren(mark(choice));
-    const said = this.#choices.said(entry);
-    thumb.setAttribute("aria-label", `Item ${item}: ${said}${saving ? ", being saved" : ""}. Correct it`);
+    const name = this.#choices.nameOf(entry);
+    thumb.setAttribute("aria-label", `Item ${item}: ${name}${saving ? ", being saved" : ""}. Correct it`);
     return thumb;
   }
 
@@ -197,7 +197,7 @@ function makeThumb(entry) {
 }
 
 /**
- * A choice's sign; a class has its name.
+ * Return a choice's symbol, or a class's name.
  *
  * @param {Choice} choice
  */

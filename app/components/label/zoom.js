@@ -1,13 +1,13 @@
-// A closer look at the image in view: it is scaled and shifted within its frame, and nothing else moves.
+// The zoom of the image in view: it is scaled and shifted within its frame, and nothing else moves.
 
 import { part } from "../shared/dom.js";
 
 /** @typedef {{ clientX: number, clientY: number }} Point */
 
-const CLOSE = 3; // times as large: by key, click or tap
+const CLOSE = 3; // zoom factor of a key, click or tap
 const CLOSEST = 10;
-const CRISP_FROM = 4; // from so many CSS pixels for one of the image's on, its pixels are squares
-const STEP = 60; // CSS pixels that an arrow moves
+const CRISP_FROM = 4; // CSS pixels per image pixel from which the image's pixels are drawn as sharp squares
+const STEP = 60; // CSS pixels per arrow key
 /** @type {Record<string, [number, number]>} */
 const ARROWS = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
@@ -15,7 +15,7 @@ export class Zoom {
   /** @type {HTMLElement} */
   #frame;
   #scale = 1;
-  #x = 0; // how far the image's centre is from the frame's
+  #x = 0; // distance of the image's centre from the frame's
   #y = 0;
 
   /** @param {HTMLElement} frame */
@@ -28,7 +28,7 @@ export class Zoom {
   }
 
   /**
-   * A close look at the point under `clientX`, `clientY`, or at the centre; or back.
+   * Zoom in on a point of the window, or on the centre for null; if already zoomed, zoom out.
    *
    * @param {Point | null} point
    */
@@ -38,7 +38,7 @@ export class Zoom {
   }
 
   /**
-   * Scale by a factor; what is under the point stays there.
+   * Scale by a factor, keeping the image's place under the point.
    *
    * @param {number} factor
    * @param {Point | null} point
@@ -52,7 +52,7 @@ export class Zoom {
   }
 
   /**
-   * Shift what is in view, by CSS pixels.
+   * Shift the image by CSS pixels.
    *
    * @param {number} dx
    * @param {number} dy
@@ -66,7 +66,7 @@ export class Zoom {
   }
 
   /**
-   * Keys: Z looks closer and back, Escape back, the arrows with Shift move about; true if the key was meant so.
+   * Handle a key: Z toggles the zoom, Escape ends it, and Shift with an arrow moves the image. Return whether it did.
    *
    * @param {KeyboardEvent} event
    */

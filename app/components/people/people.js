@@ -1,4 +1,4 @@
-// The people page: who labeled how much and how fast, and how far they agree.
+// The people page: each annotator's number of labels and pace, and the agreement between annotators.
 
 import { element, part, say } from "../shared/dom.js";
 import { ABSENT, between, Figure, fixed, whole } from "../shared/figures.js";

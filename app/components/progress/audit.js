@@ -1,4 +1,4 @@
-// The margin of the progress page: what the audit says, how large it is, and how many answers there are.
+// The margin of the progress page: the audit's estimates, its size, and the counts of answers.
 
 import { element, part, partsOf, say } from "../shared/dom.js";
 import { ABSENT, Tally, whole } from "../shared/figures.js";
@@ -14,13 +14,13 @@ const MEASURES = [
   { name: "prevalence", label: "Prevalence", about: "of all items, those that are a yes" },
 ];
 
-const FAR_APART = 0.4; // an interval this wide says more than the estimate in it
+const FAR_APART = 0.4; // beyond this width of the interval the estimate is not shown
 
 export class Audit {
   /** @type {Measure[]} */
   #rows;
   /** @type {HTMLElement} */
-  #said;
+  #summary;
   /** @type {HTMLElement} */
   #shares;
   /** @type {Tally} */
@@ -29,7 +29,7 @@ export class Audit {
   #choose;
 
   /**
-   * `choose(share)` sets the share of items that are drawn for the audit from now on, 0 … 1.
+   * Create the margin; `choose(share)` sets the share of items, 0 … 1, that are drawn for the audit from now on.
    *
    * @param {HTMLElement} card
    * @param {(share: number) => void} choose
@@ -37,7 +37,7 @@ export class Audit {
   constructor(card, choose) {
     const list = part(card, ".rows");
     this.#rows = MEASURES.map((measure) => new Measure(list, measure));
-    this.#said = part(card, ".audited");
+    this.#summary = part(card, ".audited");
     this.#shares = part(card, ".shares");
     this.#tally = new Tally(card);
     this.#choose = choose;
@@ -47,7 +47,7 @@ export class Audit {
   show({ audit, counts, items }) {
     for (const [i, row] of this.#rows.entries())
       row.show(audit.judged?.[MEASURES[i].name] ?? null, audit.level);
-    say(this.#said, sentence(audit, items));
+    say(this.#summary, sentence(audit, items));
     this.#showShares(audit);
     this.#tally.show(counts);
   }
@@ -103,7 +103,7 @@ function sentence({ judged, drawn: asked, share }, items) {
   return `Labels at the margin are the hardest items there are. What holds for all ${whole(items)} is told by an audit: a share of the items, drawn with known probability and kept out of training.`;
 }
 
-/** A share with its interval, in figures and as a bar from 0 to 100 %. */
+/** A share and its interval, in figures and as a bar from 0 to 100 %. */
 class Measure {
   #value = element("span", { className: "value" });
   #aside = element("span", { className: "aside" });
@@ -140,17 +140,17 @@ class Measure {
       return;
     }
     const { estimate, low, high } = interval;
-    const isTold = estimate !== null && high - low <= FAR_APART;
-    say(this.#value, isTold ? percent(estimate) : `${percent(low)} … ${percent(high)}`);
+    const isPrecise = estimate !== null && high - low <= FAR_APART;
+    say(this.#value, isPrecise ? percent(estimate) : `${percent(low)} … ${percent(high)}`);
     this.#range.style.left = `${100 * low}%`;
     this.#range.style.width = `${100 * (high - low)}%`;
-    this.#dot.hidden = !isTold;
+    this.#dot.hidden = !isPrecise;
     this.#dot.style.left = `${100 * (estimate ?? 0)}%`;
   }
 }
 
 /**
- * Small shares need more digits.
+ * Format a share as a percentage, with more digits for small ones.
  *
  * @param {number} share
  */

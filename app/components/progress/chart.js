@@ -1,4 +1,4 @@
-// A line chart that fills its place: named at its head, labeled at the lines' ends, with few and round ticks.
+// A line chart that fills its place, with a title, labels at the lines' ends, and a few ticks at round numbers.
 
 import { drawn, element, say } from "../shared/dom.js";
 
@@ -8,8 +8,8 @@ import { drawn, element, say } from "../shared/dom.js";
 /** @typedef {(value: number) => number} Place */
 
 /**
- * Lines over the same `xs`, null where nothing is known; `aside` is a word beside the name, `said` the chart in a
- * sentence.
+ * Lines over the same `xs`, null where values are unknown; `aside` is a note beside the title, and `summary` describes
+ * the chart in a sentence.
  *
  * @typedef {object} Drawing
  * @property {number[]} xs
@@ -18,11 +18,11 @@ import { drawn, element, say } from "../shared/dom.js";
  * @property {Scale} y
  * @property {{ value: number, text: string }} [mark]
  * @property {string} [aside]
- * @property {string} said
+ * @property {string} summary
  */
 
 const PAD = { left: 46, right: 58, top: 10, bottom: 24 };
-const APART = 15; // pixels between two labels at lines' ends, at the least
+const APART = 15; // least distance between two labels at lines' ends, in pixels
 
 export class Chart {
   /** @type {HTMLElement} */
@@ -36,7 +36,7 @@ export class Chart {
   #drawing = null;
 
   /**
-   * `note` says below what is to be seen.
+   * Create an empty chart; `note` is an explanation below it.
    *
    * @param {Element} list
    * @param {{ name: string, note?: string, className?: string, height?: number }} how
@@ -52,17 +52,16 @@ export class Chart {
   }
 
   /**
-   * `lines` are `{ className, values, label }` over the same `xs`, null where nothing is known; `x` and `y` are
-   * scales, `{ at, ticks, write }`, from a number to 0 … 1; `aside` is a word beside the name, `said` the chart in a sentence.
+   * Draw the chart, or hide it.
    *
-   * @param {Drawing | null} drawing
+   * @param {Drawing | null} drawing null to hide the chart
    */
   show(drawing) {
     this.#drawing = drawing;
     this.#place.hidden = drawing === null;
     if (drawing === null) return;
     say(this.#aside, drawing.aside ?? "");
-    this.#figure.setAttribute("aria-label", `${this.name}. ${drawing.said}`);
+    this.#figure.setAttribute("aria-label", `${this.name}. ${drawing.summary}`);
     this.draw();
   }
 
@@ -104,7 +103,7 @@ function ruled(tick, y, at, width) {
  */
 function marked({ text }, at, width) {
   const rule = drawn("line", { class: "mark", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
-  return [rule, written("tick", PAD.left + 2, at - 5, text)]; // at the right the lines have their labels
+  return [rule, written("tick", PAD.left + 2, at - 5, text)]; // the lines' labels are on the right
 }
 
 /**
@@ -129,7 +128,7 @@ function traced({ className, values }, xs, across, down) {
 }
 
 /**
- * Labels at the lines' ends, pushed apart where they would lie upon each other.
+ * Return labels at the lines' ends, moved apart where they would overlap.
  *
  * @param {Line[]} lines
  * @param {number[]} xs

@@ -1,4 +1,4 @@
-// The progress page: whether to stop, how the labeling went, and what the audit says. What must outlive a new
+// The progress page: advice on when to stop, the course of the labeling, and the audit. State that must outlive a
 // payload is kept on the root element.
 
 import { part, say } from "../shared/dom.js";
@@ -11,7 +11,7 @@ import { Chart } from "./chart.js";
 
 /** @import { Component, Milestone, ProgressData } from "../types" */
 
-const POLL = 700; // milliseconds, while something is being computed
+const POLL = 700; // milliseconds between requests while something is being computed
 
 const COURSES = {
   accuracy: {
@@ -115,7 +115,7 @@ class Progress {
       ],
       x,
       y: linear(0, most, roundTicks(0, most, 4), short),
-      said: `${now.yes} yes and ${now.no} no so far.`,
+      summary: `${now.yes} yes and ${now.no} no so far.`,
     });
   }
 
@@ -145,7 +145,7 @@ class Progress {
  */
 function accuracies(validated, heldOut, shares) {
   const low = Math.min(0.9, Math.floor(10 * Math.min(...shares)) / 10);
-  const said = `${wholePercent(shares[shares.length - 1])} at last.`;
+  const summary = `${wholePercent(shares[shares.length - 1])} at last.`;
   const lines = [{ className: "", values: validated, label: "labels" }];
   if (heldOut.some((value) => value != null))
     lines.push({ className: "brand", values: heldOut, label: "held out" });
@@ -153,7 +153,7 @@ function accuracies(validated, heldOut, shares) {
     lines,
     y: linear(low, 1, roundTicks(low, 1, 4), wholePercent),
     aside: "by number of labels",
-    said,
+    summary,
   };
 }
 
@@ -167,7 +167,7 @@ function inside(within) {
     lines: [{ className: "", values: within, label }],
     y,
     aside: "by number of labels",
-    said: `${label} are left.`,
+    summary: `${label} are left.`,
   };
 }
 
@@ -186,7 +186,7 @@ function stability(kappa, enough) {
     y,
     mark,
     aside: "by number of labels",
-    said: `Agreement ${label}.`,
+    summary: `Agreement ${label}.`,
   };
 }
 
@@ -199,7 +199,8 @@ function timeTicks(first, last) {
 }
 
 /**
- * Clock times within a day, with seconds where minutes would come twice; dates beyond.
+ * Return a formatter for the times between two times: clock times within a day, with seconds where minutes would
+ * repeat, and otherwise dates.
  *
  * @param {number} first
  * @param {number} last

@@ -1,5 +1,5 @@
-// The review page: a list of answered items, gone through and corrected by keyboard or mouse. What must outlive
-// a new payload is kept on the root element.
+// The review page: a list of answered items to check and correct with keyboard or mouse. State that must outlive a
+// payload is kept on the root element.
 
 import { around, element, part, partsOf, present, say, targetOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
@@ -17,8 +17,8 @@ const ANSWER_KEYS = { y: "yes", n: "no", s: "skip", m: "unsure", "?": "unsure" }
 const MOVES = { arrowdown: 1, arrowup: -1, home: -Infinity, end: Infinity };
 
 // Milliseconds.
-const TYPING = 250; // a pause in typing after which the search begins
-const POLL = 700; // while the model is being trained
+const TYPING = 250; // pause in typing after which the search starts
+const POLL = 700; // between requests while the model is being trained
 const STATUS = 1000;
 
 /** @type {Record<ReviewView, { tab: string, title: (n: number) => string, hideZero?: boolean }>} */
@@ -66,10 +66,10 @@ class Review {
     /** @type {string | null} */
     this.refusal = null;
     /** @type {number | null} */
-    this.current = null; // the item that keys are about
+    this.current = null; // the item that keys act on
     this.isTurned = this.enterAtEnd = false;
     /** @type {{ id: string, item: number }[]} */
-    this.changes = []; // what was changed here, the last one last: undo goes back through them
+    this.changes = []; // changes made on this page, newest last, for undo
     this.beat = 0;
     this.abort = new AbortController();
     this.listen();
@@ -95,7 +95,7 @@ class Review {
   }
 
   /**
-   * A new payload from the server.
+   * Show a new payload from the server.
    *
    * @param {Component<ReviewData>} component
    */
@@ -141,7 +141,7 @@ class Review {
     if (document.activeElement !== this.search) this.search.value = this.asked.line;
   }
 
-  // What is in view
+  // The view
 
   /** @param {string} view */
   makeTab(view) {
@@ -217,7 +217,7 @@ class Review {
     part(this.card, ".pager").hidden = listed <= rows.length;
   }
 
-  /** The row that keys are about. */
+  /** Return the row that keys act on. */
   get row() {
     return this.current === null ? undefined : this.rows.get(this.current);
   }
@@ -239,9 +239,9 @@ class Review {
     say(this.status, this.outbox.sentence(message) || this.refusal || message || problem || training);
   }
 
-  // What the person does
+  // Actions
 
-  /** Whether the page shows what was asked for. */
+  /** Return whether the page shows the requested list. */
   isAnswered() {
     return this.data.view === this.asked.view && this.data.line === this.asked.line.trim();
   }
@@ -254,7 +254,7 @@ class Review {
     this.showTabs();
   }
 
-  /** Ask the same again: the answer comes when the model is trained. */
+  /** Repeat the request; it is answered once the model is trained. */
   poll() {
     this.component.setStateValue("asked", { ...this.asked, beat: ++this.beat });
   }
@@ -310,7 +310,7 @@ class Review {
   }
 
   /**
-   * The answer becomes the annotator's: in the place of their earlier one, or beside those of others.
+   * Record the annotator's answer, which replaces an earlier one of theirs and leaves those of others.
    *
    * @param {Word} answer
    */
@@ -330,12 +330,12 @@ class Review {
     this.changed("Undone.");
   }
 
-  /** @param {string} said */
-  changed(said) {
+  /** @param {string} sentence */
+  changed(sentence) {
     this.refusal = null;
     this.showRows();
     this.showSaving();
-    say(this.spoken, said);
+    say(this.spoken, sentence);
   }
 
   /** @param {KeyboardEvent} event */
@@ -348,7 +348,7 @@ class Review {
   }
 
   /**
-   * True if the key means something here. What the keyboard repeats only moves.
+   * Perform a key's action; return whether it has one. A key held down only moves.
    *
    * @param {string} key
    * @param {boolean} repeated
@@ -387,7 +387,7 @@ class Review {
     const row = around(targetOf(event), ".row");
     if (row) this.select(Number(row.dataset.item));
     if (!target) return;
-    // Keys are about the list again, not about the button that the mouse left behind.
+    // Keys act on the list again, not on the button that was clicked.
     if (event.detail > 0) target.blur();
     if (target.dataset.view) this.list({ view: /** @type {ReviewView} */ (target.dataset.view) });
     else if (target.dataset.turn) this.turn(Number(target.dataset.turn));

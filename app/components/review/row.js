@@ -1,4 +1,4 @@
-// One item of the list: its picture, who said what, which side the model puts it on, and the answer buttons.
+// One item of the list: its picture, its answers, its side of the hyperplane, and the answer buttons.
 
 import { alikeAddress } from "../shared/alike.js";
 import { element, glyph, say } from "../shared/dom.js";
@@ -20,7 +20,7 @@ const WORDS = { no: "no", skip: "skipped", unsure: "unsure", yes: "yes" };
 const MINUS = "\u2212";
 
 /**
- * An annotator's answers about an item that were not undone, oldest first, those that wait to be saved included.
+ * Return an annotator's answers about an item, oldest first, without undone ones and with those waiting to be saved.
  *
  * @param {Pick<ReviewEvent, "id" | "answer" | "undoes" | "annotator">[]} events
  * @param {string} annotator
@@ -46,7 +46,7 @@ export class Row {
   /** @param {number} item */
   constructor(item) {
     this.item = item;
-    this.lacksPicture = true; // the server sends it once
+    this.lacksPicture = true; // the server sends it only once
     this.picture = element("img", { className: "picture", alt: "", draggable: false });
     this.name = element("strong", { className: "name" });
     this.by = element("button", { type: "button", className: "by", "aria-expanded": "false" });
@@ -74,12 +74,12 @@ export class Row {
   }
 
   /**
-   * `scale` is the score that has the longest bar.
+   * Show the row's data.
    *
    * @param {ReviewRow} row
    * @param {string} annotator
    * @param {Answer[]} pending
-   * @param {number} scale
+   * @param {number} scale the score with the longest bar
    */
   show({ item, name, src, score, events }, annotator, pending, scale) {
     if (src) this.picture.src = src;
@@ -99,7 +99,7 @@ export class Row {
   }
 
   /**
-   * Whether this is the row that keys are about; only its buttons are met by the tabulator.
+   * Mark or unmark the row as the one that keys act on; only its buttons can be reached with Tab.
    *
    * @param {boolean} current
    */
@@ -123,9 +123,9 @@ export class Row {
     for (const button of this.buttons) {
       const { answer } = button.dataset;
       button.setAttribute("aria-pressed", String(this.mine?.answer === answer));
-      const said = others.filter((event) => event.answer === answer).map((event) => event.annotator);
-      button.dataset.others = String(said.length > 0);
-      button.title = said.length ? `${said.join(", ")}: ${WORDS[answer ?? ""]}` : "";
+      const annotators = others.filter((event) => event.answer === answer).map((event) => event.annotator);
+      button.dataset.others = String(annotators.length > 0);
+      button.title = annotators.length ? `${annotators.join(", ")}: ${WORDS[answer ?? ""]}` : "";
     }
   }
 
@@ -185,7 +185,7 @@ function modelSays(score) {
 }
 
 /**
- * Who answered when: "ada, 14:02, 0.4 s, round 91".
+ * Describe who answered and when: "ada, 14:02, 0.4 s, round 91".
  *
  * @param {number} item
  * @param {string} name
@@ -199,14 +199,14 @@ function byline(item, name, events, mine) {
     return [...known, ...now.map((event) => `${event.annotator} ${WORDS[event.answer]}`)].join(", ");
   const [last] = now;
   if (!last) return [...known, mine ? "being saved" : "no answer any more"].join(", ");
-  const said = [...known, last.annotator, clock(last.time)];
+  const parts = [...known, last.annotator, clock(last.time)];
   if (last.is_correction) {
     const before = events.findLast(
       (event) => event !== last && event.annotator === last.annotator && event.answer !== "undo",
     );
-    return [...said, before ? `corrected from ${WORDS[before.answer]}` : "corrected"].join(", ");
+    return [...parts, before ? `corrected from ${WORDS[before.answer]}` : "corrected"].join(", ");
   }
-  if (last.taken_ms !== null) said.push(seconds(last.taken_ms));
-  if (last.round !== null) said.push(`round ${last.round}`);
-  return said.join(", ");
+  if (last.taken_ms !== null) parts.push(seconds(last.taken_ms));
+  if (last.round !== null) parts.push(`round ${last.round}`);
+  return parts.join(", ");
 }

@@ -1,10 +1,10 @@
-// Times as the page says them, in the reader's own time zone; dates as the search takes them.
+// Times in the reader's time zone, as the page shows them, with dates in the format of the search.
 
 /** @param {number} number */
 const two = (number) => String(number).padStart(2, "0");
 
 /**
- * "14:02", or with its date if that is not today: "2026-11-20 14:02".
+ * Format a time, with its date unless that is today: "14:02", "2026-11-20 14:02".
  *
  * @param {number} ms
  */
@@ -16,7 +16,7 @@ export function clock(ms) {
 }
 
 /**
- * How long ago: "just now", "12 min ago", "3 h ago", else the date.
+ * Format the time since a moment: "just now", "12 min ago", "3 h ago", or the date if it is longer ago.
  *
  * @param {number} ms
  */
@@ -28,7 +28,7 @@ export function ago(ms) {
 }
 
 /**
- * "0.4 s".
+ * Format milliseconds as seconds: "0.4 s".
  *
  * @param {number} ms
  */

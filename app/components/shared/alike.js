@@ -1,7 +1,7 @@
-// The way from an item to what is like it.
+// The link from an item to similar items.
 
 /**
- * Where the Find similar page looks for it, in the session that the address names.
+ * Return the address of the Find similar page for an item, in the session of the current address.
  *
  * @param {number} item
  */

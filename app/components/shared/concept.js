@@ -1,4 +1,4 @@
-// The question, its guideline and the examples of yes, above what is to be labeled.
+// The question, its guideline and the examples of yes above the items to label.
 
 import { element, part, say } from "./dom.js";
 
@@ -26,7 +26,7 @@ export function showConcept(card, { question, guideline, examples }) {
 }
 
 /**
- * Show the whole guideline, or its beginning.
+ * Toggle between the whole guideline and its beginning.
  *
  * @param {Element} button
  */

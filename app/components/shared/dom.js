@@ -1,9 +1,9 @@
-// Small helpers to build the card's elements. Names and questions come from people: always text, never markup.
+// Helpers to find and create elements. Names and questions are user input and inserted as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * The part of the markup that a selector names. It is always there.
+ * Return the element of the component's markup that matches a selector. It must exist.
  *
  * @template {Element} [T=HTMLElement]
  * @param {ParentNode} root
@@ -15,7 +15,7 @@ export function part(root, selector) {
 }
 
 /**
- * All parts that a selector names.
+ * Return all elements that match a selector.
  *
  * @template {Element} [T=HTMLElement]
  * @param {ParentNode} root
@@ -27,7 +27,7 @@ export function partsOf(root, selector) {
 }
 
 /**
- * What an event in a component is about.
+ * Return the target of an event in a component.
  *
  * @param {Event} event
  * @returns {Element}
@@ -37,7 +37,7 @@ export function targetOf(event) {
 }
 
 /**
- * The shadow tree that an element of a component is in.
+ * Return the shadow root that contains an element of a component.
  *
  * @param {Node} inner
  * @returns {ShadowRoot}
@@ -47,7 +47,7 @@ export function treeOf(inner) {
 }
 
 /**
- * A value that is there by now.
+ * Return a value, or throw a TypeError if it is null or undefined.
  *
  * @template T
  * @param {T} value
@@ -59,7 +59,7 @@ export function present(value) {
 }
 
 /**
- * The nearest element around one, or itself, that fits a selector.
+ * Return an element's closest ancestor, or itself, that matches a selector, or null.
  *
  * @template {Element} [T=HTMLElement]
  * @param {Element} inner
@@ -71,7 +71,7 @@ export function around(inner, selector) {
 }
 
 /**
- * An element with properties, and children that are elements or text.
+ * Create an element with properties and with children, which are elements or text.
  *
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
@@ -90,7 +90,7 @@ export function element(tag, properties = {}, ...children) {
 }
 
 /**
- * An SVG element with attributes.
+ * Create an SVG element with attributes.
  *
  * @template {keyof SVGElementTagNameMap} Tag
  * @param {Tag} tag
@@ -106,7 +106,7 @@ export function drawn(tag, attributes = {}, ...children) {
 }
 
 /**
- * One of the symbols that card.html defines.
+ * Create an element that shows one of the symbols defined in card.html.
  *
  * @param {string} symbol
  * @param {string} className
@@ -116,7 +116,7 @@ export function glyph(symbol, className = "glyph") {
 }
 
 /**
- * Set an element's text, touching the page only where it changes.
+ * Set an element's text; leave the page untouched if it is the same.
  *
  * @param {Element} where
  * @param {string} text
@@ -125,7 +125,7 @@ export function say(where, text) {
   if (where.textContent !== text) where.textContent = text;
 }
 
-/** An identifier for a new answer; pages served over plain HTTP have no crypto.randomUUID. */
+/** Return a random id for a new answer; pages served over plain HTTP have no crypto.randomUUID. */
 export function newId() {
   if (crypto.randomUUID) return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -136,7 +136,7 @@ export function newId() {
 }
 
 /**
- * After the next frame has been painted, or as soon as the page is in view again.
+ * Resolve after the next frame has been painted, or once the page is visible again.
  *
  * @returns {Promise<void>}
  */

@@ -1,4 +1,4 @@
-// Figures in the margin: a name, a value, a word beside it and the course that the value took; and the counts.
+// Figures in the margin, with a name, a value, a note and the history of the value; and the counts of answers.
 
 import { drawn, element, glyph, part, say } from "./dom.js";
 
@@ -27,7 +27,7 @@ export const fixed = (digits) => (value) =>
   value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 /**
- * An interval, formatted to follow its figure; empty where there is none.
+ * Format an interval to follow its figure; return "" if there is none.
  *
  * @param {[number, number] | null | undefined} interval
  */
@@ -35,7 +35,7 @@ export function between(interval) {
   return interval ? interval.map(fixed(2)).join(" – ").replaceAll("-", "−") : "";
 }
 
-/** A figure in `list`; `name` is text and elements. */
+/** A figure, appended to `list`; its `name` consists of text and elements. */
 export class Figure {
   /** @type {HTMLElement} */
   #place;
@@ -61,15 +61,14 @@ export class Figure {
   }
 
   /**
-   * `value` is written already, null where there is none; `unit` stands in the place of the usual one; `history`
-   * are numbers, put to `scale`.
+   * Update the figure.
    *
    * @param {object} figure
-   * @param {string | null} figure.value
-   * @param {string | null} [figure.unit]
-   * @param {string} [figure.aside]
-   * @param {(number | null)[]} [figure.history]
-   * @param {(value: number) => number} [figure.scale]
+   * @param {string | null} figure.value formatted value, null if there is none
+   * @param {string | null} [figure.unit] replacement of the usual unit
+   * @param {string} [figure.aside] note beside the value
+   * @param {(number | null)[]} [figure.history] numbers to plot
+   * @param {(value: number) => number} [figure.scale] mapping of the numbers to heights
    * @param {boolean} [figure.hidden]
    */
   show({ value, unit = null, aside = "", history = [], scale = (number) => number, hidden = false }) {
@@ -83,7 +82,7 @@ export class Figure {
   }
 }
 
-/** How many items have which answer, in words and as a bar. */
+/** The number of items with each answer, in words and as a bar. */
 export class Tally {
   /** @type {ReturnType<typeof makeCount>[]} */
   #counts;

@@ -1,4 +1,4 @@
-// Whom a key is meant for: the component, one of its fields, or one of Streamlit's.
+// The receiver of a key press: the component, one of its fields, or one of Streamlit's.
 
 import { painted } from "./dom.js";
 
@@ -6,7 +6,7 @@ const FIELD_ROLES =
   "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
 
 /**
- * Whether a key press is meant for a field: letters for text, arrows for everything that is set by them.
+ * Return whether a key press is for a field: letters for text, arrows for controls that arrows change.
  *
  * @param {Event} event
  */
@@ -20,7 +20,7 @@ export function isField(event) {
 }
 
 /**
- * Whether a key press is the browser's or an input method's, and nothing of ours.
+ * Return whether a key press belongs to the browser or to an input method, not to the component.
  *
  * @param {KeyboardEvent} event
  */
@@ -30,13 +30,13 @@ export function isShortcut(event) {
 
 const PICKERS = "[data-testid=stSelectbox],[data-testid=stButtonGroup]";
 
-// Not a variable of this module: a page may have modules of two versions for a moment.
+// Kept on the document, not in this module, because a page may briefly load two versions of the module.
 const page = /** @type {{ closecallKeyOwners?: object[] }} */ (globalThis.document ?? {});
 page.closecallKeyOwners ??= [];
 const owners = page.closecallKeyOwners;
 
 /**
- * Give the keys to a component: the one before it stays in the page for a moment.
+ * Give the keys to a component, since the previous one stays in the page for a moment.
  *
  * @param {object} owner
  */
@@ -46,7 +46,7 @@ export function takeKeys(owner) {
 }
 
 /**
- * Return the keys of a closed component to the one that had them before.
+ * Give the keys of a closed component back to its predecessor.
  *
  * @param {object} owner
  */
@@ -61,7 +61,7 @@ export function hasKeys(owner) {
 }
 
 /**
- * Whether an event may pick an option of one of Streamlit's pickers.
+ * Return whether an event may choose an option in one of Streamlit's pickers.
  *
  * @param {Event} event
  */
@@ -71,14 +71,14 @@ export function mayChoose(event) {
   return isEnter || path.some(({ role }) => role === "option" || role === "radio");
 }
 
-/** Open the search by name, by the page's own button. */
+/** Open the search by name with the page's own button. */
 export function openFind() {
   /** @type {HTMLElement | null} */ (document.querySelector(".st-key-find button"))?.click();
 }
 
 const CLOSING_MS = 3000;
 
-/** Give the keys back to the page as soon as the picker that has the focus is closed. */
+/** Give the keys back to the page once the focused picker is closed. */
 export async function releaseFocus() {
   for (const start = performance.now(); performance.now() - start < CLOSING_MS; ) {
     await painted();
@@ -98,8 +98,8 @@ export async function releaseFocus() {
  */
 export function watchPickers(signal) {
   /** @type {(event: Event) => void} */
-  const heard = (event) => {
+  const picked = (event) => {
     if (mayChoose(event)) releaseFocus();
   };
-  for (const kind of ["keydown", "click"]) document.addEventListener(kind, heard, { signal, capture: true });
+  for (const kind of ["keydown", "click"]) document.addEventListener(kind, picked, { signal, capture: true });
 }

@@ -1,5 +1,5 @@
-// Mounts a component: Streamlit calls its module's default function with each payload. State that must outlive
-// such a call is kept by the root of the component's shadow tree.
+// Mounting of components. Streamlit calls the default function of a component's module with each payload. State that
+// must outlive a call is kept by the root of the component's shadow tree.
 
 import { dropKeys } from "./keys.js";
 
@@ -15,7 +15,7 @@ import { dropKeys } from "./keys.js";
 const places = new WeakMap();
 
 /**
- * Return the function that Streamlit calls: it makes one `Made` for each root, and passes it each payload.
+ * Return the function that Streamlit calls, which creates one `Made` per root and passes it each payload.
  *
  * Streamlit calls the returned cleanup after it has removed the root. It also does so for a payload that another
  * one replaced while the module was loading. The two calls may then come in either order, so the component goes

@@ -1,4 +1,4 @@
-// The notes in the margin: the numbers of the round whose image is in view, each with its course.
+// The notes in the margin: the numbers of the round whose image is in view, each with its history.
 
 import { element, glyph, part, say, treeOf } from "./dom.js";
 import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
@@ -9,8 +9,8 @@ import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
  * @typedef {object} Row
  * @property {Measured} name
  * @property {string} label
- * @property {string} [brief] A shorter label.
- * @property {(Node | string)[]} [parts] In place of the label.
+ * @property {string} [brief] shorter label
+ * @property {(Node | string)[]} [parts] replacement of the label
  * @property {string} unit
  * @property {(value: number) => string} write
  * @property {(notes: RoundNotes) => string} [aside]
@@ -20,7 +20,7 @@ import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
 
 const MARGIN_NAME = ["|w", element("sup", {}, "T"), "x|"];
 
-// In the order in which they are always read: what it cost, how near, how much was looked at, what was learned.
+// In a fixed order: cost of the selection, distance, items scored, cost of the training, accuracy.
 /** @type {Row[]} */
 const ROWS = [
   {
@@ -155,14 +155,14 @@ export class Notes {
     const portion = PARTS[notes.part ?? ""];
     const chosenAs = many > 1 || !portion ? "" : ` (${portion})`;
     const asked = notes.asked ? ` for “${notes.asked}”` : "";
-    const told = WHY[notes.why ?? ""]?.(round, notes);
+    const reason = WHY[notes.why ?? ""]?.(round, notes);
     const when = notes.awaited ? ` while ${notes.awaited} is prepared` : `${chosenAs}, round ${round}`;
-    const [who, rest] = told
-      ? [told[0], asked + told[1]]
+    const [who, rest] = reason
+      ? [reason[0], asked + reason[1]]
       : [notes.strategy_label ?? "", ` chose ${those}${asked}${when}`];
-    const said = item ? `${notes.strategy} ${who}${rest}` : "";
-    if (this.#chosen.dataset.written === said) return;
-    this.#chosen.dataset.written = said;
+    const sentence = item ? `${notes.strategy} ${who}${rest}` : "";
+    if (this.#chosen.dataset.written === sentence) return;
+    this.#chosen.dataset.written = sentence;
     this.#chosen.replaceChildren();
     if (!item) return;
     const symbol = treeOf(this.#chosen).getElementById(`s-${notes.strategy}`) ? notes.strategy : "other";

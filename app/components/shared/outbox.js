@@ -1,4 +1,4 @@
-// Hands a queue of answers to the server, again and again until each one is acknowledged or refused.
+// Sends a queue of answers to the server, repeatedly until each one is acknowledged or refused.
 
 import { newId } from "./dom.js";
 import { Queue } from "./queue.js";
@@ -8,7 +8,7 @@ import { Revival } from "./revive.js";
 
 // Milliseconds.
 export const RETRIES = [2000, 3000, 5000, 8000];
-const SAVING_AFTER = 1000; // an answer unsaved for longer than this is spoken of
+const SAVING_AFTER = 1000; // answers unsaved for longer than this are mentioned
 const OFFLINE_AFTER = 5000;
 
 export class Outbox {
@@ -20,7 +20,7 @@ export class Outbox {
   #timer;
 
   /**
-   * `send(answers)` hands answers over, without knowing whether they arrive.
+   * Create the outbox; `send(answers)` sends answers without knowing whether they arrive.
    *
    * @param {string} project
    * @param {string} session
@@ -33,7 +33,7 @@ export class Outbox {
   }
 
   /**
-   * Keep an answer until the server has it; returns its id.
+   * Keep an answer until the server has it; return its id.
    *
    * @param {NewAnswer} answer
    */
@@ -42,7 +42,7 @@ export class Outbox {
   }
 
   /**
-   * Keep several answers, and hand them over in one go.
+   * Keep several answers and send them together; return their ids.
    *
    * @param {NewAnswer[]} answers
    */
@@ -56,14 +56,14 @@ export class Outbox {
   }
 
   /**
-   * What the server says of answers; returns why some were refused, by id.
+   * Process the outcome of sent answers; return the reasons of refusals by id.
    *
    * @param {string[]} acked
    * @param {Refusal[]} refused
    */
   settle(acked, refused) {
     const known = this.queue.size;
-    this.#revival.heard();
+    this.#revival.reset();
     this.queue.settle(acked);
     const reasons = new Map();
     for (const { id, reason } of refused) {
@@ -71,12 +71,16 @@ export class Outbox {
     }
     if (this.queue.size < known) this.#failures = 0;
     if (!this.queue.size) clearTimeout(this.#timer);
-    // What was refused must not be handed over again with whatever is asked for next.
+    // The next request must not send the refused answers again.
     if (reasons.size) this.#send(this.queue.pending);
     return reasons;
   }
 
-  /** What is left over from other sessions may belong to a database that is not served now: a few tries do. */
+  /**
+   * Send all pending answers and schedule a retry.
+   *
+   * Answers of other sessions may belong to a database that is not being served, so they get only a few retries.
+   */
   send() {
     clearTimeout(this.#timer);
     if (!this.queue.size) return;
@@ -94,9 +98,9 @@ export class Outbox {
   }
 
   /**
-   * A sentence about what is not saved yet, and why, if the server said so; empty while nothing waits for long.
+   * Return a sentence about unsaved answers, empty unless one has been waiting for more than a second.
    *
-   * @param {string | null} reason
+   * @param {string | null} reason the server's explanation, if there is one
    */
   sentence(reason) {
     const waiting = this.queue.own;

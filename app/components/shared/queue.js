@@ -1,10 +1,10 @@
-// Answers that the server has not acknowledged yet. Each is an entry of its own in localStorage, so that a
-// reload, a crash of the browser or a second tab loses none; without localStorage they live as long as the page.
+// Answers that the server has not acknowledged yet. Each is a separate entry in localStorage, so that a reload, a
+// crash of the browser or a second tab loses none. Without localStorage they live as long as the page.
 
 /** @import { Answer, Entry } from "../types" */
 
 const ROOT = "closecall";
-const FORMER_ROOT = "marginalia"; // what earlier versions left unsent is sent, and removed, as if it were ours
+const FORMER_ROOT = "marginalia"; // unsent answers of earlier versions are sent and removed like current ones
 
 export class Queue {
   /** @type {string} */
@@ -26,12 +26,12 @@ export class Queue {
     for (const [key, entry] of this.#stored()) this.#remember(key, entry);
   }
 
-  /** The answers in the order they were given; those left over from other sessions of the project included. */
+  /** Return all answers in the order in which they were given, including those of the project's other sessions. */
   get pending() {
     return [...this.#entries.values()].sort((a, b) => a.place - b.place).map((entry) => entry.answer);
   }
 
-  /** Answers of this session. */
+  /** Return the answers of this session. */
   get own() {
     return this.pending.filter((answer) => answer.session === this.#session);
   }
@@ -53,7 +53,7 @@ export class Queue {
   }
 
   /**
-   * Forget answers that are stored, or refused for good; returns those that were here.
+   * Remove answers that the server has stored or refused; return those that were in the queue.
    *
    * @param {Iterable<string>} ids
    */
@@ -93,7 +93,7 @@ export class Queue {
 }
 
 /**
- * Also after the store was full: what was kept before must not be sent again by another page.
+ * Remove an entry, even after localStorage was full: another page must not send an earlier entry again.
  *
  * @param {string} key
  */
@@ -101,7 +101,7 @@ function removeEntry(key) {
   try {
     localStorage.removeItem(key);
   } catch {
-    // Without localStorage nothing is there.
+    // Without localStorage there is no entry.
   }
 }
 

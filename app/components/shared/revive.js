@@ -1,25 +1,25 @@
-// A page whose server was started again may be connected, and yet never be heard: the part of it that speaks is
-// not known there. Loaded anew it is heard, and what waits to be saved is in the browser's store.
+// Recovery after a restart of the server. The page may then be connected while its component is unknown to the
+// server, so that no answer arrives. Reloading the page helps; unsaved answers are in localStorage.
 
 /** @import { Queue } from "./queue.js" */
 
 // Milliseconds.
-const PATIENCE = 25_000; // with a server that is there
-const APART = 60_000; // never loaded again sooner
+const PATIENCE = 25_000; // wait before reloading while the server is reachable
+const APART = 60_000; // least time between two reloads
 
 const LAST = "closecall revived";
 
 export class Revival {
   /** @type {number | null} */
-  #thereSince = null; // since when the server was found there at each try, and did not hear
+  #thereSince = null; // since when the server has been reachable at each try without taking the answers
 
-  /** The server has said something. */
-  heard() {
+  /** Restart the wait, because the server has responded. */
+  reset() {
     this.#thereSince = null;
   }
 
   /**
-   * Answers of `queue` went out in vain: reload the page if that goes on for long, where they survive it.
+   * Reload the page if the answers of `queue` have failed to arrive for long, provided that they survive the reload.
    *
    * @param {Queue} queue
    */

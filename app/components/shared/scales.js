@@ -1,4 +1,4 @@
-// Scales of charts: from numbers to 0 … 1, and the round numbers that are written beside them.
+// Scales of charts, which map numbers to 0 … 1, and their ticks at round numbers.
 
 /** @import { Scale } from "../types" */
 
@@ -6,7 +6,7 @@
 const nothing = (span) => (span > 0 ? span : 1);
 
 /**
- * From `low` to `high`, evenly.
+ * Return a linear scale from `low` to `high`.
  *
  * @param {number} low
  * @param {number} high
@@ -19,7 +19,7 @@ export function linear(low, high, ticks, write) {
 }
 
 /**
- * By ratios; for numbers from 1 on.
+ * Return a logarithmic scale from `low` to `high`, for numbers from 1.
  *
  * @param {number} low
  * @param {number} high
@@ -33,7 +33,7 @@ export function logarithmic(low, high, ticks, write) {
 }
 
 /**
- * Round numbers from `low` to `high`, about `n` of them.
+ * Return about `n` round numbers from `low` to `high`.
  *
  * @param {number} low
  * @param {number} high
@@ -49,7 +49,7 @@ export function roundTicks(low, high, n) {
 }
 
 /**
- * 1, 2 and 5 times powers of ten from `low` to `high`; where these are many, powers of ten alone.
+ * Return 1, 2 and 5 times powers of ten from `low` to `high`; only powers of ten if there are more than six.
  *
  * @param {number} low
  * @param {number} high

@@ -1,11 +1,11 @@
-// Texts, as the server set them, and what stands for one in little room.
+// Texts as formatted by the server, and their previews for small spaces.
 
 import { element } from "./dom.js";
 
 /** @import { Opening, TextPart } from "../types" */
 
 /**
- * A text in its parts, on a sheet that scrolls within its place.
+ * Return a text with its parts, as a sheet that scrolls within its place.
  *
  * @param {string} alt
  * @param {TextPart[]} text
@@ -16,7 +16,7 @@ export function sheet(alt, text) {
 }
 
 /**
- * The title of a text, and how it begins: as much as there is room for.
+ * Return a text's title and as much of its beginning as fits.
  *
  * @param {Opening} opening
  */

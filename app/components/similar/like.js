@@ -1,4 +1,4 @@
-// What is looked for, and the ways to another: an upload, all yes answers, the item on Label, a selected one.
+// The query, and the ways to change it: an upload, all yes answers, the item on Label, or a selected one.
 
 import { around, element, newId, part, partsOf, say, targetOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
@@ -8,7 +8,7 @@ import { openingOf } from "../shared/text.js";
 
 /** @typedef {{ id: string, name: string, data: string }} Upload */
 
-const LARGEST = 20_000_000; // bytes; the server takes no more
+const LARGEST = 20_000_000; // bytes, the server's limit
 
 export class Like {
   /** @type {HTMLElement} */
@@ -23,7 +23,7 @@ export class Like {
   #refusal = "";
 
   /**
-   * `ask(word)` looks for something else, `upload(image)` sends one.
+   * Create the controls; `ask(word)` starts another search, `upload(image)` sends an image.
    *
    * @param {HTMLElement} card
    * @param {{ ask: (word: string) => void, upload: (image: Upload) => void, selected: () => void }} calls
@@ -115,7 +115,7 @@ export class Like {
 }
 
 /**
- * One of several: a line is all that it gets.
+ * Return a text's preview in one line, for queries of several texts.
  *
  * @param {Opening} opening
  * @returns {Opening}

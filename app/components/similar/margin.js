@@ -1,4 +1,4 @@
-// The margin: what the search took, how much of the pool it looked at, what it found of the nearest, by which metric.
+// The margin: the search's time, the share of the pool that it compared, its recall, and positives by metric.
 
 import { element, part, say } from "../shared/dom.js";
 import { Figure, fixed, Tally, whole } from "../shared/figures.js";
@@ -91,8 +91,11 @@ export class Margin {
       original && learned && among?.by_truth
         ? `Of those without an answer: ${share(original)} by the original, ${share(learned)} by the learned.`
         : "";
-    const told = learned && !among?.by_truth ? "Counted among those that have an answer." : "";
-    say(note, metric.missing ? `${metric.missing}.` : metric.problem ? `${metric.problem}.` : unseen || told);
+    const basis = learned && !among?.by_truth ? "Counted among those that have an answer." : "";
+    say(
+      note,
+      metric.missing ? `${metric.missing}.` : metric.problem ? `${metric.problem}.` : unseen || basis,
+    );
   }
 }
 

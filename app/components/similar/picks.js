@@ -1,5 +1,4 @@
-// What is selected of the items in view, and where the cursor is. Items are known by their ids: one that two
-// lists have is selected in both.
+// The selected items and the cursor. Items are identified by their ids: an item in two lists is selected in both.
 
 /** @import { SimilarCell } from "../types" */
 
@@ -13,9 +12,9 @@ export class Picks {
   cells;
 
   /**
-   * `cells` in their order; what is selected and still free stays so.
+   * Create the selection, keeping the cursor and the selected items of `before` that can still be answered.
    *
-   * @param {SimilarCell[]} cells
+   * @param {SimilarCell[]} cells in their order on the page
    * @param {Picks | null} before
    */
   constructor(cells = [], before = null) {
@@ -31,7 +30,7 @@ export class Picks {
     return [...this.#chosen];
   }
 
-  /** The selected cells, each item once. */
+  /** Return the selected cells, each item once. */
   get chosen() {
     /** @type {Map<number, SimilarCell>} */
     const first = new Map();
@@ -59,7 +58,7 @@ export class Picks {
   }
 
   /**
-   * Select all from where the last one was to this place.
+   * Select all items from the last one selected to this place.
    *
    * @param {number} place
    */
@@ -70,7 +69,7 @@ export class Picks {
     this.cursor = place;
   }
 
-  /** All that are free; none, where they are selected already. */
+  /** Select all items that can be answered; clear the selection if they are selected already. */
   all() {
     const free = this.cells.filter((cell) => cell.selection);
     if (free.every((cell) => this.has(cell))) this.clear();

@@ -1,4 +1,4 @@
-// A whole text beside the nearest: while the mouse rests on its tile, or kept open by a button or a key.
+// The reader, which shows a whole text while the mouse rests on its tile, or until closed after a button or key.
 
 import { part, say } from "../shared/dom.js";
 import { sheet } from "../shared/text.js";
@@ -6,8 +6,8 @@ import { sheet } from "../shared/text.js";
 /** @import { SimilarCell } from "../types" */
 
 // Milliseconds.
-const REST = 400; // the mouse passes over many tiles
-const LEAVE = 250; // time to get into the text
+const REST = 400; // delay before opening, since the mouse passes over many tiles
+const LEAVE = 250; // delay before closing, to move the mouse into the text
 
 export class Reader {
   /** @type {HTMLElement} */
@@ -32,10 +32,10 @@ export class Reader {
   }
 
   /**
-   * The mouse is over this cell now, null where it is over none; over the text itself it may stay.
+   * Open or close the text after the mouse has moved.
    *
-   * @param {SimilarCell | null} cell
-   * @param {boolean} isOnText
+   * @param {SimilarCell | null} cell the cell under the mouse
+   * @param {boolean} isOnText whether the mouse is over the text itself, which keeps it open
    */
   over(cell, isOnText = false) {
     clearTimeout(this.#timer);
@@ -45,7 +45,7 @@ export class Reader {
   }
 
   /**
-   * Open a cell's text until it is closed.
+   * Open a cell's text and keep it open.
    *
    * @param {SimilarCell | undefined} cell
    */
@@ -57,7 +57,7 @@ export class Reader {
   }
 
   /**
-   * Keep it open, or close it where it is.
+   * Keep a cell's text open, or close it if it is kept open already.
    *
    * @param {SimilarCell | undefined} cell
    */
@@ -67,7 +67,7 @@ export class Reader {
   }
 
   /**
-   * Go on with another cell, if a text is kept open.
+   * Show the text of another cell if a text is kept open.
    *
    * @param {SimilarCell} cell
    */
@@ -83,7 +83,7 @@ export class Reader {
   }
 
   /**
-   * Move by this number of pages.
+   * Scroll the text by a number of pages.
    *
    * @param {number} pages
    */

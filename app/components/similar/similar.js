@@ -1,5 +1,5 @@
-// Find similar: the nearest items, selected with clicks or keys, and answered in one go. What must outlive a new
-// payload is kept on the root element.
+// Find similar: the nearest items, which are selected with clicks or keys and answered together. State that must
+// outlive a payload is kept on the root element.
 
 import { around, element, newId, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
@@ -19,10 +19,10 @@ const STEPS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
 const PAGES = { pageup: -1, pagedown: 1 };
 
 // Milliseconds.
-const DIM_AFTER = 150; // a wait longer than this is shown
-const PRESSED_FOR = 120;
-const TELL_EVERY = 1000; // what is not saved yet, and how old the metric is
-const ASK_EVERY = 700; // while something is being prepared
+const DIM_AFTER = 150; // longer waits dim the tiles
+const PRESSED_FOR = 120; // how long a button looks pressed
+const TELL_EVERY = 1000; // between updates of the number of unsaved answers and the metric's age
+const ASK_EVERY = 700; // between requests while something is being prepared
 
 class Similar {
   /**
@@ -81,7 +81,7 @@ class Similar {
   }
 
   /**
-   * A new payload from the server.
+   * Show a new payload from the server.
    *
    * @param {Component<SimilarData>} component
    */
@@ -137,7 +137,7 @@ class Similar {
     this.show();
   }
 
-  // What is in view
+  // The view
 
   show() {
     const { similar, notes, cells, message } = this.data;
@@ -178,7 +178,7 @@ class Similar {
     this.notes = notes;
   }
 
-  /** What changes by itself: what is not saved yet, and how old the metric is. */
+  /** Show what changes without a payload: the number of unsaved answers and the metric's age. */
   tell() {
     const { similar, notes, message } = this.data;
     const { metric } = similar;
@@ -200,7 +200,7 @@ class Similar {
   }
 
   /**
-   * What an answer would be about: the selected items; where there are none, the one under the keys' cursor.
+   * Return the cells that an answer would apply to: the selected ones, else the one under the keyboard cursor.
    *
    * @returns {SimilarCell[]}
    */
@@ -222,7 +222,7 @@ class Similar {
     this.card.removeAttribute("data-waiting");
   }
 
-  // What the person does
+  // Actions
 
   /**
    * @param {string} like
@@ -242,7 +242,7 @@ class Similar {
   }
 
   /**
-   * The one item that is selected, or under the keys' cursor; null where that isn't one.
+   * Return the selected cell, else the one under the keyboard cursor; null if several are selected or there is none.
    *
    * @returns {SimilarCell | null}
    */
@@ -323,7 +323,7 @@ class Similar {
   }
 
   /**
-   * Read the text under the keys' cursor, or no longer.
+   * Open the text at a place, or close it if it is open.
    *
    * @param {number} place
    */
@@ -335,7 +335,7 @@ class Similar {
   }
 
   /**
-   * Where the mouse is: what it rests on is read.
+   * Let the reader follow the mouse.
    *
    * @param {PointerEvent} event
    */
@@ -414,7 +414,7 @@ class Similar {
     else if (button?.dataset.turn) this.turn(Number(button.dataset.turn));
     else if (button?.dataset.close !== undefined) this.reader.close();
     else if (button) this.undo();
-    // Keys are about the images again, not about the button that the mouse left behind.
+    // Keys act on the images again, not on the button that was clicked.
     if (button && event.detail > 0) button.blur();
   }
 }

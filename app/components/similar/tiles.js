@@ -1,4 +1,4 @@
-// The items in view: one list, or two side by side, each picture with its place and its angle.
+// The items in view, in one list or in two side by side, each with its rank and angle.
 
 import { around, element, glyph, part, partsOf, present, say, treeOf } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
@@ -34,7 +34,7 @@ export class Tiles {
   }
 
   /**
-   * Put the cells in place; pictures that are there already stay.
+   * Show the cells; tiles that exist already are reused.
    *
    * @param {SimilarCell[]} cells
    * @param {Metric[]} names
@@ -65,7 +65,7 @@ export class Tiles {
   }
 
   /**
-   * Of the tile that an element is within; -1 where it is in none.
+   * Return the place of the tile that contains an element, -1 if there is none.
    *
    * @param {Element} target
    */
@@ -74,7 +74,7 @@ export class Tiles {
   }
 
   /**
-   * Of the text that a button opens.
+   * Return the place of the text that a button opens, -1 if it opens none.
    *
    * @param {Element} target
    */
@@ -119,7 +119,7 @@ export class Tiles {
   }
 
   /**
-   * Keep the tile under the cursor in view, and in focus.
+   * Scroll the tile under the cursor into view and focus it.
    *
    * @param {number} cursor
    */
@@ -131,7 +131,7 @@ export class Tiles {
   }
 
   /**
-   * Where the cursor goes: the nearest tile in that direction, as they lie on the screen.
+   * Return the cursor's place after an arrow key: the nearest tile on the screen in that direction.
    *
    * @param {number} cursor
    * @param {string} key
@@ -193,7 +193,7 @@ function makeTile({ id, alt, src, opening }) {
 }
 
 /**
- * What stands in the list: a tile, or a text's tile with the button below it.
+ * Return the element in the list that holds a tile: the tile itself, or a text's tile with the button below it.
  *
  * @param {HTMLElement} tile
  * @returns {HTMLElement}

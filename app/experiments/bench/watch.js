@@ -1,23 +1,24 @@
-// Notes, in the page itself and before the page sees a key, which pixels are painted when it is pressed, and when
-// something else is on the screen. Whatever is measured here must not be made slower by it: what is painted is read
-// from attributes, at key presses and where one of them changes, and nothing is laid out or drawn for it.
+// Records, in the page and before the page's own handlers, which image is painted when a key is pressed and when
+// another image is on the screen. The recording must not slow down what it measures: painted items are read from
+// attributes, only at key presses and when an attribute changes, and it causes no layout or drawing.
 //
-// The time goes from the key event's own time stamp to the moment when the first frame with another image has been
-// handed over for painting: a message that is posted from that frame's animation callback arrives behind its painting.
+// Times run from the key event's time stamp until the first frame with another image has been handed over for
+// painting: a message posted from that frame's animation callback arrives after the painting.
 
 {
   const WORDS = { y: "yes", n: "no" };
-  const ALL = "4"; // answers with a future: yes, no, skip, unsure
+  const ALL = "4"; // answers whose next view can be prepared: yes, no, skip, unsure
   const HOST = "[data-testid=stBidiComponentIsolated]";
 
   const card = () => document.querySelector(HOST)?.shadowRoot?.querySelector(".card");
   const grid = () => (card()?.matches(".grid") ? card() : null);
   const plain = () => document.querySelector(".m-plain");
-  /** The image in view, in a grid the first; another element wherever another image is shown. */
+  /** Return the image in view, in a grid the first one; each new image is a different element. */
   const image = () => card()?.querySelector(".frame img, .tile img") ?? plain()?.querySelector("img");
 
-  const presses = []; // that were answers
-  let inView = { selection: null, painted: null, ahead: null }; // for how long, and since when all may follow
+  const presses = []; // key presses that gave answers
+  // In milliseconds: when the selection was painted, and how long after that all views that may follow were ready.
+  let inView = { selection: null, painted: null, ahead: null };
 
   function page() {
     if (grid()) {
@@ -50,9 +51,9 @@
     return { items: item, takesAnswers: isNew && getComputedStyle(shown).opacity === "1", isSaved: isNew };
   }
 
-  /** Note from now on when all that may follow the image in view has come. */
+  /** Record from now on when all views that may follow the image in view are ready. */
   function noteWhatFollows() {
-    inView.selection = card().dataset.paintedSelection; // nobody saw since when it is painted
+    inView.selection = card().dataset.paintedSelection; // the time when it was painted is unknown
     const note = () => {
       const { paintedSelection: selection, ahead } = card().dataset;
       const now = performance.now();
@@ -65,7 +66,7 @@
 
   window.bench = { presses, page, noteWhatFollows };
 
-  /** What a key answers: the item, its selection, and the picture that is painted. */
+  /** Return the answers that a key gives, with the item, its selection and the painted picture. */
   function answersBy(key) {
     const read = ({ item, selection }, shown, answer) => ({
       item: Number(item),

@@ -139,7 +139,7 @@ def test_decisions_are_asked_one_by_one_and_train(project):
     for _ in range(2):
         card = take(project, decisions, [answer(card, "no", session=session.id)], cleo)
     assert card["item"] is None
-    assert "nothing to decide" in card["waiting"]["said"]
+    assert "nothing to decide" in card["waiting"]["message"]
     label(session, 12)
     project.close()
     assert verified(project)["problems"] == []
@@ -195,7 +195,7 @@ def test_what_another_owner_has_in_view_is_told_and_comes_back(project):
     assert take(project, first, [], cleo)["item"]["id"] == items[0]
     card = take(project, second, [], dora)
     assert card["item"] is None
-    assert card["waiting"]["said"] == "What is left to decide is in view of other owners."
+    assert card["waiting"]["message"] == "What is left to decide is in view of other owners."
     first.leases.keep(first.id, ())
     assert take(project, second, [], dora)["item"]["id"] == items[0]
 
