@@ -94,7 +94,7 @@ def test_verify_knows_what_a_file_said(project_folder):
     tamper(project_folder, f"UPDATE answers SET item = item + 1 WHERE seq = {newest}")
     result = run("verify", project_folder, "--json")
     assert result.exit_code == 1
-    assert "is not what its file said" in " ".join(json.loads(result.output)["problems"])
+    assert "differs from its file" in " ".join(json.loads(result.output)["problems"])
 
 
 def test_what_matches_nothing_is_told(empty_folder, tmp_path):
@@ -313,7 +313,7 @@ def test_predictions_that_cannot_go_out(project_folder, tmp_path):
     assert "--log" in refused(*words, "net", "--log")
     for form in ("folder", "label-studio"):
         out = ["--out", tmp_path / "out"]
-        assert f"--format {form} holds labels" in refused(*words, "net", "--format", form, *out)
+        assert f"--format {form} contains labels" in refused(*words, "net", "--format", form, *out)
     assert "--out" in refused(*words, "net", "--format", "parquet")
     assert not (tmp_path / "out").exists()
 

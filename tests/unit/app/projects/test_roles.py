@@ -214,7 +214,7 @@ def test_only_an_owner_changes_what_concerns_everybody(workspace, project):
         "decide": lambda: submit(project.decisions(session), [answer(card, "yes")], BOB),
     }
     for what, attempt in forbidden.items():
-        with pytest.raises(InputError, match=f"Only an owner may {what}.*bob is none"):
+        with pytest.raises(InputError, match=f"Only an owner may {what}.*bob is not one"):
             attempt()
     assert [other.id for other in project.concepts()] == [concept.id]
     assert len(workspace.projects()) == 1

@@ -29,7 +29,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
 
 
 def test_a_missing_module_is_named_by_its_distribution(monkeypatch):
-    monkeypatch.setitem(sys.modules, "authlib", None)
+    monkeypatch.setitem(sys.modules, "authlib.integrations.starlette_client", None)
     with pytest.raises(InputError, match=r'^authlib cannot be imported .*\[oidc\]"$'):
         load("authlib.integrations.starlette_client", "oidc", distribution="authlib")
 

@@ -113,7 +113,7 @@ def test_bands_are_drawn_from_without_replacement(pool):
     assert sorted(answered) == pool.ids.tolist()
     with pytest.raises(PoolExhausted, match="0 available for the audit"):
         frame.draw(exclude=answered)
-    with pytest.raises(PoolExhausted, match="all 700 are answered"):
+    with pytest.raises(PoolExhausted, match="all 700 items are answered"):
         Frame(pool, PLANE, exclude=answered)
 
 

@@ -285,7 +285,7 @@ OTHERS: dict[str, tuple[Callable[[], FakeSource], str]] = {
     "features": (lambda: fake(300, lean=1.0), "item 0 has changed"),
     "shorter": (lambda: fake(150), "150 items instead of 200"),
     "dimension": (lambda: fake(300, n_features=9), "9 features per item instead of 8"),
-    "gist": (lambda: fake(300, n_features=None), "384 features an item instead of 8"),
+    "gist": (lambda: fake(300, n_features=None), "384 features per item instead of 8"),
     "classes": (lambda: fake(300, classes=("a", "b", "c")), "different classes"),
     "truth": (lambda: fake(300, priors=(0.9, 0.1), separation=0), "has changed"),
     "held out": (lambda: fake(300, held_out=[1]), "different held-out items"),

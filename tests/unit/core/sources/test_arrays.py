@@ -141,7 +141,7 @@ def test_as_many_rows_as_images_are_needed(tmp_path: Path, photos: Path, rows: n
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(np.nan, "NaN or infinity"), (np.inf, "NaN or infinity"), (1e300, "NaN or infinity"), (0, "but zeros")],
+    [(np.nan, "NaN or infinity"), (np.inf, "NaN or infinity"), (1e300, "NaN or infinity"), (0, "only zeros")],
 )
 @pytest.mark.parametrize("form", ["npy", "parquet"])
 def test_a_row_without_direction_is_named(

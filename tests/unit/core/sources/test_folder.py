@@ -67,7 +67,7 @@ def test_unreadable_files_are_reported_and_the_rest_goes_on(tmp_path: Path) -> N
     reasons = {problem.name: problem.reason for problem in problems}
     assert set(reasons) == {"fake.jpg", "empty.png", "cut.png"}
     assert "empty" in reasons["empty.png"]
-    assert "no image" in reasons["fake.jpg"]
+    assert "not an image" in reasons["fake.jpg"]
     assert "damaged or incomplete" in reasons["cut.png"]
     for problem in problems:
         with pytest.raises(InputError, match=problem.name):
@@ -309,7 +309,7 @@ def test_a_damaged_or_missing_list_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="damaged"):
         open_source(source.spec(), tmp_path)
     (tmp_path / LIST_FILE).unlink()
-    with pytest.raises(InputError, match="gone"):
+    with pytest.raises(InputError, match="missing"):
         open_source(source.spec(), tmp_path)
 
 

@@ -199,7 +199,7 @@ def test_a_table_grows_at_its_end_and_may_not_change(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("t.csv", "a,b\n1,2\n", "no column of texts"),
-        ("t.csv,b,x", "a,b\n1,2\n", "no column 'x', but a, b"),
+        ("t.csv,b,x", "a,b\n1,2\n", "no column 'x': choose one of a, b"),
         ("t.csv,b,a", "a,b\n1,2\n", "must have 2 to 1,000 classes, got 1"),
         ("t.jsonl", "{nonsense", "damaged, or no table"),
         ("t.parquet", "nonsense", "damaged, or no table"),

@@ -141,7 +141,7 @@ def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished
     said, _ = process.communicate(timeout=60)  # which ends when the last worker has closed it, too
     if sign != signal.SIGKILL:
         assert process.returncode == 130
-        assert "the same command goes on" in said
+        assert "the same command continues" in said
     assert not (out / "results.parquet").exists()
     assert "of 4 are there already" in run(folder, out, "--workers", "2")
     assert table(out).equals(table(finished))
@@ -231,7 +231,7 @@ def children(pid):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found as Linux lists them")
 def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):
-    """As the system does where memory is short; the same command goes on to the same results."""
+    """As the system does where memory is short; the same command continues to the same results."""
     out = tmp_path / "out"
     process = start(folder, out, "--workers", "1")
     wait_for_units(out, 1)

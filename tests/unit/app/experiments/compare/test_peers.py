@@ -133,7 +133,7 @@ def test_the_limit_is_lifted_again():
 def test_a_library_that_is_not_installed_is_named(monkeypatch):
     """With what to do about it."""
     monkeypatch.setattr(PEERS["modal"], "package", "no_such_package")
-    with pytest.raises(InputError, match=r"modAL-python cannot be imported .* closecall\[peers\]"):
+    with pytest.raises(InputError, match=r"modAL-python cannot be imported .*closecall\[peers\]"):
         make_peer("modal").check()
     with pytest.raises(InputError, match=r"a peer must be one of scikit-activeml, small-text, modal"):
         make_peer("psychic")
