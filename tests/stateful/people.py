@@ -398,7 +398,7 @@ class Tab:
             return
         full = {"undoes": None, "corrects": None, "selection": None, "session": self.session_id} | answer
         assert drawn.is_done
-        acked = {answer["id"]} if not self.plain.told else set()
+        acked = {answer["id"]} if not self.plain.message else set()
         self._explain(new, [full], acked, before)
 
     def review(self, view: str, line: str = "") -> dict[str, Any]:
