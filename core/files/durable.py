@@ -125,7 +125,7 @@ def disk_trouble(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise InputError(
-                f"The disk of {path} is full: what is built is safe; make room and build again to go on"
+                f"The disk of {path} is full: finished work is safe; free some space and build again"
             ) from error
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 

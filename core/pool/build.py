@@ -163,7 +163,7 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
     before = Pool.open(pool)
     manifest = Manifest.read(pool)
     if dtype not in (None, manifest.dtype):
-        raise InputError(f"the pool {pool} holds {manifest.dtype} features, got dtype {dtype}")
+        raise InputError(f"the pool {pool} has {manifest.dtype} features, got dtype {dtype}")
     if plain_spec(source) == manifest.source:
         publisher = Publisher(pool, manifest)
         with disk_trouble(pool):

@@ -368,7 +368,7 @@ class QueryStrategy(ABC):
         """
         header, arrays = read_index(Path(folder))
         if header["strategy"] != cls.name:
-            raise InputError(f"{folder} holds an index for {header['strategy']}, not for {cls.name}")
+            raise InputError(f"{folder} has an index for {header['strategy']}, not for {cls.name}")
         covered = covered_rows(Path(folder), header, pool)
         try:
             return cls(**header["params"]).restored(covered, arrays)

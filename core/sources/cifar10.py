@@ -184,5 +184,5 @@ def _records(file: Path) -> NDArray[np.uint8]:
     except OSError as error:
         raise InputError(f"{file} is missing") from error
     if size == 0 or size % _RECORD:
-        raise InputError(f"{file} has {size:,} bytes, which is no multiple of {_RECORD:,}: it is incomplete")
+        raise InputError(f"{file} has {size:,} bytes, not a multiple of {_RECORD:,}: it is incomplete")
     return np.memmap(file, dtype=np.uint8, mode="r", shape=(size // _RECORD, _RECORD))

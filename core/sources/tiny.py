@@ -55,7 +55,7 @@ class TinyImages(Source):
             raise InputError(f"there is no file {self.path}") from error
         if size == 0 or size % _RECORD:
             raise InputError(
-                f"{self.path} has {size:,} bytes, which is no multiple of {_RECORD:,}: it is incomplete"
+                f"{self.path} has {size:,} bytes, not a multiple of {_RECORD:,}: it is incomplete"
             )
         n_there = size // _RECORD
         if n_items is not None and not 1 <= n_items <= n_there:

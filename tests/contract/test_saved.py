@@ -128,7 +128,7 @@ def test_an_index_of_a_version_with_other_parameters_or_arrays_is_refused(pool, 
 
 def test_an_index_of_something_else_is_refused(pool, saved, tmp_path):
     """An index goes with its strategy and its pool."""
-    with pytest.raises(InputError, match="holds an index for h-hash, not for bh-hash"):
+    with pytest.raises(InputError, match="has an index for h-hash, not for bh-hash"):
         strategy_class("bh-hash").load(saved, pool)
     with pytest.raises(InputError, match="covers 300 rows, but the pool has only 299"):
         strategy_class("h-hash").load(saved, pool.prefix(299))

@@ -226,7 +226,7 @@ class Plain(Page):
                 continue
             plain.message = ""
             plain.press(self.drawn, answer["answer"])
-            assert "already" not in plain.message, plain.told
+            assert "already" not in plain.message, plain.message
             acked += [answer["id"]] if self.drawn.is_done else []
         self.drawn = plain.draw()
         return {**self.drawn.card, "acked": acked, "refused": []}

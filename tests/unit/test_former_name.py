@@ -84,7 +84,7 @@ def test_a_comparison_goes_on(tmp_path):
     plan.settle(tmp_path, ["a", "b"])
     said["marginalia"] = "0.0.1"
     path.write_text(json.dumps(said))
-    with pytest.raises(InputError, match="holds a comparison with closecall 0\\.0\\.1"):
+    with pytest.raises(InputError, match="has a comparison with closecall 0\\.0\\.1"):
         plan.settle(tmp_path, ["a", "b"])
 
 

@@ -100,7 +100,7 @@ function sentence({ judged, drawn: asked, share }, items) {
   }
   if (asked) return "Too few answers of the audit to say anything yet.";
   if (share) return "The audit begins with the next items.";
-  return `Labels at the margin are the hardest items there are. What holds for all ${whole(items)} is told by an audit: a share of the items, drawn with known probability and kept out of training.`;
+  return `Labels at the margin are the hardest items there are. An audit estimates the figures for all ${whole(items)}: a share of the items, drawn with known probability and kept out of training.`;
 }
 
 /** A share and its interval, in figures and as a bar from 0 to 100 %. */

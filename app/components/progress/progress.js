@@ -94,7 +94,7 @@ class Progress {
   headline() {
     const { advice, milestones, labels } = this.data;
     if (advice.stop) return "You may stop here";
-    return milestones.length && labels ? "Go on: it is still learning" : "Too early to tell";
+    return milestones.length && labels ? "Continue: it is still learning" : "Too early to say";
   }
 
   showAnswers() {

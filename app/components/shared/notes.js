@@ -90,11 +90,11 @@ const WHY = {
   ],
   decision: (_round, { waiting }) => [
     "People disagree",
-    `: what you say here counts, whatever they said. ${waiting === 1 ? "The last one" : `${whole(waiting ?? 0)} items to decide`}`,
+    `: your answer decides. ${waiting === 1 ? "The last one" : `${whole(waiting ?? 0)} items to decide`}`,
   ],
   blind: (round) => [
     "Strategies take turns",
-    `, unseen: whose choice this is you’ll hear in the end, round ${round}`,
+    `, blind: at the end you see who chose this, round ${round}`,
   ],
   "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
 };

@@ -162,7 +162,7 @@ def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[Q
                 np.count_nonzero(array)  # so that no page of it is mapped while queries are timed
             return strategy, None
         except InputError as error:
-            click.echo(f"The saved index is built anew: {error}")
+            click.echo(f"The saved index is rebuilt: {error}")
     start = perf_counter()
     strategy.fit(pool)
     seconds = perf_counter() - start

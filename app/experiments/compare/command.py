@@ -130,7 +130,7 @@ def compare(
 ) -> None:
     """Race query strategies on a pool of known truth, with a simulated annotator, as the paper did.
 
-    Interrupted, the same command goes on. Results do not depend on the number of workers; times do.
+    Interrupted, the same command continues. Results do not depend on the number of workers; times do.
     """
     from closecall.app.experiments.compare.comparison import Wish, run_comparison
     from closecall.app.runtime.extras import load

@@ -85,7 +85,7 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
     if len(items) < len(pool):
         raise InputError(
             f"the class of {len(pool) - len(items)} items of the pool {pool.path} is unknown: "
-            f"nobody could answer for them"
+            f"answers can't be simulated"
         )
     seen = min(len(items.classes), SEEN_CLASSES if len(items.classes) > MOST_CLASSES else MOST_CLASSES)
     needed = seen * wish.first + wish.iterations

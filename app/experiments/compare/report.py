@@ -144,7 +144,7 @@ def _about_intervals(measures: Measures) -> str:
         return (
             "Intervals are Student’s t over the runs of the one class: they say nothing about other classes."
         )
-    return "There is one race only, so nothing can be sentence to hold: more runs or classes give intervals."
+    return "There is one race only, so nothing can be concluded: more runs or classes give intervals."
 
 
 def _claim(claim: Claim) -> dict[str, Any]:

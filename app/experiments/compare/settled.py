@@ -1,4 +1,4 @@
-"""The words of a comparison in its folder: the same words go on with it, others are refused."""
+"""The options of a comparison, stored in its folder: the same options continue it, others are refused."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ class Settled(ABC, Generic[U]):
             if getattr(self, word.name) != getattr(there, word.name) and word.name != "pool":
                 mine, other = self._in_words(word.name, names), there._in_words(word.name, names)
                 raise InputError(
-                    f"{out} holds a comparison with {word.name} {other}, not {mine}: give the same words to "
-                    f"go on with it, or name another folder"
+                    f"{out} has a comparison with {word.name} {other}, not {mine}: give the same options to "
+                    f"continue it, or choose another folder"
                 )
 
     def _in_words(self, name: str, names: Sequence[str]) -> str:  # noqa: ARG002

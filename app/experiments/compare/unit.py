@@ -56,7 +56,7 @@ def schema() -> pa.Schema:
 def run_unit(
     plan: Plan, unit: Unit, race: Race, n_workers: int, goes_on: Callable[[], bool]
 ) -> pa.Table | None:
-    """Race to the end of the plan's iterations, or of all lanes; None where `goes_on` metadata no before.
+    """Race to the end of the plan's iterations, or of all lanes; None where `goes_on` returned false before.
 
     Parameters
     ----------

@@ -70,8 +70,8 @@ def run_units(plan: Plan, units: Sequence[Unit], out: Path, n_workers: int, told
         except BrokenProcessPool as error:
             if not interrupted():
                 raise InputError(
-                    "A worker was killed, perhaps for want of memory: the same command goes on, "
-                    "and with --workers 1 it needs less"
+                    "A worker was killed, perhaps for lack of memory: the same command continues, "
+                    "and --workers 1 needs less"
                 ) from error
         finally:
             stop.value = 1

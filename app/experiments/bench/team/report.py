@@ -68,7 +68,7 @@ def show_team(row: dict[str, Any]) -> None:
             "items that they had came back."
         )
     if row["kills"]:
-        click.echo(f"  The server was killed {row['kills']} times; {row['reloads']} pages were loaded anew.")
+        click.echo(f"  The server was killed {row['kills']} times; {row['reloads']} pages were reloaded.")
     if "verify" in row:
         problems = row["verify"]["problems"]
         held = (

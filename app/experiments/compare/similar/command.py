@@ -82,7 +82,7 @@ def compare_similar(
     """Compare hash families and search structures for finding similar items.
 
     What their codes retrieve, at which length and cost, and how near tables and permuted orders come to the
-    exact scan. Interrupted, the same command goes on with the next family.
+    exact scan. Interrupted, the same command continues with the next family.
     """
     from closecall.app.experiments.compare.similar.comparison import Wish, run_comparison
     from closecall.app.runtime.extras import load

@@ -69,7 +69,7 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, file: Path) -> None:
     with pytest.raises(InputError, match=r"n_items must be from 1 to 7 for .*, got 8"):
         TinyImages(file, 8)
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(InputError, match="21,503 bytes, which is no multiple of 3,072: it is incomplete"):
+    with pytest.raises(InputError, match="21,503 bytes, not a multiple of 3,072: it is incomplete"):
         TinyImages(file)
     file.write_bytes(b"")
     with pytest.raises(InputError, match="it is incomplete"):

@@ -240,7 +240,7 @@ def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):
             os.kill(child, signal.SIGKILL)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "A worker was killed, perhaps for want of memory" in said
+    assert "A worker was killed, perhaps for lack of memory" in said
     assert "Traceback" not in said
     run(folder, out)
     assert table(out).equals(table(finished))
