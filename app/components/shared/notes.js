@@ -92,10 +92,7 @@ const WHY = {
     "People disagree",
     `: your answer decides. ${waiting === 1 ? "The last one" : `${whole(waiting ?? 0)} items to decide`}`,
   ],
-  blind: (round) => [
-    "Strategies take turns",
-    `, blind: at the end you see who chose this, round ${round}`,
-  ],
+  blind: (round) => ["Strategies take turns", `, blind: at the end you see who chose this, round ${round}`],
   "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
 };
 
