@@ -178,7 +178,7 @@ def test_a_fault_at_every_write(
         with pytest.MonkeyPatch.context() as faulty:
             fault = Fault(faulty, kind, n_writes)
             if kind == "full":
-                with suppress_only(InputError, "p is full: what is built is safe"):
+                with suppress_only(InputError, "p is full: finished work is safe"):
                     small_pool(path, SAVED)
             else:
                 with suppress_only(Crashed, ""):
