@@ -14,7 +14,7 @@ from closecall.app.runtime import kernels
 from closecall.core.learning import round as learner
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.randomness import seed_for, uniform
-from closecall.core.numerics.rows import Rows
+from closecall.core.numerics.rows import LazyRows, Rows
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, Selection
 from closecall.core.selection.base import sorted_ids
@@ -115,23 +115,38 @@ def train_concept(
 ) -> Trained:
     """Train the SVM of a concept. Examples count as labels, with negative ids.
 
-    Each training copies the labels' rows, so at most one runs per core.
+    Each training has its own copy of the labels' rows, so at most one runs per core.
     """
     if not (pool.is_sparse or kernels.is_ready("training")):
         both = {*labels.yes.tolist(), *(example.is_positive for example in examples)} == {False, True}
         if both:  # else there is nothing to train
             kernels.wait_for("training")
+    shown = _of_examples(examples, pool.n_features)
+    ids, y = np.concatenate([labels.items, shown.ids]), np.concatenate([labels.yes, shown.y])
     with _CORES:
-        known = known_labels(pool, labels, examples)
-        trained = learner.learn(known, C=concept.c, class_weight=concept.class_weight)
+        X = known_labels(pool, labels, examples).X if pool.is_sparse else _lazy(pool, labels.items, shown.X)
+        trained = learner.learn_rows(X, y, ids, C=concept.c, class_weight=concept.class_weight)
     return Trained(
         hyperplane=trained.hyperplane,
         retrain_ms=None if trained.seconds is None else 1000 * trained.seconds,
-        n_labels=len(known),
+        n_labels=len(ids),
         through=labels.through,
-        likes=known.X[known.y & (known.ids < 0)],
+        likes=shown.X[shown.y],
         examples_through=examples_through,
     )
+
+
+def _lazy(pool: Pool, items: NDArray[np.int64], of_examples: Rows) -> LazyRows:
+    """Return the rows of the items, followed by those of the examples."""
+
+    def read(places: NDArray[np.int64]) -> NDArray[np.float32]:
+        is_item = places < len(items)
+        rows = np.empty((len(places), pool.n_features), dtype=np.float32)
+        rows[is_item] = pool.rows_of(items[places[is_item]])
+        rows[~is_item] = of_examples[places[~is_item] - len(items)]
+        return rows
+
+    return LazyRows((len(items) + of_examples.shape[0], pool.n_features), read)
 
 
 def known_labels(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> learner.Labels:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, train
-from closecall.core.numerics.rows import Rows, as_sparse, is_sparse, joined, product
+from closecall.core.numerics.rows import LazyRows, Rows, as_sparse, is_sparse, joined, product
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, Selection, make_strategy
 from closecall.core.selection.examples import most_similar
@@ -87,10 +87,22 @@ def learn(
     labels: Labels, *, C: float = DEFAULT_C, class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT
 ) -> Trained:
     """Train the SVM on the labels; see `core.linear.svm.train` for the parameters."""
-    if labels.y.all() or not labels.y.any():
+    return learn_rows(labels.X, labels.y, labels.ids, C=C, class_weight=class_weight)
+
+
+def learn_rows(
+    X: Rows | LazyRows,
+    y: NDArray[np.bool_],
+    ids: NDArray[np.int64],
+    *,
+    C: float = DEFAULT_C,
+    class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
+) -> Trained:
+    """Train the SVM if there is a yes and a no; see `core.linear.svm.train` for the parameters."""
+    if y.all() or not y.any():
         return Trained(None, None)
     start = perf_counter()
-    hyperplane = train(labels.X, labels.y, labels.ids, C=C, class_weight=class_weight)
+    hyperplane = train(X, y, ids, C=C, class_weight=class_weight)
     return Trained(hyperplane, perf_counter() - start)
 
 

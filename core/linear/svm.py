@@ -39,7 +39,7 @@ from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.gram_rotation import combination, rotated
 from closecall.core.numerics.jit import fast_kernel, strict_kernel
-from closecall.core.numerics.rows import Rows, as_sparse, is_sparse
+from closecall.core.numerics.rows import LazyRows, Rows, as_sparse, is_sparse
 
 ClassWeight = Literal["balanced"] | None
 Float32s = NDArray[np.float32]
@@ -72,6 +72,7 @@ _PASS_TOLERANCE = 1e-4
 _ENTERING = 8
 _STEPS_A_LABEL = 20
 _LANES = 16
+_BLOCK = 2048  # rows that are read at once
 
 
 class Solution(NamedTuple):
@@ -90,7 +91,7 @@ class Solution(NamedTuple):
 
 
 def train(
-    X: Rows,
+    X: Rows | LazyRows,
     y: ArrayLike,
     ids: ArrayLike,
     *,
@@ -104,7 +105,7 @@ def train(
 
     Parameters
     ----------
-    X : array of shape (n_labels, n_features), float32, or csr_array
+    X : array of shape (n_labels, n_features), float32, csr_array, or LazyRows
         One row per label.
     y : array of shape (n_labels,), bool
         True for yes.
@@ -121,10 +122,11 @@ def train(
         If shapes disagree, an id is repeated, a value is not finite, C is not positive, class_weight is
         unknown, or the labels are all yes or all no.
     """
-    X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
+    if not isinstance(X, LazyRows):
+        X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
     y = np.asarray(y, dtype=np.bool_)
     ids = np.asarray(ids, dtype=np.int64)
-    if X.ndim != 2 or y.shape != X.shape[:1] or ids.shape != X.shape[:1]:
+    if len(X.shape) != 2 or y.shape != X.shape[:1] or ids.shape != X.shape[:1]:
         raise InputError(
             f"X, y and ids must have shapes (n, d), (n,) and (n,), got {X.shape}, {y.shape} and {ids.shape}"
         )
@@ -132,8 +134,17 @@ def train(
     twice = np.flatnonzero(np.diff(ids[order]) == 0)
     if twice.size:
         raise InputError(f"item {ids[order[twice[0]]]} is labeled twice: every id must be unique")
-    weights = solve(X[order], y[order], C=C, class_weight=class_weight).weights
+    weights = solve(_in_order(X, order), y[order], C=C, class_weight=class_weight).weights
     return Hyperplane(weights[:-1], float(weights[-1]))
+
+
+def _in_order(X: Rows | LazyRows, order: NDArray[np.int64]) -> Rows | LazyRows:
+    """Return the rows in this order, without a copy if they are dense."""
+    if isinstance(X, LazyRows):
+        return LazyRows(X.shape, lambda places: X.read(order[places]))
+    if is_sparse(X):
+        return X[order]
+    return LazyRows((len(X), X.shape[1]), lambda places: X[order[places]])
 
 
 def box(y: NDArray[np.bool_], C: float, class_weight: ClassWeight) -> Float64s:
@@ -152,7 +163,7 @@ def box(y: NDArray[np.bool_], C: float, class_weight: ClassWeight) -> Float64s:
 
 
 def solve(
-    X: Rows,
+    X: Rows | LazyRows,
     y: NDArray[np.bool_],
     *,
     C: float = DEFAULT_C,
@@ -160,7 +171,7 @@ def solve(
 ) -> Solution:
     """Return both optima, for labels in the given order; arguments and errors are those of `train`."""
     upper = box(y, C, class_weight)
-    if is_sparse(X):
+    if not isinstance(X, LazyRows) and is_sparse(X):
         weights, alpha, exact = _optimum(rotated(X), y, C, upper)
         normal = combination(np.where(y, exact, -exact), X)
         return Solution(np.append(normal, weights[-1]), alpha)
@@ -168,14 +179,20 @@ def solve(
 
 
 def _optimum(
-    X: Float32s | Float64s, y: NDArray[np.bool_], C: float, upper: Float64s
+    X: Float32s | Float64s | LazyRows, y: NDArray[np.bool_], C: float, upper: Float64s
 ) -> tuple[Float64s, Float64s, Float64s]:
     """Return the weights, α with exact sides, and α that is exact but may lie outside the box by rounding."""
     n, d = X.shape
-    A = np.zeros((n, -(-(d + 1) // _LANES) * _LANES), dtype=X.dtype)
-    A[:, :d] = X
+    dtype = np.dtype(np.float32) if isinstance(X, LazyRows) else X.dtype
+    A = np.zeros((n, -(-(d + 1) // _LANES) * _LANES), dtype=dtype)
+    if isinstance(X, LazyRows):
+        for start in range(0, n, _BLOCK):
+            places = np.arange(start, min(start + _BLOCK, n))
+            A[places[0] : places[-1] + 1, :d] = X.read(places)
+    else:
+        A[:, :d] = X
     A[:, d] = 1
-    A[~y] *= X.dtype.type(-1)
+    A *= np.where(y, 1, -1).astype(dtype)[:, np.newaxis]
     squares = np.einsum("ij,ij->i", A, A, dtype=np.float64)
     if not np.isfinite(squares).all():
         raise InputError(f"row {np.flatnonzero(~np.isfinite(squares))[0]} of X is not finite")

@@ -11,7 +11,8 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -66,6 +67,22 @@ def cut(X: Rows, first: int, end: int) -> Rows:
     low, high = int(X.indptr[first]), int(X.indptr[end])
     indptr = X.indptr[first : end + 1] - X.indptr[first]
     return sparse_rows(X.data[low:high], X.indices[low:high], indptr, X.shape[1])
+
+
+@dataclass(frozen=True)
+class LazyRows:
+    """Dense rows that are read block by block, so that a large matrix need not be in memory twice.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Number of rows and of features.
+    read : callable
+        Returns the rows at an array of places, float32, in the order of the places.
+    """
+
+    shape: tuple[int, int]
+    read: Callable[[NDArray[np.int64]], NDArray[np.float32]]
 
 
 def joined(parts: Sequence[Rows]) -> Rows:

@@ -23,7 +23,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from closecall.app.api.cards import card_of, submit
-from closecall.app.engine import training
 from closecall.app.experiments.bench.annotator import Truth
 from closecall.app.experiments.bench.memory import anonymous_mb
 from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
@@ -210,7 +209,6 @@ def measure_inside(
         project = opened.enter_context(Workspace(folder.parent, only=folder.name)).project(folder.name)
         clocks = Clocks()
         opened.enter_context(clocks.on(learner, "train", "training"))
-        opened.enter_context(clocks.on(training, "known_labels", "training"))
         opened.enter_context(clocks.on(learner, "select_next", "selecting"))
         sitters = _sit_down(project, plan, truth_of(pool, positive))
         return _sit(project, plan, sitters, clocks, tell)

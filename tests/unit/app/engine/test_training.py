@@ -15,7 +15,7 @@ def test_no_more_trainings_run_at_once_than_there_are_cores(tmp_path, monkeypatc
         concept = project.live_concept(project.concepts()[0].id)
         labels = concept.catch_up().labels()
         running, most, lock = 0, 0, threading.Lock()
-        learn = training.learner.learn
+        learn = training.learner.learn_rows
 
         def watched(*arguments, **options):
             nonlocal running, most
@@ -28,7 +28,7 @@ def test_no_more_trainings_run_at_once_than_there_are_cores(tmp_path, monkeypatc
                 running -= 1
             return trained
 
-        monkeypatch.setattr(training.learner, "learn", watched)
+        monkeypatch.setattr(training.learner, "learn_rows", watched)
         cores = 2
         monkeypatch.setattr(training, "_CORES", threading.BoundedSemaphore(cores))
 

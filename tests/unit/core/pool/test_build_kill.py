@@ -274,7 +274,9 @@ def test_a_disk_that_fills_while_building(
             room = shutil.disk_usage(small_disk).free - 150_000
             filler.write_bytes(bytes(room))
 
-    with pytest.raises(InputError, match=r"p is full: finished work is safe; free some space and build again"):
+    with pytest.raises(
+        InputError, match=r"p is full: finished work is safe; free some space and build again"
+    ):
         small_pool(path, source, progress=fill)
     pool = Pool.open(path)
     pool.check(deep=True)
