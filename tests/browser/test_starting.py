@@ -69,12 +69,12 @@ def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp
     assert made["use_classes"] is False
 
 
-def test_what_is_wrong_is_said_beside_the_form(start_page: Page) -> None:
+def test_what_is_wrong_is_said_beside_the_form(start_page: Page, tmp_path: Path) -> None:
     """One sentence, and no project."""
     for folder, question, sentence in [
         ("/no/such/folder", "Is it a leaf?", "/no/such/folder"),
         ("", "Is it a leaf?", "Folder is empty"),
-        ("/tmp", "", "A project needs a question"),
+        (str(tmp_path), "", "A project needs a question"),
     ]:
         start_page.get_by_role("textbox", name="Folder").fill(folder)
         start_page.get_by_role("textbox", name="Question").fill(question)
