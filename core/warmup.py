@@ -68,6 +68,7 @@ def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
         make_strategy("exhaustive").fit(halves).select(learn(labels).hyperplane)
         _of_texts(Path(folder))
         _similar(pool, labels, Path(folder) / "similar")
+    marker().parent.mkdir(exist_ok=True)  # Python makes this folder only where it may write byte code
     marker().touch()
     complete("everything")
 

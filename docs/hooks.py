@@ -29,7 +29,7 @@ DARK, LIGHT = "-dark.png", "-light.png"
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the root's documents, the pictures and the icon."""
-    pictures = {path: f"assets/{path.name}" for path in sorted((ROOT / "assets").glob("*"))}
+    pictures = {path: f"assets/{path.name}" for path in sorted((ROOT / "assets").glob("*.*"))}
     icon = {ROOT / "app" / "static" / "icon.svg": "assets/icon.svg"}
     pages = {ROOT / name: page for name, page in PAGES.items()}
     for path, name in {**pictures, **icon, **pages}.items():
