@@ -106,9 +106,9 @@ class LabelingSession:
         self.audit_share = float(self.parameters.get(AUDIT_SHARE, 0))
         self.seed = record.seed
         self.lock = threading.RLock()
-        self.history: deque[SelectionRecord] = deque(
-            project.log.recent_rounds(record.id, HISTORY), maxlen=HISTORY
-        )
+        self.history: deque[SelectionRecord] = deque(maxlen=HISTORY)
+        """The first selections of the last rounds, oldest first, without what others had `leased`."""
+        self.recall_rounds()
         self.shown: SelectionRecord | None = None
         self.ahead: Lookahead | None = None
         self.view: object = None
@@ -403,11 +403,18 @@ class LabelingSession:
 
         Only its acknowledgement may have been lost, and two rounds with one number would be taken for one.
         """
-        self.history = deque(self.project.log.recent_rounds(self.id, HISTORY), maxlen=HISTORY)
+        rounds = self.project.log.recent_rounds(self.id, HISTORY)
+        self.history.clear()
+        for record in rounds:
+            self._remember(record)
+
+    def _remember(self, record: SelectionRecord) -> None:
+        # With 50 people, each record has 250 leased items, and the sessions' histories have 3,000 records.
+        self.history.append(replace(record, leased=()))
 
     def begin_round(self, records: Sequence[SelectionRecord], chosen: Chosen | None) -> None:
         """Begin a round with one item in view, or with the items of a grid."""
-        self.history.append(records[0])
+        self._remember(records[0])
         _tell_if_slow(self.id, records[0])
         self.shown = None if is_of_many(records[0]) else records[0]
         self.exhausted, self.trouble = False, None
