@@ -23,6 +23,8 @@ IsItem = Callable[[int], bool]
 
 VOTES: tuple[AnswerWord, ...] = tuple(word for word in ANSWERS if word != "undo")
 
+_WORD = {word: word for word in VOTES}
+
 
 class _Vote(NamedTuple):
     id: str
@@ -100,7 +102,8 @@ class LabelState:
         self.left_out: set[int] = set()
         self._is_item = is_item
         self.seq = 0
-        self._votes: dict[int, list[_Vote]] = {}  # by item: answers in force, in the log's order
+        self._votes: dict[int, tuple[_Vote, ...]] = {}  # by item: answers in force, in the log's order
+        self._annotators: dict[str, str] = {}
         self._item_of: dict[str, int] = {}  # by id of an answer in force
         self._meaning: dict[int, _Meaning] = {}
         self._number = dict.fromkeys((*STATUSES, "labels"), 0)
@@ -131,8 +134,10 @@ class LabelState:
         else:
             item, annotator = answer.item, answer.annotator
             trains, decides = answer.purpose != "audit", answer.purpose == "decision"
-            vote = _Vote(answer.id, annotator, answer.answer, trains, decides)
-            self._votes.setdefault(item, []).append(vote)
+            # A name and a word are kept once, not for each of a million answers.
+            name = self._annotators.setdefault(annotator, annotator)
+            vote = _Vote(answer.id, name, _WORD[answer.answer], trains, decides)
+            self._votes[item] = (*self._votes.get(item, ()), vote)
             self._item_of[answer.id] = item
         self._settle(item, annotator)
         self.seq = answer.seq
@@ -237,7 +242,7 @@ class LabelState:
         votes = self._votes[item]
         (undone,) = (vote for vote in votes if vote.id == undo.undoes)
         if len(votes) > 1:
-            self._votes[item] = [vote for vote in votes if vote is not undone]
+            self._votes[item] = tuple(vote for vote in votes if vote is not undone)
         else:
             del self._votes[item]
         return item, undone.annotator

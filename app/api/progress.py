@@ -24,6 +24,7 @@ def progress(session: LabelingSession) -> dict[str, Any]:
     project, concept = session.project, session.concept
     milestones = concept.milestones
     milestones.catch_up(project.pool)
+    is_coming = milestones.is_computing  # read first: what ends while the rest is read may not be in it
     counts = concept.counts()
     advice = milestones.advice
     course = milestones.course(COURSE)
@@ -34,7 +35,7 @@ def progress(session: LabelingSession) -> dict[str, Any]:
         "question": concept.record.question,
         "advice": {"stop": advice.stop, "reason": advice.reason},
         "enough": ENOUGH,
-        "is_coming": milestones.is_computing,
+        "is_coming": is_coming,
         "counts": {
             "yes": counts.yes,
             "no": counts.no,

@@ -8,9 +8,10 @@ restart they are computed again in the background.
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 LEAST_STOP_SET = int(1 / FIRST)
 """Smallest pool whose first tenth can serve as the stop set, in items."""
+
+_COLUMNS = 1 + len(fields(Counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +74,7 @@ class Milestones:
         self._concept = concept
         self._executor = executor
         self._state = LabelState(concept.record.id, concept.has_row)
-        self._times: list[int] = []
-        self._counts: list[Counts] = []
+        self._course = array("q")  # of each answer the time, then the counts
         self._reached: list[Milestone] = []
         self._advice = advise([])
         self._stop_set: NDArray[np.float32] | None = None
@@ -96,9 +98,10 @@ class Milestones:
 
     def course(self, n: int) -> list[tuple[int, Counts]]:
         """Return the counts over time, oldest first, at no more than `n` moments."""
-        known = min(len(self._times), len(self._counts))
+        known = len(self._course) // _COLUMNS
         places = np.unique(np.linspace(0, max(0, known - 1), min(n, known)).astype(int)).tolist()
-        return [(self._times[place], self._counts[place]) for place in places]
+        rows = (self._course[place * _COLUMNS : (place + 1) * _COLUMNS] for place in places)
+        return [(time, Counts(*counts)) for time, *counts in rows]
 
     def is_due(self, n_labels: int) -> bool:
         """Return whether this number of labels makes another milestone."""
@@ -114,16 +117,23 @@ class Milestones:
 
     def _go_on(self, pool: Pool) -> None:
         try:
-            for answer in self._concept.log.answers_after(self._concept.record.id, self._state.seq):
-                self._take(answer, pool)
-        finally:
+            while not self._is_done():
+                for answer in self._concept.log.answers_after(self._concept.record.id, self._state.seq):
+                    self._take(answer, pool)
+        except BaseException:
             self._is_computing = False
+            raise
+
+    def _is_done(self) -> bool:
+        """End the computing unless there are new answers, which `catch_up` leaves to it."""
+        with self._lock:
+            self._is_computing = self._concept.catch_up().seq != self._state.seq
+            return not self._is_computing
 
     def _take(self, answer: AnswerRecord, pool: Pool) -> None:
         self._state.apply(answer)
         counts = self._state.counts
-        self._times.append(answer.server_time)
-        self._counts.append(counts)
+        self._course.extend((answer.server_time, *astuple(counts)))
         if self.is_due(counts.labels) and len(pool) >= LEAST_STOP_SET:
             milestone = self._milestone(answer.server_time, pool)
             if milestone is not None:

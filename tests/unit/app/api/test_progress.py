@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from itertools import pairwise
 
@@ -143,3 +144,47 @@ def test_the_audit_is_judged_by_its_answers(workspace):
     for name, share in exactly.items():
         assert judged[name]["estimate"] == pytest.approx(share)
         assert judged[name]["low"] == pytest.approx(share) == judged[name]["high"]
+
+
+def test_an_answer_that_comes_while_the_page_is_computed_is_not_left_out(session, monkeypatch):
+    """The page that asks meanwhile is told to ask again until the answer is in the course."""
+    milestones, told = session.concept.milestones, []
+    take = milestones._take
+
+    def taking(an_answer, pool):
+        take(an_answer, pool)
+        if not told:
+            told.append(None)
+            session.store([answer(card_of(session), "no")])
+            told.append(progress(session)["is_coming"])
+
+    session.store([answer(card_of(session), "yes")])
+    monkeypatch.setattr(milestones, "_take", taking)
+    page = settled(session)
+    assert told == [None, True]
+    assert (page["course"]["yes"], page["course"]["no"]) == ([1, 1], [0, 1])
+
+
+def test_the_page_asks_again_if_the_computing_ends_while_it_is_read(session, monkeypatch):
+    """What was read before the end is not all."""
+    milestones = session.concept.milestones
+    session.store([answer(card_of(session), "yes")])
+    course, take, is_read = milestones.course, milestones._take, threading.Event()
+
+    def late(*given):
+        is_read.wait(10)
+        take(*given)
+
+    def read_early(n):
+        found = course(n)
+        is_read.set()
+        while milestones.is_computing:
+            time.sleep(0.001)
+        return found
+
+    monkeypatch.setattr(milestones, "_take", late)
+    monkeypatch.setattr(milestones, "course", read_early)
+    page = progress(session)
+    assert (page["course"]["yes"], page["is_coming"]) == ([], True)
+    monkeypatch.undo()
+    assert settled(session)["course"]["yes"] == [1]
