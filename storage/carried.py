@@ -98,7 +98,7 @@ def read(file: Path) -> Iterator[Upload]:
 
 
 def remove(file: Path) -> None:
-    """Remove the uploads from a backup and free their space, which leaves a label database."""
+    """Remove the uploads from a backup and free their space: only the label database is left."""
     try:
         with closing(sqlite.connect(file, read_only=False)) as connection:
             if _is_there(connection, file):

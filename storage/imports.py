@@ -151,7 +151,7 @@ def read_predictions(path: Path, format: ImportFormat) -> Iterator[Claim]:  # no
 
 
 def session_id(digest: str, concept_id: int, annotator: str) -> str:
-    """Return the id of the session with an annotator's statements in a file."""
+    """Return the id of the session that has an annotator's answers from a file."""
     return str(uuid.uuid5(_IDS, json.dumps([digest, concept_id, annotator])))
 
 

@@ -224,7 +224,7 @@ class Schema:
 
     @contextmanager
     def being_made(self) -> Iterator[Schema]:
-        """Yield this schema: one transaction creates it, so no other name is needed."""
+        """Yield this schema: one transaction creates it, so it needs no temporary name."""
         yield self
 
     def check_owner(self) -> None:

@@ -215,7 +215,7 @@ def is_of_many(record: SelectionRecord) -> bool:
 
 
 def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:
-    """Return the labels that a selection was based on, with the answer that it assumed if it was made ahead.
+    """Return the labels that a selection was based on; one sent ahead assumed an answer, which is included.
 
     Parameters
     ----------

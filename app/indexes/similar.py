@@ -165,7 +165,7 @@ class Similar:
 
     @property
     def methods(self) -> Mapping[str, str]:
-        """Return the methods' names on the page, by name."""
+        """Return by name what each method is called on the page."""
         return METHODS
 
     @property

@@ -80,7 +80,7 @@ class Roles:
     annotators : frozenset of str
         Others who may enter; everybody, if empty. "@example.org" stands for all names with this ending.
     must_sign_in : bool
-        Whether names are verified; then only those named are owners.
+        Whether names are verified. If so, nobody is an owner who is not named.
     """
 
     owners: frozenset[str] = frozenset()

@@ -45,7 +45,7 @@ def own_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
 
 
 def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptRecord:
-    """Return the concept that `own_concept` copied, or `concept` itself."""
+    """Return the original of `concept` if `own_concept` made it, and `concept` otherwise."""
     return project.concept_store.named(concept.name.removesuffix(_OWN)) or concept
 
 

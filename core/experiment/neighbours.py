@@ -96,7 +96,7 @@ def drawn_examples(pool: Pool, n: int, *, seed: int = 0) -> Items:
 
 
 def voted(classes: Classes) -> int:
-    """Return the class that most neighbours have, in a tie the nearest one's; −1 if no class is known.
+    """Return the most frequent class, of several the nearest neighbour's; −1 if no class is known.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class QueryCode:
 
     @cached_property
     def code(self) -> Codes:
-        """Code of the query: per function, the value that is more frequent near the query than elsewhere."""
+        """Code of the query: for each function, the value that is more frequent among rows near the query."""
         return self.hashed()
 
 

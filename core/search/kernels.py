@@ -191,7 +191,7 @@ def from_orders(
     orders : shape (n_orders, n)
         Each is sorted; an entry is a code prefix in the upper 32 bits (aligned to the top) and a row below.
     keys : shape (n_orders,)
-        The query's prefixes, placed likewise, with a lower half of zero.
+        The query's prefixes, in the upper 32 bits too; the lower ones are zero.
     bits, length :
         A prefix has `length` functions of `bits` bits.
     wanted :
@@ -358,8 +358,8 @@ def from_tables(
 ) -> tuple[NDArray[np.int64], int]:
     """Return up to `wanted` distinct rows of the likeliest buckets of all tables, and the number of probes.
 
-    Each table's own bucket comes first, then always the cheapest bucket of any table. The cost of a bucket is
-    the sum over its flipped bits (the sequence of Lv et al. 2007).
+    Each table's own bucket comes first, then again and again the cheapest of all unread buckets. The cost of
+    a bucket is the sum over its flipped bits (the sequence of Lv et al. 2007).
 
     Parameters
     ----------
@@ -370,11 +370,11 @@ def from_tables(
     top : int
         Number of bits of an address, see `fill_starts`.
     keys : shape (n_tables,)
-        The query's keys, placed likewise, with a lower half of zero.
+        The query's keys, in the upper 32 bits too; the lower ones are zero.
     flips, costs : shape (n_tables, n_flips)
         Bits of each key that may be flipped, and the cost of each, ascending.
     wanted, most_probes :
-        The search ends at either.
+        The search ends when either is reached.
     """
     n_flips = flips.shape[1]
     found = np.empty(min(wanted, entries.shape[1]), dtype=np.int64)

@@ -122,10 +122,10 @@ def prefixes(code: Codes, functions: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def dealt(n_functions: int, n_hands: int, size: int, seed: int) -> NDArray[np.int64]:
-    """Deal functions to each of `n_hands` orders, of shape (n_hands, min(size, n_functions)).
+    """Return the functions of each of `n_hands` orders, of shape (n_hands, min(size, n_functions)).
 
-    They are dealt from a shuffled deck, which is shuffled again when it runs out. All functions are used
-    equally often, none twice in one hand, and none in two hands as long as there are enough.
+    Like cards, they are dealt from a shuffled deck, which is shuffled again when it runs out. All functions
+    are used equally often, none twice in one hand, and none in two hands as long as there are enough.
     """
     rng = np.random.default_rng(seed)
     size = min(size, n_functions)

@@ -46,7 +46,7 @@ class Answers(Protocol):
 
     @property
     def yes(self) -> NDArray[np.bool_]:
-        """Which of them were answered yes."""
+        """Which items were answered yes."""
 
 
 class AnswersMetric:

@@ -23,7 +23,7 @@ class Judged:
     ----------
     answer : Answer
     remember_cpu_ms : float
-        Processor time of remembering the hyperplane before.
+        Processor time of `remember` with the hyperplane before this one.
     margin : float
         |wᵀx + b| of the item.
     rank : int

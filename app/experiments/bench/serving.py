@@ -44,7 +44,7 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float | None:
-        """Processor time of all its processes so far; None where the system does not say."""
+        """Processor time of all the server's processes so far; None where the system does not say."""
         if self._process is None:
             return self._seconds_before
         seconds = _cpu_seconds(self._process.pid)
@@ -75,7 +75,7 @@ class Server:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Ask it to stop, and wait until it has."""
+        """Ask the server to stop, and wait until it has."""
         if self._process is not None:
             self._seconds_before = self.cpu_seconds or 0.0
             self._process.terminate()

@@ -31,7 +31,7 @@ WORKERS = b"workers"
 def schema() -> pa.Schema:
     """The columns of a unit's table, and of all results.
 
-    Round 0 is what the first labels teach: it has no item, and nothing that comes with one.
+    Round 0 is the classifier that the first labels gave: its columns about the item are empty.
     """
     import pyarrow as pa
 

@@ -45,7 +45,7 @@ class Precision(FamilyFigure):
     bits : tuple of int
         Lengths of code; `BITS` where there is none.
     retrieved : tuple of int
-        Numbers of first items whose precision is measured.
+        Precision is measured among so many first items.
     labels, sample : int
         Items of known class, and items in all, that families are fitted to.
     """
@@ -65,7 +65,7 @@ class Precision(FamilyFigure):
 
     @property
     def places(self) -> list[int]:
-        """Numbers of first items, ascending."""
+        """Among how many first items precision is measured, ascending."""
         return sorted(set(self.retrieved))
 
     @property

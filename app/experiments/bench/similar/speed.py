@@ -81,7 +81,7 @@ class Speed(Figure):
     draws, queries, bits
         See `Figure`; a Hamming ball has codes of `COMPACT_BITS`.
     families : tuple of str
-        Name in `core.hashing.FAMILIES` of the family, which needs no labels; LSH where there is none.
+        Names in `core.hashing.FAMILIES`, of families that need no labels; LSH if there are none.
     sizes : tuple of int
         Numbers of first items of the pool; all items where there is none.
     peers : tuple of str
