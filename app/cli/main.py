@@ -15,7 +15,7 @@ from closecall.app.cli.exchange import COMMANDS
 from closecall.app.experiments.bench import bench
 from closecall.app.experiments.compare import compare
 from closecall.app.projects.data_folder import data_folder
-from closecall.app.runtime.malloc import use_one_arena
+from closecall.app.runtime import malloc
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.version_option(package_name="closecall")
 def main() -> None:
     """Label the close calls among a million images: each answer retrains an SVM and picks the next image."""
-    use_one_arena()
+    malloc.settle()
 
 
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:

@@ -48,6 +48,39 @@ def test_threads_of_a_command_share_one_arena(wanted, arenas):
     assert ran.stdout.count("<heap nr=") in arenas
 
 
+LARGE_AGAIN = """
+import ctypes
+from closecall.app.cli.main import main
+
+class Info(ctypes.Structure):
+    _fields_ = [(str(place), ctypes.c_size_t) for place in range(10)]
+
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Info
+with_pages = lambda: getattr(libc.mallinfo2(), "4")
+
+main(["pool", "--help"], standalone_mode=False)
+large = bytearray(8_000_000)
+del large
+before = with_pages()
+arrays = [bytearray(1_000_000) for _ in range(5)]
+print(with_pages() - before >= 5_000_000)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is glibc's malloc only")
+@pytest.mark.parametrize(("wanted", "has_pages"), [(None, "True"), ("4000000", "False")])
+def test_large_allocations_keep_pages_of_their_own(wanted, has_pages):
+    """After a larger one was freed, too; unless the environment asks for another size."""
+    environment = {name: v for name, v in child.environment().items() if name != "MALLOC_MMAP_THRESHOLD_"}
+    if wanted is not None:
+        environment["MALLOC_MMAP_THRESHOLD_"] = wanted
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    words = [sys.executable, "-c", LARGE_AGAIN]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == has_pages
+
+
 HOLES = """
 import sys, time
 from closecall.app.runtime.malloc import Trimmer
