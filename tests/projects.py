@@ -85,13 +85,18 @@ def truth_word(project: OpenProject, item: int, positive: str = "7") -> str:
     return "yes" if project.pool.classes[index] == positive else "no"
 
 
-def label(session: LabelingSession, n: int) -> dict[str, Any]:
-    """Answer n items truly; returns the card after that, and looks ahead from there only."""
+def give_answers(session: LabelingSession, n: int) -> None:
+    """Answer n items truly; no card is drawn, and nothing is looked ahead."""
     for _ in range(n):
         shown = session.in_view()
         assert shown is not None
         item = {"item": {"id": shown.item, "selection": shown.id}}
         session.store([answer(item, truth_word(session.project, shown.item))])
+
+
+def label(session: LabelingSession, n: int) -> dict[str, Any]:
+    """Answer n items truly; returns the card after that, and looks ahead from there only."""
+    give_answers(session, n)
     return card_of(session)
 
 
@@ -99,7 +104,7 @@ def labeled(project: OpenProject, n: int) -> LabelingSession:
     """A new session of Ada's that answered until there was a hyperplane, and then n items more."""
     session = project.session(project.log.start_session(1, "ada", LabelingSession.DEFAULT, seed=5).id)
     while (counts := session.concept.counts()).yes == 0 or counts.no == 0:
-        label(session, 1)
+        give_answers(session, 1)
     label(session, n)
     return session
 

@@ -25,6 +25,17 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def make_demo(data: Path, items: int) -> None:
+    """Make the project that ``closecall demo`` serves in this process, which costs less than a server."""
+    from closecall.app.sessions.workspace import Workspace
+
+    with Workspace(data) as workspace:
+        project = workspace.project(workspace.demo(items))
+        while project.pool is None or not project.pool.complete:
+            assert project.problem() is None
+            time.sleep(0.05)
+
+
 @dataclass
 class Server:
     """``closecall demo`` over the projects in `data`."""

@@ -173,9 +173,7 @@ def page(screen: BrowserContext) -> Iterator[Page]:
     made.close()
 
 
-QUICK = {("desktop-light", "label"), ("desktop-light", "review")} | {
-    ("phone-dark", name) for name in ("grid", "similar", "compare")
-}
+QUICK = {("desktop-light", "label"), ("phone-dark", "grid"), ("phone-dark", "compare")}
 LOOKS = [
     look if look in QUICK else thorough(*look) for look in ((s, name) for s in SCREENS for name in VISITS)
 ]

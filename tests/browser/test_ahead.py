@@ -31,7 +31,7 @@ def stopped(server: Server, labeling: Labeling) -> Iterator[Server]:
     labeling.wait()
 
 
-@pytest.mark.parametrize("key", ["y", thorough("n"), thorough("s"), "m"])
+@pytest.mark.parametrize("key", ["y", thorough("n"), thorough("s"), thorough("m")])
 def test_the_next_image_needs_no_server(stopped: Server, labeling: Labeling, key: str) -> None:
     """It is painted, may be answered, and is what the stored selection showed; its numbers stay."""
     before, counts = labeling.item, labeling.page.locator(".counts").inner_text()

@@ -214,6 +214,7 @@ def test_undo_and_correction_are_for_all_concepts(server: Server, classes: Label
     expect(classes.page.get_by_role("button", name=f"Item {first}: none.")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_a_reload_and_a_dead_server_lose_nothing(server: Server, classes: Labeling) -> None:
     """The same item and strip are there again; what was pressed meanwhile is stored once."""
     expected = []
@@ -239,6 +240,7 @@ def test_a_reload_and_a_dead_server_lose_nothing(server: Server, classes: Labeli
     assert said(server, classes.session) == expected
 
 
+@pytest.mark.thorough
 def test_bursts_of_presses_are_stored_as_they_were_seen(server: Server, classes: Labeling) -> None:
     """At three paces: each on the item that was painted when the key went down, once."""
     for gap in (0, 20, 50):
@@ -253,6 +255,7 @@ def test_bursts_of_presses_are_stored_as_they_were_seen(server: Server, classes:
     assert len({item for item, _ in taken}) == len(taken)
 
 
+@pytest.mark.thorough
 def test_the_switch_leads_to_the_classes_and_back(server: Server, context: BrowserContext) -> None:
     """Each chooses anew, and the keys mean what is on the buttons."""
     labeling = Labeling(context.new_page(), f"{server.url}/?project=digits&session=new")

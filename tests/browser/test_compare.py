@@ -223,6 +223,7 @@ def test_seconds_spent_can_be_the_axis_and_first_picks_the_column(racing: Racing
     expect(line(racing.page, "random").locator(".time")).to_be_hidden()
 
 
+@pytest.mark.thorough
 def test_a_race_goes_on_when_the_page_was_left(racing: Racing) -> None:
     """The browser tab has it, and finds all of it again."""
     racing.page.keyboard.press("Space")
@@ -247,7 +248,7 @@ def test_other_first_labels_are_another_race(racing: Racing) -> None:
     expect(racing.card).to_have_attribute("data-rounds", "0", timeout=PATIENCE)
 
 
-@pytest.mark.parametrize("view", [thorough("hyperplane"), "race"])
+@pytest.mark.parametrize("view", [thorough("hyperplane"), thorough("race")])
 def test_a_phone_shows_it_without_scrolling_sideways(server: Server, labeled: Labeling, view: str) -> None:
     labeled.page.set_viewport_size({"width": 390, "height": 844})
     page = open_compare(server, labeled, view)

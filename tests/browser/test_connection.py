@@ -56,6 +56,7 @@ def test_a_connection_cut_for_five_seconds_loses_nothing(
     assert stored(server, labeling.session) == given(labeling)
 
 
+@pytest.mark.thorough
 def test_bursts_of_forty_are_stored_as_they_were_taken(server: Server, labeling: Labeling) -> None:
     """At once, and at two paces that no person has."""
     for gap in (0, 20, 50):
@@ -114,6 +115,7 @@ def test_a_reload_between_answer_and_acknowledgement_stores_it_once(
     assert stored(server, labeling.session) == taken
 
 
+@pytest.mark.thorough
 def test_a_server_killed_at_random_moments_loses_nothing(server: Server, labeling: Labeling) -> None:
     """Again and again, in the middle of presses; `tests.browser.kills` does it a hundred times."""
     found = kill_and_label(server, labeling, kills=scaled(quick=1, all=3, long=100), seed=0)

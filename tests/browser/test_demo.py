@@ -122,6 +122,7 @@ def test_people_answer_nothing_in_its_place(server: Server, flying: Labeling) ->
     assert len(server.answers(flying.session)) == before
 
 
+@pytest.mark.thorough
 def test_it_stops_when_the_page_is_closed(server: Server, flying: Labeling) -> None:
     """Nothing answers where nobody looks; opened again it is paused, where it was."""
     run(flying, 3)

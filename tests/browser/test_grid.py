@@ -156,6 +156,7 @@ def test_the_last_grid_is_corrected_in_one_go(server: Server, grid: Gridding) ->
     assert grid.marks == ["no"] * 3 + ["skip"] + ["no"] * 6 + ["", "yes"]
 
 
+@pytest.mark.thorough
 def test_marks_and_answers_survive_a_reload_and_a_dead_server(server: Server, grid: Gridding) -> None:
     """Marks that were not sent are there after a reload; a grid sent to a dead server is stored once."""
     grid.mark("no", "yes")

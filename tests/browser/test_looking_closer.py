@@ -52,6 +52,7 @@ def is_zoomed(labeling: Labeling) -> bool:
     return labeling.page.locator(".frame").get_attribute("data-zoomed") == "true"
 
 
+@pytest.mark.thorough
 def test_a_closer_look_moves_nothing_else(server: Server, labeling: Labeling) -> None:
     """The pixels in the frame change, the rest keeps its place; Escape goes back; nothing is answered."""
     frame = labeling.page.locator(".frame")
@@ -128,6 +129,7 @@ def test_other_movements_answer_nothing(server: Server, touched: Labeling) -> No
     assert server.answers(touched.session) == []
 
 
+@pytest.mark.thorough
 def test_a_pull_taken_back_answers_nothing(server: Server, touched: Labeling) -> None:
     """It counts where the finger is lifted."""
     fingers = Fingers(touched)

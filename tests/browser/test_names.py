@@ -52,6 +52,7 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, st
     server.stop()
 
 
+@pytest.mark.thorough
 def test_names_are_text(named: tuple[Server, str], context: BrowserContext) -> None:
     """On every page: no script runs, no element comes of a name, nothing is fetched from elsewhere."""
     server, key = named

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.labeling import Labeling
-from tests.browser.served import Server, free_port
+from tests.browser.served import Server, free_port, make_demo
 from tests.openid import Account, Provider, serving
 
 ADA = Account("ada@example.org", "Ada Lovelace")
@@ -37,9 +37,7 @@ def provider() -> Iterator[tuple[Provider, int]]:
 def team(provider: tuple[Provider, int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A folder of projects, with one."""
     folder = tmp_path_factory.mktemp("openid")
-    maker = Server(folder / "projects", items=500, port=free_port())
-    maker.start()
-    maker.stop()
+    make_demo(folder / "projects", 500)
     (folder / ".streamlit").mkdir()
     (folder / ".streamlit" / "secrets.toml").write_text(provider[0].secrets_toml(), "utf-8")
     server = TeamServer(folder / "projects", items=500, port=provider[1])
@@ -76,6 +74,7 @@ def annotators(server: Server) -> set[str]:
         return {name for (name,) in connection.execute("SELECT DISTINCT annotator FROM answers")}
 
 
+@pytest.mark.thorough
 def test_people_label_under_the_address_that_the_provider_verified(
     team: Server, contexts: list[BrowserContext]
 ) -> None:
@@ -97,6 +96,7 @@ def test_people_label_under_the_address_that_the_provider_verified(
         expect(labeling.page.get_by_text("People an item")).to_have_count(number)
 
 
+@pytest.mark.thorough
 def test_nobody_is_somebody_else_by_a_cookie_or_a_careless_address(
     team: Server, contexts: list[BrowserContext]
 ) -> None:

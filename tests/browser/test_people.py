@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.labeling import Labeling
-from tests.browser.served import Server, free_port
+from tests.browser.served import Server, free_port, make_demo
+from tests.scale import scaled
 
 PROVIDER = """
 [auth]
@@ -23,7 +24,7 @@ server_metadata_url = "http://127.0.0.1:9/.well-known/openid-configuration"
 
 
 class TeamServer(Server):
-    """``closecall serve`` with an owner, over the projects of another server that has stopped."""
+    """``closecall serve`` with an owner, over a project that is there."""
 
     def command(self) -> list[str]:
         project = str(self.data / self.key)
@@ -34,9 +35,7 @@ class TeamServer(Server):
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A project that Ada owns."""
     folder = tmp_path_factory.mktemp("team") / "projects"
-    maker = Server(folder, items=500, port=free_port())
-    maker.start()
-    maker.stop()
+    make_demo(folder, 500)
     server = TeamServer(folder, items=500, port=free_port())
     server.start()
     yield server
@@ -44,18 +43,17 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def closed(team: Server, tmp_path: Path) -> Iterator[Server]:
-    """The same project where secrets name a provider that nobody has signed in at."""
+def closed(tmp_path: Path) -> Iterator[Server]:
+    """Such a project where secrets name a provider that nobody has signed in at."""
     (tmp_path / ".streamlit").mkdir()
     (tmp_path / ".streamlit" / "secrets.toml").write_text(PROVIDER, "utf-8")
-    team.stop()
-    server = TeamServer(team.data, items=500, port=free_port())
+    make_demo(tmp_path / "projects", 500)
+    server = TeamServer(tmp_path / "projects", items=500, port=free_port())
     with pytest.MonkeyPatch.context() as then:
         then.setenv("HOME", str(tmp_path))
         server.start()
     yield server
     server.stop()
-    team.start()
 
 
 @pytest.fixture
@@ -136,6 +134,7 @@ def test_who_is_no_owner_is_offered_nothing_of_an_owners(
     expect(page.get_by_text("Decide", exact=True)).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_an_owner_decides_by_keyboard(team: Server, contexts: list[BrowserContext]) -> None:
     """Who said what stands above the image; Y and N decide, and it is in the log as a decision.
 
@@ -198,7 +197,8 @@ def test_where_people_must_sign_in_nothing_is_shown_before(
     context = contexts[0]
     context.add_cookies([{"name": "closecall_name", "value": "Ada", "url": closed.url}])
     page = context.new_page()
-    for path in ("", "projects", "review", "people", "progress", "compare", "sign-in"):
+    every = ("", "projects", "review", "people", "progress", "compare", "sign-in")
+    for path in scaled(quick=("", "review"), all=every):
         page.goto(f"{closed.url}/{path}?project=digits")
         expect(page.get_by_text("Sign in to label.")).to_be_visible(timeout=30_000)
         expect(page.get_by_text("Is this a 7?")).to_have_count(0)

@@ -34,6 +34,7 @@ def test_answers_are_stored_on_the_item_that_was_painted(server: Server, plain: 
     assert [(row["item"], row["answer"]) for row in server.answers(plain.session)] == given
 
 
+@pytest.mark.thorough
 def test_bursts_answer_no_image_unseen(server: Server, plain: PlainLabeling) -> None:
     """What is stored is stored once, on an item that was painted when a key was pressed."""
     for gap in (0, 20, 50):

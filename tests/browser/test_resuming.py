@@ -67,6 +67,7 @@ def test_a_reload_keeps_what_is_not_saved(server: Server, labeling: Labeling) ->
     assert stored[1]["item"] == stored[2]["item"] == item == labeling.item
 
 
+@pytest.mark.thorough
 def test_an_answer_left_over_from_another_session_is_stored(server: Server, labeling: Labeling) -> None:
     """Who comes back by the start page, into a new session, brings along what the old one could not save."""
     labeling.press("n")

@@ -129,6 +129,7 @@ def test_arrows_go_from_page_to_page(server: Server, labeling: Labeling) -> None
     assert (review.items, review.current) == (first, first[-1])
 
 
+@pytest.mark.thorough
 def test_a_correction_given_to_a_dead_server_survives_a_reload(server: Server, reviewing: Reviewing) -> None:
     """Kill −9, a correction, a restart, a reload: it is stored once."""
     item = reviewing.items[0]
@@ -143,6 +144,7 @@ def test_a_correction_given_to_a_dead_server_survives_a_reload(server: Server, r
     assert [(row["item"], row["answer"]) for row in stored(server, reviewing)] == [(item, "yes")]
 
 
+@pytest.mark.thorough
 def test_what_another_window_changed_meanwhile_is_told_and_stays(
     server: Server, reviewing: Reviewing, context: BrowserContext
 ) -> None:

@@ -76,6 +76,7 @@ def label_truly(server: Server, view: Alike, n: int) -> list[tuple[int, str]]:
     return given
 
 
+@pytest.mark.thorough
 def test_everything_can_be_done_by_keys(server: Server, context: BrowserContext) -> None:
     """Move, select one by one and in a row, answer, take back, turn the page, look for another."""
     start = first_of(server, "2")
@@ -208,7 +209,7 @@ def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext,
     [
         (b"", "can't be used: the file is empty"),
         thorough(b"This is a letter, and no image.", "it is not an image of a supported format"),
-        ("corrupt", "the image is damaged or incomplete"),
+        thorough("corrupt", "the image is damaged or incomplete"),
         thorough("huge", "can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
     ],
 )
@@ -269,6 +270,7 @@ def test_nothing_in_the_margin_is_cut_or_runs_over(server: Server, browser: Brow
     made.close()
 
 
+@pytest.mark.thorough
 def test_label_leads_here(server: Server, context: BrowserContext) -> None:
     """With the item that is in view there."""
     labeling = Labeling(context.new_page(), f"{server.url}/?project=digits&session=new")

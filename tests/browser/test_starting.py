@@ -46,6 +46,7 @@ def test_a_folder_becomes_a_project_that_can_be_labeled(start_page: Page, tmp_pa
     expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
 
 
+@pytest.mark.thorough
 def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp_path: Path) -> None:
     """They are named, ticked where the question asks for one, and what is ticked is done."""
     for i in range(120):

@@ -121,6 +121,7 @@ def test_what_follows_a_text_is_there_in_the_next_frame(labeling: Labeling) -> N
     assert labeling.page.locator(".frame .text").inner_text() != shown
 
 
+@pytest.mark.thorough
 def test_texts_have_pictures_in_grid_and_review(labeling: Labeling) -> None:
     """Of their first lines."""
     labeling.press("y")
@@ -199,6 +200,7 @@ def can_be_read(view: Alike) -> None:
         assert tile.evaluate("t => t.scrollWidth <= t.clientWidth")
 
 
+@pytest.mark.thorough
 def test_what_is_like_a_text_can_be_read(server: Server, alike: Alike) -> None:
     """In one list and in two side by side; what is looked for, too; and no image is spoken of."""
     can_be_read(alike)

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -29,6 +29,12 @@ from tests.storage_kit import Annotator, as_ordinary_user, make_concept, no_room
 
 T = TypeVar("T", Path, str)
 MOST_CONNECTIONS = 32
+
+
+@pytest.fixture(autouse=True)
+def run_every_migration(migrate_one_file: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about the migrations."""
+    monkeypatch.setattr(migrate, "upgrade", migrate_one_file)
 
 
 @pytest.fixture

@@ -130,6 +130,7 @@ def test_annotators_cannot_write_formulas_either(database: Database, ada: Annota
     assert "'=Bob()" in {line["annotator"] for line in exported(database, log=True)}
 
 
+@pytest.mark.thorough
 @given(st.text())
 def test_guarding_can_be_taken_off(text: str) -> None:
     """Every text survives there and back."""

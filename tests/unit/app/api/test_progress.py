@@ -110,6 +110,7 @@ def test_after_a_restart_the_same_is_told(tmp_path):
     assert len(before["milestones"]) >= 3
 
 
+@pytest.mark.thorough
 def test_where_predictions_are_stable_the_card_says_that_one_may_stop(session):
     """The advice is that of the progress page, and stands in the margin of the labeling page."""
     card = card_of(session)

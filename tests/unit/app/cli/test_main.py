@@ -199,6 +199,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_told_to_stop_ends_its_builder_too(tmp_path):
     """SIGTERM is as good as Ctrl+C: no process is left behind, and what was built is kept."""
     command = ["demo", "--items", "500000", "--headless", "--port", free_port(), "--data", tmp_path]

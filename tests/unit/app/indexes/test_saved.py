@@ -31,7 +31,7 @@ from tests.projects import answer, new_project, open_workspace, truth_word
 from tests.scale import scaled
 
 STRUCTURES = ("scan", "tables", "orders")
-KILLS = scaled(quick=3, all=6, long=50)
+KILLS = scaled(quick=2, all=6, long=50)
 
 
 @pytest.fixture(autouse=True)

@@ -90,6 +90,7 @@ def test_workers_run_no_code_of_the_user(hostile: Path, monkeypatch: pytest.Monk
     assert (process.exitcode, ran(hostile)) == (0, [])
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "nice"), reason="there is no niceness here")
 def test_a_builder_gives_way_to_other_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child lowers its own priority."""
@@ -131,6 +132,7 @@ def test_every_child_is_started_by_the_same_hand() -> None:
     assert found <= {"app/runtime/child.py"}
 
 
+@pytest.mark.thorough
 def test_a_pool_is_built_where_the_working_folder_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

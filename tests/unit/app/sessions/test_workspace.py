@@ -100,6 +100,7 @@ def test_the_list_opens_no_project_that_nobody_has_entered(tmp_path):
         assert workspace.projects() == [again]
 
 
+@pytest.mark.thorough
 def test_the_list_sees_to_it_that_a_pool_is_built(tmp_path):
     """A builder that ended with its server goes on when somebody looks at the start page."""
     with open_workspace(tmp_path) as workspace:

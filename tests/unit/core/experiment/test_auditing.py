@@ -20,6 +20,7 @@ def audits(pool, n=3, **options):
     return list(audited_sessions(pool, n, **options))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_intervals_hold_while_the_classifier_learns(pool):
     """Of 80 sessions' intervals 95 % do, to what 80 coins of 95 % do 999 times of 1,000."""

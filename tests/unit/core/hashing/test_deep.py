@@ -202,6 +202,7 @@ def test_fine_tuned_codes_find_more_neighbours():
     assert found > np.mean([precision(family, X, Q, wanted) for family in plain]) + 0.03
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_classes_teach_what_distances_do_not():
     """Where the class is in a feature that hardly changes any distance, and some classes are unknown."""

@@ -74,6 +74,7 @@ def test_the_bandwidth_is_the_mean_distance_of_fiftieth_neighbours(n: int) -> No
     assert bandwidth(csr_array(X), np.random.default_rng(0)) == pytest.approx(1 / (2 * far.mean() ** 2))
 
 
+@pytest.mark.thorough
 def test_of_many_rows_some_tell_the_bandwidth() -> None:
     """A thousand of three: within 3 % of what all would tell."""
     X = rows(3000)

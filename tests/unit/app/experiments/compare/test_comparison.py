@@ -246,6 +246,7 @@ def test_a_worker_that_is_killed_is_told(folder, finished, tmp_path, undrawn):
     assert table(out).equals(table(finished))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch, undrawn):
     """Two words are enough: nothing is downloaded."""
@@ -258,6 +259,7 @@ def test_without_a_pool_it_draws_digits(tmp_path, monkeypatch, undrawn):
     assert max(results["round"].to_pylist()) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_somebodys_own_strategy_takes_part(folder, tmp_path, monkeypatch):
     """The documentation's class and entry point are all it needs; and one that fails is shown as such."""

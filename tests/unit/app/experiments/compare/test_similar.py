@@ -82,6 +82,7 @@ def undrawn(monkeypatch):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_family_has_its_rows(folder, finished):
     """For each draw and length of code, but one of sets; shares are shares."""

@@ -132,6 +132,7 @@ def test_an_upload_is_described_as_the_pool_is(project, similar, method):
     assert [cell["id"] for cell in again["cells"]] == [cell["id"] for cell in card["cells"]]
 
 
+@pytest.mark.thorough
 def test_a_metric_is_learned_and_verified(project, similar):
     """Implicitly, from the answers; it ranks the page, by scan and by codes, and verify makes all again."""
     for item in (*of_class(project, "7", 4), *of_class(project, "1", 2)):

@@ -83,6 +83,7 @@ def test_precision_is_counted_by_hand(digits, asked):
     assert row["average_precision"] == pytest.approx(np.mean(averages), abs=0.003)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_labels_make_codes_more_precise(digits, asked):
     """Supervised hashing, by either kernel, over random hyperplanes and kernelized LSH, at each length."""
