@@ -132,7 +132,9 @@ class BatchSession(ABC):
     def _resume(self) -> None:
         """Show the last batch again, unless it was answered or something else was shown since."""
         recent = self.session.project.log.recent_selections(self.session.id, 2 * MOST)
-        rounds: list[Batch] = [tuple(batch) for _, batch in groupby(recent, key=lambda record: record.round)]
+        # A selection that was sent ahead keeps its number, even if a batch with that number was shown since.
+        batches = groupby(recent, key=lambda record: (record.round, is_of_many(record)))
+        rounds: list[Batch] = [tuple(batch) for _, batch in batches]
         before, newest = [(), (), *rounds][-2:]
         if not self._is_own(newest):
             return

@@ -74,6 +74,7 @@ def test_what_was_like_an_example_is_so_again(tmp_path, strategy, why):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         session = project.session()
+        wait_for_index(project, strategy)
         session.set_strategy(strategy)
         shown = io.BytesIO()
         project.pool.source.image(int(project.pool.ids[0]), 64).save(shown, "PNG")

@@ -576,6 +576,31 @@ def test_the_search_is_there_again_after_a_restart(tmp_path):
         assert submit(similar, marks(after["cells"], ["no"]))["refused"] == []
 
 
+@pytest.mark.parametrize("view", ["similar", "grid"])
+def test_a_selection_that_was_sent_ahead_may_have_the_number_of_a_batch(tmp_path, view):
+    """It was on its way to another tab when the batch was shown; both views are there after a restart."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        card = label(session, 1)
+        while "yes" not in card["next"]:
+            card = card_of(session)
+        if view == "similar":
+            batch = look(project.similar_to(session), of_class(project, "7")[0])
+        else:
+            batch = card_of(project.grid(session))
+        ahead = card["next"]["yes"]
+        assert batch["round"] == ahead["round"]
+        session.store([answer(card, "yes", next=ahead["item"]["selection"])])
+        assert project.log.last_selection(session.id).round == batch["round"]
+        key, session_id = project.key, session.id
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        session = project.session(session_id)
+        again = project.similar_to(session) if view == "similar" else project.grid(session)
+        assert card_of(again)["round"] > batch["round"] or not card_of(again)["cells"]
+
+
 def test_label_and_grid_take_turns_with_it(project, similar):
     """Each chooses anew: no item that was answered in the other comes back as open."""
     session = similar.session
