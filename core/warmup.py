@@ -29,7 +29,7 @@ from closecall.core.metric.itml import Form
 from closecall.core.numerics.kernel_cache import Step, marker
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
-from closecall.core.search import SIMILARITY_STRUCTURES, STRUCTURES, built_for_points
+from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
 from closecall.core.selection import STRATEGIES, QueryStrategy, make_strategy
 from closecall.core.selection.hashed import HashedSearch
 from closecall.core.similar import ByAngle, ExactSearch, HashedSimilarity, nearness_of
@@ -82,7 +82,7 @@ def _of_texts(folder: Path) -> None:
         file.write_text(" ".join(f"word{word}" for word in row))
     pool = build(source_from(f"texts:{folder / 'documents'}"), folder / "texts")
     labels = Labels.of(pool, pool.ids[:60], is_positive(pool.truth(pool.ids[:60]), 1))
-    everything = [make_strategy(name, n_directions=None) for name in ("h-hash", "eh-hash")]
+    everything = [make_strategy(name, n_directions=None) for name in ("h-hash-weighted", "eh-hash-weighted")]
     for strategy in [*map(make_strategy, STRATEGIES), *everything]:
         _play(pool, labels, strategy, folder / f"texts-{strategy.name}")
     hyperplane = learn(labels).hyperplane
@@ -141,8 +141,12 @@ def _plain_strategies() -> list[QueryStrategy]:
 
 
 def _hashed_strategies() -> list[QueryStrategy]:
-    hashed = [name for name, kind in STRATEGIES.items() if issubclass(kind, HashedSearch)]
-    return [make_strategy(name, structure=structure) for name in hashed for structure in STRUCTURES]
+    hashed = {name: kind for name, kind in STRATEGIES.items() if issubclass(kind, HashedSearch)}
+    return [
+        make_strategy(name, structure=structure)
+        for name, kind in hashed.items()
+        for structure in kind.structures
+    ]
 
 
 def _play(pool: Pool, labels: Labels, strategy: QueryStrategy, folder: Path) -> None:

@@ -69,7 +69,7 @@ class Annotator:
             "round": 1,
             "item": item,
             "why": "strategy",
-            "strategy": "h-hash",
+            "strategy": "margin-index",
             "seed": 3,
             "pool_version": 2,
             "items_total": 1_000,
@@ -85,7 +85,7 @@ def make_concept(database: Database, name: str = "seven") -> ConceptRecord:
 def sit_down(database: Database, concept: ConceptRecord, name: str = "Ada") -> Annotator:
     """Start a session for somebody."""
     log = LabelLog(database)
-    return Annotator(log, log.start_session(concept.id, name, "h-hash"))
+    return Annotator(log, log.start_session(concept.id, name, "margin-index"))
 
 
 @contextmanager

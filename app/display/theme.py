@@ -11,11 +11,12 @@ orange    no
 green     brand, margin index
 gray      skipped; gray text is the second ink
 yellow    subsample
-violet    h-hash
-red       bh-hash
+violet    h-hash-weighted
+red       bh-hash-weighted
 ========  =======================================
 
-`STRATEGY_COLOURS` holds every strategy's colour; charts draw them in that order.
+`STRATEGY_COLOURS` holds every strategy's colour; charts draw them in that order. A method of the papers has
+the hue of its weighted form, and hollow marks.
 """
 
 from __future__ import annotations
@@ -62,10 +63,14 @@ STRATEGY_COLOURS = {
     "random": ("#8A9099", "#7F868F"),
     "subsample": ("#A07C22", "#E5A02B"),
     "exhaustive": ("#15181D", "#F2F3F4"),
-    "h-hash": ("#4F66D4", "#7F84FB"),
-    "eh-hash": ("#7A2880", "#DB9FEB"),
-    "bh-hash": ("#A02228", "#EF6360"),
-    "lbh-hash": ("#0E6E8C", "#58C4E4"),
+    "h-hash-weighted": ("#4F66D4", "#7F84FB"),
+    "eh-hash-weighted": ("#7A2880", "#DB9FEB"),
+    "bh-hash-weighted": ("#A02228", "#EF6360"),
+    "lbh-hash-weighted": ("#0E6E8C", "#58C4E4"),
+    "h-hash": ("#6F80DC", "#9DA1F5"),
+    "eh-hash": ("#96509C", "#C78AD8"),
+    "bh-hash": ("#BC565B", "#D9807E"),
+    "lbh-hash": ("#3D86A0", "#86CCE2"),
     "likely-positive": ("#D6336C", "#FF7BC0"),
     "mixture": ("#3F6B00", "#B5E36A"),
 }

@@ -21,7 +21,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.kernel_cache import Step
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import STRATEGIES, QueryStrategy, make_strategy, strategy_from
-from closecall.core.selection.files import remove_leftovers
+from closecall.core.selection.files import move_former_indexes, remove_leftovers
 from closecall.core.selection.hashed import HashedSearch
 
 log = logging.getLogger(__name__)
@@ -99,6 +99,7 @@ class Indexes:
     def start(self) -> None:
         """Start to watch the pool."""
         remove_leftovers(self._folder)
+        move_former_indexes(self._folder)
         self._catch_up()
         self._thread.start()
 

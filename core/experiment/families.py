@@ -158,6 +158,13 @@ class Draw:
             share=share,
         )
 
+    def taught(self, n_labels: int) -> Self:
+        """Return the same draw with the classes of at most `n_labels` rows, drawn at random."""
+        known = np.random.default_rng([self.seed, 6]).permutation(np.flatnonzero(self.truth >= 0))
+        truth = self.truth.copy()
+        truth[known[n_labels:]] = -1
+        return replace(self, truth=truth)
+
     def fitted(self, make: Make, n_functions: int) -> SimilarityHasher:
         """Make a family and fit it to the sample, with its classes if any is known."""
         labels = self.truth if (self.truth >= 0).any() else None
@@ -292,11 +299,16 @@ def _spectral(draw: Draw) -> dict[str, Make]:
 
 def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str, Make]]:
     def forms(draw: Draw) -> dict[str, Make]:
-        n_classes = len(np.unique(draw.truth[draw.truth >= 0]))
+        known = draw.truth[draw.truth >= 0]
+        n_classes = len(np.unique(known))
         if n_classes < 2:
             raise InputError(f"{family.name} learns from labels of at least two classes, got {n_classes}")
         n_anchors = min(N_ANCHORS, draw.n_landmarks)
-        return {"": lambda n: family(n_anchors=n_anchors, n_functions=n, random_state=draw.seed)}
+        return {
+            "": lambda n: family(
+                n_anchors=n_anchors, n_labels=len(known), n_functions=n, random_state=draw.seed
+            )
+        }
 
     return forms
 

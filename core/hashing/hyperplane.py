@@ -35,8 +35,12 @@ from closecall.core.hashing.reconstruction import Moments, Reconstruction
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import Rows
 
+MOST_DENSE_FEATURES = 1_000
+"""Number of features up to which EH-Hash takes dense matrices."""
+
 _AUTO_RANK = 4
-_MOST_DENSE_ENTRIES = 300 * 386 * 385 // 2
+_MOST_DENSE_ENTRIES = 300 * 1_001 * 1_002 // 2
+_LEAST_BY_COORDINATE = 64
 _MONOMIALS_AT_ONCE = 1 << 23
 _MOST_EMBEDDED = 1_000
 _MOST_BITS = 4_000
@@ -81,8 +85,11 @@ class HyperplaneHasher(ABC):
         self.n_directions = n_directions
         self.random_state = random_state
 
-    def fit(self, X: Rows) -> Self:
+    def fit(self, X: Rows, *, weighted: bool = True) -> Self:
         """Learn mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
+
+        With `weighted` false, no moments are learned: queries have a code, and no weights that estimate a
+        score from its bits.
 
         Sparse points with all their features are projected on int8 vectors (`core.hashing.projection`).
 
@@ -98,7 +105,7 @@ class HyperplaneHasher(ABC):
         self._settle(self.augmentation_.n_dimensions)
         self._draw(self.augmentation_.points(X), np.random.default_rng(self.random_state))
         n_bits = self.n_functions * self.bits
-        few = n_bits <= _MOST_BITS and self._n_embedded() <= _MOST_EMBEDDED
+        few = weighted and n_bits <= _MOST_BITS and self._n_embedded() <= _MOST_EMBEDDED
         self.moments_ = Moments.of(self._bits_and_embedded(X)) if few else None
         self.reconstruction_ = self.moments_.reconstruction() if self.moments_ else None
         return self
@@ -118,15 +125,30 @@ class HyperplaneHasher(ABC):
         w = self.augmentation_.hyperplane(hyperplane)
         embedded = self._embedded_hyperplane(w, hyperplane) if self._embeds() else None
 
-        def code() -> Codes:
-            bits = self._hyperplane_bits(self._projections(w, embedded))
-            return Codes.from_bits(bits[None], self.bits)
+        def code_of(projections: Floats32) -> Codes:
+            return Codes.from_bits(self._hyperplane_bits(projections)[None], self.bits)
 
         if self.reconstruction_ is None or embedded is None:
-            weights, offset = self._projections(w, embedded), 0.0
-        else:
-            weights, offset = self.reconstruction_.weights(embedded)
-        return QueryCode(self.n_functions, self.bits, weights, offset, self.bits == 2, code, embedded)
+            projections = self._projections(w, embedded)
+            return QueryCode(
+                self.n_functions,
+                self.bits,
+                projections,
+                0.0,
+                self.bits == 2,
+                lambda: code_of(projections),
+                embedded,
+            )
+        weights, offset = self.reconstruction_.weights(embedded)
+        return QueryCode(
+            self.n_functions,
+            self.bits,
+            weights,
+            offset,
+            self.bits == 2,
+            lambda: code_of(self._projections(w, embedded)),
+            embedded,
+        )
 
     def arrays(self) -> Arrays:
         """Return the arrays that `fit` learned and drew, by name."""
@@ -315,6 +337,11 @@ class EHHash(HyperplaneHasher):
         n_entries = n_dimensions * (n_dimensions + 1) // 2
         dense = self.rank == "dense" or (self.rank == "auto" and n_entries <= 2 * _AUTO_RANK * n_dimensions)
         self.rank_ = None if dense else _AUTO_RANK if self.rank == "auto" else int(self.rank)
+        if dense and n_dimensions > MOST_DENSE_FEATURES + 1:
+            raise InputError(
+                f"eh-hash multiplies all pairs of features, of which it takes at most "
+                f"{MOST_DENSE_FEATURES:,}, got {n_dimensions - 1:,}: eh-hash-weighted takes any number"
+            )
         if dense and self.n_functions * n_entries > _MOST_DENSE_ENTRIES:
             raise InputError(
                 f"rank='dense' with {self.n_functions} functions in {n_dimensions} dimensions needs "
@@ -359,9 +386,21 @@ class EHHash(HyperplaneHasher):
         if self.rank_ is not None:
             return self._products(Z @ self.factors_)
         Z = Z.dense() if isinstance(Z, SparsePoints) else Z
+        if Z.shape[1] >= _LEAST_BY_COORDINATE:
+            return self._forms_by_coordinate(Z)
         step = max(1, _MONOMIALS_AT_ONCE // self._n_embedded())
         parts = [Z[first : first + step] for first in range(0, len(Z), step)]
         return np.concatenate([self._embedded(part) @ self.dense_ for part in parts])
+
+    def _forms_by_coordinate(self, Z: Floats32) -> Floats32:
+        """Return the dense forms as Σ_i z_i Σ_j≥i U_ij z_j: no row's d² products are kept in memory."""
+        total = np.zeros((len(Z), self.n_functions), dtype=np.float32)
+        first = 0
+        for i in range(Z.shape[1]):
+            last = first + Z.shape[1] - i
+            total += Z[:, i : i + 1] * (Z[:, i:] @ self.dense_[first:last])
+            first = last
+        return total
 
     def _embeds(self) -> bool:
         return super()._embeds() or self.rank_ is None

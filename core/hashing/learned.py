@@ -85,8 +85,8 @@ class LBHHash(BHHash):
     def _draw(self, Z: Points, rng: np.random.Generator) -> None:
         if isinstance(Z, SparsePoints) and Z.shape[1] > _MOST_DIMENSIONS:
             raise InputError(
-                f"lbh-hash needs few dimensions: n_directions must be at most {_MOST_DIMENSIONS:,} "
-                f"for sparse rows of {Z.shape[1] - 1:,} features, got {self.n_directions}"
+                f"lbh-hash learns from sparse rows of at most {_MOST_DIMENSIONS - 1:,} features, "
+                f"got {Z.shape[1] - 1:,}: lbh-hash-weighted projects them on n_directions"
             )
         Z = Z.dense() if isinstance(Z, SparsePoints) else Z
         some = rng.permutation(len(Z))[: self.n_samples]

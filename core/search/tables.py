@@ -29,6 +29,7 @@ References
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import ceil, log
 from typing import Self
 
@@ -48,6 +49,62 @@ MOST_TABLES = 64
 LEAST_PROBES = 10_000
 MOST_BITS = 8
 _BYTES_A_ROW = 12
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What l tables with keys of k functions find, by the collision probabilities of one function [1]_.
+
+    Parameters
+    ----------
+    n_rows : int
+        N.
+    near, far : float
+        p₁ and p₂: the probabilities that a function agrees for a row at distance r, and at (1 + ε)r.
+    width : int
+        k.
+    n_tables : int
+        l.
+    """
+
+    n_rows: int
+    near: float
+    far: float
+    width: int
+    n_tables: int
+
+    @classmethod
+    def by_rule(cls, n_rows: int, near: float, far: float) -> Guarantee:
+        """Return the rule's k = ⌈ln N / ln(1/p₂)⌉ and l = ⌈p₁⁻ᵏ⌉, without regard to memory.
+
+        Raises
+        ------
+        InputError
+            Unless 0 < p₂ < p₁ < 1.
+        """
+        if not 0 < far < near < 1:
+            raise InputError(f"the probabilities must satisfy 0 < far < near < 1, got {far:g} and {near:g}")
+        k = max(1, ceil(log(max(n_rows, 2)) / log(1 / far)))
+        return cls(n_rows, near, far, k, ceil(near**-k))
+
+    def of_tables(self, width: int, n_tables: int) -> Guarantee:
+        """Return the same for other k and l."""
+        return replace(self, width=width, n_tables=n_tables)
+
+    @property
+    def rho(self) -> float:
+        """Exponent ρ = ln p₁ / ln p₂: the rule needs about N^ρ tables."""
+        return log(self.near) / log(self.far)
+
+    @property
+    def success(self) -> float:
+        """Least probability that a row within r shares a bucket with the query: 1 − (1 − p₁ᵏ)ˡ."""
+        return float(-np.expm1(self.n_tables * np.log1p(-(self.near**self.width))))
+
+    @property
+    def far_rows(self) -> float:
+        """Upper bound of the expected number of rows beyond (1 + ε)r in the query's buckets: l N p₂ᵏ."""
+        return self.n_tables * self.n_rows * self.far**self.width
 
 
 def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
@@ -72,9 +129,8 @@ def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
             f"radius and epsilon must satisfy 0 < radius < (1 + epsilon) radius < π, "
             f"got {radius:g} and {epsilon:g}"
         )
-    p1, p2 = 1 - radius / np.pi, 1 - (1 + epsilon) * radius / np.pi
-    k = max(1, ceil(log(max(n_rows, 2)) / log(1 / p2)))
-    return k, ceil(p1**-k)
+    rule = Guarantee.by_rule(n_rows, 1 - radius / np.pi, 1 - (1 + epsilon) * radius / np.pi)
+    return rule.width, rule.n_tables
 
 
 class BucketTables(SearchStructure):
@@ -126,6 +182,11 @@ class BucketTables(SearchStructure):
         """Build tables by the (r, ε) rule, as far as memory permits."""
         width, n_tables = table_rule(len(codes), radius, epsilon)
         return cls.of_width(codes, width, min(n_tables, _fitting(codes, n_bytes)), seed)
+
+    @classmethod
+    def of_rule(cls, codes: Codes, rule: Guarantee, *, n_bytes: int, seed: int) -> Self:
+        """Build the rule's tables, as far as memory permits."""
+        return cls.of_width(codes, rule.width, min(rule.n_tables, _fitting(codes, n_bytes)), seed)
 
     @classmethod
     def of_width(cls, codes: Codes, width: int, n_tables: int, seed: int) -> Self:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection.diversity import AHEAD, diverse, typical_angle
-from closecall.core.selection.files import covered_rows, header_of, read_index, write_index
+from closecall.core.selection.files import covered_rows, header_of, read_index, strategy_of, write_index
 from closecall.core.selection.reader import Ids, PoolRows, RowReader
 
 Arrays = dict[str, NDArray[Any]]
@@ -367,8 +367,8 @@ class QueryStrategy(ABC):
             If the folder is damaged, contains another strategy, or was made for another pool.
         """
         header, arrays = read_index(Path(folder))
-        if header["strategy"] != cls.name:
-            raise InputError(f"{folder} has an index for {header['strategy']}, not for {cls.name}")
+        if (name := strategy_of(header)) != cls.name:
+            raise InputError(f"{folder} has an index for {name}, not for {cls.name}")
         covered = covered_rows(Path(folder), header, pool)
         try:
             return cls(**header["params"]).restored(covered, arrays)

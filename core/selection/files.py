@@ -89,6 +89,29 @@ def header_of(pool: PoolRows) -> dict[str, Any]:
     return {"rows": len(pool), "pool": fingerprint(pool)}
 
 
+def strategy_of(header: dict[str, Any]) -> str:
+    """Return the name of the strategy whose index has this header.
+
+    Before hashing strategies had two forms, their weighted form had the name of the papers' method.
+    """
+    name = str(header["strategy"])
+    return f"{name}-weighted" if name.endswith("-hash") and "measure" in header["params"] else name
+
+
+def move_former_indexes(folder: Path) -> None:
+    """Give indexes in `folder` the names that their strategies have now.
+
+    Only call this while no other process writes there.
+    """
+    for path in folder.glob(f"*-hash/{_MANIFEST}"):
+        try:
+            name = strategy_of(json.loads(path.read_bytes())["header"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # loading it will say that it is damaged
+        if not (folder / name).exists():
+            path.parent.rename(folder / name)
+
+
 def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRows:
     """Return the first rows of `pool`, which the index with this header in `folder` covers.
 

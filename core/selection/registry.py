@@ -8,7 +8,16 @@ from typing import Any
 from closecall.core.errors import InputError
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.exhaustive import ExhaustiveSearch
-from closecall.core.selection.hashed import BHHashSearch, EHHashSearch, HHashSearch, LBHHashSearch
+from closecall.core.selection.hashed import (
+    BHHashSearch,
+    EHHashSearch,
+    HHashSearch,
+    LBHHashSearch,
+    WeightedBHHash,
+    WeightedEHHash,
+    WeightedHHash,
+    WeightedLBHHash,
+)
 from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.mixture import Mixture
@@ -35,6 +44,10 @@ STRATEGIES: dict[str, type[QueryStrategy]] = {
         EHHashSearch,
         BHHashSearch,
         LBHHashSearch,
+        WeightedHHash,
+        WeightedEHHash,
+        WeightedBHHash,
+        WeightedLBHHash,
         LikelyPositive,
         Mixture,
     )

@@ -156,7 +156,7 @@ def run(sitting: Sitting, answers: int) -> dict[str, Any]:
         lambda: sitting.labeling.pick_strategy("Exhaustive"),
         sitting.reload,
         sitting.kill_and_restart,
-        lambda: sitting.labeling.pick_strategy("H-Hash"),
+        lambda: sitting.labeling.pick_strategy("H-Hash, weighted"),
     ]
     every = max(2, answers // (2 * len(mischief)))  # a correction is of an answer, not of an undo
     turn = 0

@@ -177,13 +177,13 @@ def test_a_strategy_may_be_picked_before_its_index_is_there(server: Server, labe
     """Until then another stands in and says so; the page goes on without an error when the index is ready."""
     labeling.press("y")
     labeling.press("n")
-    labeling.pick_strategy("BH-Hash")
+    labeling.pick_strategy("BH-Hash, weighted")
     for turn in range(60):
         labeling.press("y" if turn % 2 else "n")
-        if "BH-Hash" in labeling.page.locator(".chosen").inner_text():
+        if "BH-Hash, weighted" in labeling.page.locator(".chosen").inner_text():
             break
     expect(labeling.page.locator(".st-key-growth")).to_have_count(0)
-    expect(labeling.page.get_by_role("combobox", name="Query strategy")).to_have_value("BH-Hash")
+    expect(labeling.page.get_by_role("combobox", name="Query strategy")).to_have_value("BH-Hash, weighted")
     expect(labeling.page.get_by_test_id("stException")).to_have_count(0)
 
 
@@ -194,7 +194,7 @@ def test_the_image_stays_in_its_place_while_an_index_is_built(labeling: Labeling
     labeling.press("y")
     labeling.press("n")
     labeling.page.evaluate(WATCH_PLACES)
-    labeling.pick_strategy("LBH-Hash")
+    labeling.pick_strategy("LBH-Hash, weighted")
     labeling.page.wait_for_function("places.whileGrowing.size > 0")
     expect(labeling.page.locator(".st-key-growth")).to_have_count(0, timeout=60_000)
     assert len(labeling.page.evaluate("[...places.all]")) == 1

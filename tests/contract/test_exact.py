@@ -131,7 +131,7 @@ def test_a_sparse_pool_is_the_dense_pool_of_the_same_numbers(variant):
         assert np.allclose(found.margins, expected.margins, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("variant", ["h-hash", "eh-hash", "bh-hash"])
+@pytest.mark.parametrize("variant", ["h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted"])
 def test_hashing_in_few_directions_finds_the_same_items_in_a_sparse_pool(variant):
     """Directions, codes and candidates are those of the dense pool, but for bits that rounding turns."""
     dense = ArrayPool(dense_rows(bags(2000, d=60)))
@@ -187,7 +187,12 @@ def test_where_everything_lies_in_the_hyperplane_the_lowest_ids_are_taken(varian
         assert found.margins.tolist() == [abs(bias)] * 5
 
 
-OF_EACH_KIND = {"margin-index, near-exact", "h-hash, scan", "eh-hash, orders, rank 2", "bh-hash, table"}
+OF_EACH_KIND = {
+    "margin-index, near-exact",
+    "h-hash-weighted, scan",
+    "eh-hash-weighted, orders, rank 2",
+    "bh-hash-weighted, table",
+}
 OF_EACH_KIND |= {name for name in ALL if "," not in name}
 """Every strategy, every structure."""
 

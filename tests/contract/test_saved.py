@@ -27,7 +27,7 @@ def pool(request):
 @pytest.fixture
 def saved(pool, tmp_path):
     """An index with many arrays, saved."""
-    make("h-hash, table").fit(pool).save(tmp_path / "index")
+    make("h-hash-weighted, table").fit(pool).save(tmp_path / "index")
     return tmp_path / "index"
 
 
@@ -67,16 +67,34 @@ def test_a_saved_index_takes_up_a_pool_that_has_grown_since(pool, tmp_path, vari
     assert answers(loaded.extended(pool)) == answers(make(variant).fit(pool))
 
 
+def test_an_index_saved_under_a_former_name_is_that_of_the_weighted_form(pool, tmp_path, monkeypatch):
+    """Before there were two forms it was saved as h-hash, with the parameters that it has today."""
+    weighted = make("h-hash-weighted, table").fit(pool)
+    with monkeypatch.context() as then:
+        then.setattr(type(weighted), "name", "h-hash")
+        weighted.save(tmp_path / "h-hash")
+    make("bh-hash").fit(pool).save(tmp_path / "bh-hash")
+    (tmp_path / "eh-hash").mkdir()
+    (tmp_path / "eh-hash" / "index.json").write_text("[")
+    with pytest.raises(InputError, match="has an index for h-hash-weighted, not for h-hash"):
+        strategy_class("h-hash").load(tmp_path / "h-hash", pool)
+    for _ in range(2):
+        files.move_former_indexes(tmp_path)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["bh-hash", "eh-hash", "h-hash-weighted"]
+    loaded = strategy_class("h-hash-weighted").load(tmp_path / "h-hash-weighted", pool)
+    assert answers(loaded) == answers(weighted)
+
+
 def test_saving_again_replaces_what_was_there(pool, saved):
     """The folder always holds one whole index and nothing else."""
-    other = make("h-hash, table", random_state=9).fit(pool)
+    other = make("h-hash-weighted, table", random_state=9).fit(pool)
     other.save(saved)
-    assert answers(strategy_class("h-hash").load(saved, pool)) == answers(other)
+    assert answers(strategy_class("h-hash-weighted").load(saved, pool)) == answers(other)
     assert [path.name for path in saved.parent.iterdir()] == ["index"]
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "lengthen", "remove"])
-@pytest.mark.parametrize("variant", ["h-hash, table", "margin-index"])
+@pytest.mark.parametrize("variant", ["h-hash-weighted, table", "margin-index"])
 def test_every_damaged_file_is_noticed_and_named(pool, tmp_path, variant, damage):
     """Not one byte of an index may be other than it was written."""
     whole, saved = tmp_path / "whole", tmp_path / "index"
@@ -103,7 +121,7 @@ def test_a_manifest_of_nonsense_is_noticed(pool, saved, manifest):
     """Whatever stands in index.json, the answer is one sentence."""
     (saved / "index.json").write_text(manifest, encoding="latin-1")
     with pytest.raises(InputError, match=r"index\.json is damaged: build the index again"):
-        strategy_class("h-hash").load(saved, pool)
+        strategy_class("h-hash-weighted").load(saved, pool)
 
 
 def test_an_index_from_a_newer_version_is_refused(pool, saved):
@@ -112,7 +130,7 @@ def test_an_index_from_a_newer_version_is_refused(pool, saved):
     manifest["format"] = 99
     (saved / "index.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match="format 99, and 1 is the newest known"):
-        strategy_class("h-hash").load(saved, pool)
+        strategy_class("h-hash-weighted").load(saved, pool)
 
 
 def test_an_index_of_a_version_with_other_parameters_or_arrays_is_refused(pool, saved):
@@ -120,22 +138,22 @@ def test_an_index_of_a_version_with_other_parameters_or_arrays_is_refused(pool, 
     header, arrays = files.read_index(saved)
     files.write_index(saved, {**header, "params": {**header["params"], "colour": 1}}, arrays)
     with pytest.raises(InputError, match="was made by another version: build the index again"):
-        strategy_class("h-hash").load(saved, pool)
+        strategy_class("h-hash-weighted").load(saved, pool)
     files.write_index(saved, header, {"hasher-centre": arrays["hasher-centre"]})
     with pytest.raises(InputError, match="was made by another version: build the index again"):
-        strategy_class("h-hash").load(saved, pool)
+        strategy_class("h-hash-weighted").load(saved, pool)
 
 
 def test_an_index_of_something_else_is_refused(pool, saved, tmp_path):
     """An index goes with its strategy and its pool."""
-    with pytest.raises(InputError, match="has an index for h-hash, not for bh-hash"):
-        strategy_class("bh-hash").load(saved, pool)
+    with pytest.raises(InputError, match="has an index for h-hash-weighted, not for bh-hash-weighted"):
+        strategy_class("bh-hash-weighted").load(saved, pool)
     with pytest.raises(InputError, match="covers 300 rows, but the pool has only 299"):
-        strategy_class("h-hash").load(saved, pool.prefix(299))
+        strategy_class("h-hash-weighted").load(saved, pool.prefix(299))
     with pytest.raises(InputError, match="was made for another pool"):
-        strategy_class("h-hash").load(saved, gaussian_pool(300, seed=1))
+        strategy_class("h-hash-weighted").load(saved, gaussian_pool(300, seed=1))
     with pytest.raises(InputError, match="there is no index"):
-        strategy_class("h-hash").load(tmp_path / "nowhere", pool)
+        strategy_class("h-hash-weighted").load(tmp_path / "nowhere", pool)
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))

@@ -7,13 +7,31 @@ from typing import TYPE_CHECKING
 from closecall.app.display.phrases import preparation
 from closecall.app.display.strategy_labels import LABELS, label_of, name_of
 from closecall.core.errors import InputError
+from closecall.core.hashing.hyperplane import MOST_DENSE_FEATURES
 from closecall.core.selection import QueryStrategy
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
-COMPARED = ("random", "subsample", "exhaustive", "h-hash", "eh-hash", "bh-hash", "margin-index")
+COMPARED = (
+    "random",
+    "subsample",
+    "exhaustive",
+    "h-hash",
+    "eh-hash",
+    "bh-hash",
+    "h-hash-weighted",
+    "eh-hash-weighted",
+    "bh-hash-weighted",
+    "margin-index",
+)
 """Strategies in the order of the rows; users' own strategies and the one in use come last."""
+
+DENSE = "eh-hash"
+"""The strategy whose index takes minutes on a large pool: compared if it is in use, or the pool is small."""
+
+MOST_PRODUCTS = 10**10
+"""Products of two features, over all items, up to which a pool is small: some twenty seconds."""
 
 REFERENCE = "exhaustive"
 """The full scan."""
@@ -46,8 +64,17 @@ class Compared:
     def words(self) -> list[str]:
         """All strategies."""
         own = [name for name in self._session.project.strategies() if name not in LABELS]
-        words = [self.used if name == name_of(self.used) else name for name in (*COMPARED, *own)]
+        words = [self.used if name == name_of(self.used) else name for name in (*self._usual(), *own)]
         return words if self.used in words else [*words, self.used]
+
+    def _usual(self) -> tuple[str, ...]:
+        pool = self._session.project.pool
+        is_small = (
+            pool is not None
+            and pool.n_features <= MOST_DENSE_FEATURES
+            and len(pool) * pool.n_features**2 <= MOST_PRODUCTS
+        )
+        return COMPARED if is_small else tuple(name for name in COMPARED if name != DENSE)
 
     def ready(self) -> dict[str, QueryStrategy]:
         """Return the strategies whose index is ready, and request the indexes of the others."""

@@ -23,6 +23,9 @@ FORMATS = (".svg", ".png")
 COLUMNS = 3
 REFERENCE_LINE = "random rows, as many as can be scored in that time"
 
+PAPERS = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
+"""Methods whose lines are dashed, as beside the lines of their weighted forms."""
+
 # The glyphs and dashes of the page, so that no colour stands alone.
 MARKERS = {
     "margin-index": (4, 1, 0),
@@ -32,9 +35,14 @@ MARKERS = {
     "h-hash": "^",
     "eh-hash": "v",
     "bh-hash": "D",
+    "lbh-hash": "p",
+    "h-hash-weighted": "^",
+    "eh-hash-weighted": "v",
+    "bh-hash-weighted": "D",
+    "lbh-hash-weighted": "p",
     "likely-positive": "P",
 }
-DASHES = {"random": ":", "subsample": "--", "h-hash": "--"}
+DASHES = {"random": ":", "subsample": "--"} | dict.fromkeys(PAPERS, "--")
 OTHERS = "h"
 _INK, _SECOND, _LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
 _OFFSETS = [(dx, dy) for dy in (0, 10, -10, 20, -20, 30, -30) for dx in (8, -8, 0)]
@@ -159,7 +167,7 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
             linewidth=1.4,
             marker=MARKERS.get(name, OTHERS),
             markersize=9 if name == "margin-index" else 6,
-            markerfacecolor="none" if name == "random" else colour,
+            markerfacecolor="none" if name == "random" or name in PAPERS else colour,
             zorder=3,
         )
         if name != REFERENCE:

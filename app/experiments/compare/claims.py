@@ -20,9 +20,11 @@ from closecall.app.experiments.compare.results import Results
 from closecall.app.experiments.compare.statistics import Interval, interval
 from closecall.core.selection import strategy_from
 
-RANDOM, SUBSAMPLE, EXHAUSTIVE, H_HASH, EH_HASH = "random", "subsample", "exhaustive", "h-hash", "eh-hash"
+RANDOM, SUBSAMPLE, EXHAUSTIVE = "random", "subsample", "exhaustive"
 
-HASHES = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
+FAMILIES = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
+FORMS = {"": "Hashing", "-weighted": "Weighted hashing"}
+"""The papers' methods and our weighted form: what names end in, and what claims call them."""
 
 CLOSE = 1.0
 """Points of AUROC by which hashing may fall behind the exhaustive scan and still be called close."""
@@ -177,23 +179,35 @@ def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
 
 
 def claims(measures: Measures) -> list[Claim]:
-    """Those that can be judged with the strategies that took part to the end."""
+    """Those that can be judged with the strategies that took part to the end, for each form of hashing."""
     there = {name_of(name): name for name in reversed(measures.whole)}
     subsamples = [name for name in measures.whole if name_of(name) == SUBSAMPLE]
-    hashes = [there[name] for name in HASHES if name in there]
     random, exhaustive = there.get(RANDOM), there.get(EXHAUSTIVE)
     found = []
-    if random:
-        active = [name for name in (exhaustive, *hashes) if name]
-        found += [_beats_random(measures, random, active), _ends_above_random(measures, random, active)]
-    if exhaustive:
-        found.append(_close(measures, exhaustive, hashes))
-        found.append(_faster(measures, exhaustive, hashes))
-    if H_HASH in there and EH_HASH in there:
-        found.append(_trade_off(measures, there[H_HASH], there[EH_HASH]))
     if random and exhaustive:
-        found.append(_best_in_time(measures, random, exhaustive, hashes))
-    found.append(_sceptic(measures, hashes, subsamples))
+        scan = "Active learning by the full scan"
+        found += [
+            _beats_random(measures, random, [exhaustive], scan),
+            _ends_above_random(measures, random, [exhaustive], scan),
+        ]
+    for form, called in FORMS.items():
+        hashes = [there[family + form] for family in FAMILIES if family + form in there]
+        if random:
+            found += [
+                _beats_random(measures, random, hashes, called),
+                _ends_above_random(measures, random, hashes, called),
+            ]
+        if exhaustive:
+            found += [
+                _close(measures, exhaustive, hashes, called),
+                _faster(measures, exhaustive, hashes, called),
+            ]
+        h_hash, eh_hash = there.get(f"h-hash{form}"), there.get(f"eh-hash{form}")
+        if h_hash and eh_hash:
+            found.append(_trade_off(measures, h_hash, eh_hash))
+        if random and exhaustive:
+            found.append(_best_in_time(measures, random, exhaustive, hashes, called))
+        found.append(_sceptic(measures, hashes, subsamples, called))
     return [claim for claim in found if claim.statements]
 
 
@@ -241,17 +255,17 @@ def _ends(measured: Interval, shown: Callable[[float], str]) -> str:
     return f" ({shown(measured.low)} to {shown(measured.high)})"
 
 
-def _beats_random(measures: Measures, random: str, active: Sequence[str]) -> Claim:
+def _beats_random(measures: Measures, random: str, active: Sequence[str], called: str) -> Claim:
     return Claim(
-        "Active learning beats random labels.",
+        f"{called} beats random labels.",
         "Improvement in AUROC over all rounds, race by race.",
         _above(measures, measures.gain, random, active),
     )
 
 
-def _ends_above_random(measures: Measures, random: str, active: Sequence[str]) -> Claim:
+def _ends_above_random(measures: Measures, random: str, active: Sequence[str], called: str) -> Claim:
     return Claim(
-        "With all its labels, active learning is ahead of random ones.",
+        f"{called} is ahead of random labels in the end.",
         f"Improvement in AUROC after {measures.results.plan.iterations} labels, race by race.",
         _above(measures, measures.last_gain, random, active),
     )
@@ -268,7 +282,7 @@ def _above(
     )
 
 
-def _close(measures: Measures, exhaustive: str, hashes: Sequence[str]) -> Claim:
+def _close(measures: Measures, exhaustive: str, hashes: Sequence[str], called: str) -> Claim:
     statements = []
     for name in hashes:
         more = measures.difference(measures.gain, name, exhaustive)
@@ -276,13 +290,13 @@ def _close(measures: Measures, exhaustive: str, hashes: Sequence[str]) -> Claim:
             Statement(f"{lane_label(name)} against the full scan: {points(more)}", more, -CLOSE)
         )
     return Claim(
-        "Hashing learns about as well as the exhaustive scan.",
+        f"{called} learns about as well as the exhaustive scan.",
         f"Improvement in AUROC over all rounds; no more than {CLOSE:g} point behind counts as close.",
         tuple(statements),
     )
 
 
-def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str]) -> Claim:
+def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str], called: str) -> Claim:
     statements = []
     for name in hashes:
         ratio = measures.difference(measures.log_seconds, exhaustive, name).exp()
@@ -290,7 +304,7 @@ def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str]) -> Claim
             Statement(f"{lane_label(name)}: the full scan takes {times(ratio)} as long", ratio, ORDER)
         )
     return Claim(
-        "Hashing selects one to two orders of magnitude faster.",
+        f"{called} selects one to two orders of magnitude faster.",
         f"Median selection times of each race, taken in turn on one thread; {ORDER:g} times or more.",
         tuple(statements),
     )
@@ -299,17 +313,20 @@ def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str]) -> Claim
 def _trade_off(measures: Measures, h_hash: str, eh_hash: str) -> Claim:
     nearer = measures.difference(measures.log_margin, h_hash, eh_hash).exp()
     slower = measures.difference(measures.log_seconds, eh_hash, h_hash).exp()
+    h, eh = lane_label(h_hash), lane_label(eh_hash)
     return Claim(
-        "EH-Hash finds nearer items than H-Hash, and takes longer.",
+        f"{eh} finds nearer items than {h}, and takes longer.",
         "Medians of each race.",
         (
-            Statement(f"|wᵀx| of H-Hash is {times(nearer)} that of EH-Hash", nearer, 1.0),
-            Statement(f"EH-Hash takes {times(slower)} as long as H-Hash", slower, 1.0),
+            Statement(f"|wᵀx| of {h} is {times(nearer)} that of {eh}", nearer, 1.0),
+            Statement(f"{eh} takes {times(slower)} as long as {h}", slower, 1.0),
         ),
     )
 
 
-def _best_in_time(measures: Measures, random: str, exhaustive: str, hashes: Sequence[str]) -> Claim:
+def _best_in_time(
+    measures: Measures, random: str, exhaustive: str, hashes: Sequence[str], called: str
+) -> Claim:
     statements = []
     for name in hashes:
         for other in (exhaustive, random):
@@ -317,14 +334,14 @@ def _best_in_time(measures: Measures, random: str, exhaustive: str, hashes: Sequ
             text = f"{lane_label(name)} against {lane_label(other).lower()}: {points(more)}"
             statements.append(Statement(text, more, 0.0))
     return Claim(
-        "Hashing gives the best accuracy for the time spent.",
+        f"{called} gives the best accuracy for the time spent.",
         f"Improvement in AUROC over the seconds of selection and labeling, {measures.label_seconds:g} s a "
         f"label, until the quickest strategy has all its labels.",
         tuple(statements),
     )
 
 
-def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str]) -> Claim:
+def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str], called: str) -> Claim:
     """Against the subsamples that take just less and just more time than each hash.
 
     Who beats one that takes more time beats one of equal time.
@@ -348,7 +365,7 @@ def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str
             Statement(f"|wᵀx| of that subsample is {times(nearer)} that of {lane_label(name)}", nearer, 1.0),
         ]
     return Claim(
-        "Hashing beats a random subsample given the same time.",
+        f"{called} beats a random subsample given the same time.",
         "The sceptic's question: improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
         "subsample that takes no less time; where all take less, against the largest.",
         tuple(statements),

@@ -10,7 +10,7 @@ import numpy as np
 
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
-from closecall.app.experiments.bench.figure import DASHES, MARKERS, OTHERS
+from closecall.app.experiments.bench.figure import DASHES, MARKERS, OTHERS, PAPERS
 from closecall.app.experiments.compare.claims import EXHAUSTIVE, RANDOM, Measures, figure, lane_label, signed
 from closecall.app.experiments.compare.drawing import INK, SECOND, End, name_ends, plain, title, write_figures
 from closecall.app.experiments.compare.statistics import Interval, box, mean_and_halfwidth
@@ -266,7 +266,7 @@ def _box(axes: Axes, place: int, values: Any, name: str, unit: str = "") -> None
 def _glyph(axes: Axes, x: float, y: float, name: str) -> None:
     """The strategy's mark; in a colour of its own only together with its shape."""
     colour = colour_of(name)
-    hollow = name_of(name) == RANDOM
+    hollow = name_of(name) == RANDOM or name_of(name) in PAPERS
     axes.plot(
         [x],
         [y],

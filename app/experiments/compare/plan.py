@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.compare.settled import Settled, in_words
 from closecall.core.errors import InputError
 from closecall.core.linear.svm import ClassWeight
@@ -21,9 +23,17 @@ STRATEGIES = (
     "h-hash",
     "eh-hash",
     "bh-hash",
+    "h-hash-weighted",
+    "eh-hash-weighted",
+    "bh-hash-weighted",
     "margin-index",
 )
 """Who takes part by default; the small subsamples take about as long as hashing does."""
+
+NAMES_VERSION = 1
+"""Version of the names of strategies: before the first, those in `FORMER` were of the weighted forms."""
+
+FORMER = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
 
 
 class Unit(NamedTuple):
@@ -56,6 +66,8 @@ class Plan(Settled[Unit]):
         See `app.experiments.compare.peers`.
     first, C, class_weight, noise, seed, limit
         See `core.simulation.race.Course`; `limit` is its `most_seconds`.
+    names_version : int
+        See `NAMES_VERSION`.
     """
 
     classes: tuple[int, ...]
@@ -69,6 +81,7 @@ class Plan(Settled[Unit]):
     noise: float = 0.0
     seed: int = 0
     limit: float = 20.0
+    names_version: int = NAMES_VERSION
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,6 +105,15 @@ class Plan(Settled[Unit]):
             seed=self.seed,
             most_seconds=self.limit,
         )
+
+    @classmethod
+    def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:
+        if "names_version" not in stored and not {*map(name_of, stored["strategies"])}.isdisjoint(FORMER):
+            raise InputError(
+                f"{out} has a comparison in which h-hash and the like are what is now called "
+                "h-hash-weighted: name another folder"
+            )
+        return {"names_version": NAMES_VERSION, **stored}
 
     def _in_words(self, name: str, names: Sequence[str]) -> str:
         if name == "classes":

@@ -102,13 +102,25 @@ class Settled(ABC, Generic[U]):
             if _FORMER_NAME in stored:
                 stored["closecall"] = stored.pop(_FORMER_NAME)
             words: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in cls._understood(stored, out).items()
             }
             return cls(**words)
         except FileNotFoundError as error:
             raise InputError(f"there is no comparison in {out}, it has no {PLAN}") from error
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise InputError(f"{path} is damaged, or of another version: name another folder") from error
+
+    @classmethod
+    def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:  # noqa: ARG003
+        """Return stored words as this version understands them.
+
+        Raises
+        ------
+        InputError
+            If they mean something else today.
+        """
+        return stored
 
     def _compare_with(self, there: Self, out: Path, names: Sequence[str]) -> None:
         for word in fields(self):

@@ -10,7 +10,7 @@ from closecall.core.hashing.pool import hash_rows
 from closecall.core.learning.round import Labels, accuracy, is_positive, play_round
 from closecall.core.metric import ITML, Constraints
 from closecall.core.pool.build import build
-from closecall.core.search import SIMILARITY_STRUCTURES, STRUCTURES, built_for_points
+from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
 from closecall.core.selection import STRATEGIES, make_strategy
 from closecall.core.selection.hashed import HashedSearch
 from closecall.core.similar import ByAngle, ExactSearch, HashedSimilarity, nearness_of
@@ -36,6 +36,10 @@ def _warm() -> None:
     warm_up()
 
 
+OF_ALL_FEATURES = ("h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted")
+"""Sparse rows have kernels of their own where no directions are taken."""
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_nothing_is_left_to_compile(name, tmp_path):
     """After the warm-up, building a pool, learning and selecting compile no kernel any more."""
@@ -43,7 +47,8 @@ def test_nothing_is_left_to_compile(name, tmp_path):
     assert before["closecall.core.linear.svm._sides"]
     assert before["closecall.core.linear.scoring._move_bits"]
     pool = build(source_from("digits:900"), tmp_path / "pool")
-    structures = STRUCTURES if issubclass(STRATEGIES[name], HashedSearch) else [None]
+    kind = STRATEGIES[name]
+    structures = kind.structures if issubclass(kind, HashedSearch) else [None]
     labels = Labels.of(pool, pool.ids[:200], is_positive(pool.truth(pool.ids[:200]), 3))
     for structure in structures:
         params = {"structure": structure} if structure else {}
@@ -54,13 +59,15 @@ def test_nothing_is_left_to_compile(name, tmp_path):
     assert compiled() == before
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", sorted(set(STRATEGIES) - {"eh-hash"}))  # it refuses so many words
 def test_nothing_is_left_to_compile_for_texts(name, tmp_path):
     """As for images."""
     before = compiled()
     pool = build(FakeTexts(700, held_out=range(5)), tmp_path / "pool")
     labels = Labels.of(pool, pool.ids[:80], is_positive(pool.truth(pool.ids[:80]), 1))
-    params = {"n_directions": None} if name in ("h-hash", "eh-hash", "bh-hash") else {}
+    params = (
+        {"n_directions": None} if name in ("h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted") else {}
+    )
     for strategy in (make_strategy(name), make_strategy(name, **params)):
         index = strategy.fit(pool.prefix(400)).extended(pool)
         hyperplane = play_round(pool, labels, index).trained.hyperplane

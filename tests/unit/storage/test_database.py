@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, event, inspect
+from sqlalchemy import create_engine, event, inspect, text
 
 from closecall.storage import Database, StorageError, migrate, restore
 from closecall.storage.models import Base
@@ -572,6 +573,44 @@ def test_a_database_from_before_searches_keeps_every_row(before_searches: Path) 
     with engine.begin() as connection:
         Base.metadata.create_all(connection)
         assert migrated == _schema(connection)
+
+
+def test_hashing_strategies_of_before_have_the_names_of_their_weighted_forms(
+    where: Path | str, tmp_path: Path
+) -> None:
+    """In sessions, selections and what was foreseen, on either engine; nothing else changes."""
+    words = ("h-hash", "eh-hash:rank=dense", "bh-hash", "lbh-hash", "margin-index", "mixture:random=1")
+    with schema_was("0005", tmp_path), Database.open(where, create=True) as database:
+        ada = sit_down(database, make_concept(database))
+        for item, word in enumerate(words):
+            name = word.partition(":")[0]
+            ada.log.start_session(ada.session.concept_id, "Ada", word, id=f"session-{item}")
+            shown = ada.is_shown(item, strategy=name, parameters={"n": item})
+            ada.log.foresee([replace(shown, id=f"foreseen-{item}", item=10 + item, round=50 + item)])
+    with Database.open(where, copies_in=tmp_path) as database:
+        ada = reopened(database)
+        log = ada.log
+        named = [
+            "h-hash-weighted",
+            "eh-hash-weighted",
+            "bh-hash-weighted",
+            "lbh-hash-weighted",
+            "margin-index",
+            "mixture",
+        ]
+        for item, name in enumerate(named):
+            session = log.session(f"session-{item}")
+            assert session is not None
+            assert session.strategy == name + "".join(words[item].partition(":")[1:])
+            foreseen = log.foreseen(f"foreseen-{item}")
+            assert foreseen is not None
+            assert (foreseen.item, foreseen.strategy) == (10 + item, name)
+        shown = log.recent_selections(ada.session.id, 99)
+        assert [(record.strategy, record.parameters) for record in shown] == [
+            (name, {"n": item}) for item, name in enumerate(named)
+        ]
+        with pytest.raises(StorageError, match="append-only"), database.write() as connection:
+            connection.execute(text("UPDATE selections SET strategy = 'other'"))
 
 
 @pytest.fixture

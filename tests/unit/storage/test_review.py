@@ -134,7 +134,7 @@ def test_details_tell_rounds_and_what_was_undone(ada, database):
     second = ada.says("no", 7, corrects=first.id)
     third = ada.undoes(second)
     assert details_of(database, [first.seq, second.seq, third.seq]) == {
-        first.seq: Detail(None, 12, "h-hash"),
+        first.seq: Detail(None, 12, "margin-index"),
         second.seq: Detail(None, None, None),
         third.seq: Detail(second.id, None, None),
     }

@@ -66,6 +66,13 @@ FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1
     help="Items whose kernel values make a code of kernelized hashing.  [default: 1000]",
 )
 @click.option(
+    "--labels",
+    type=click.IntRange(2),
+    default=1_000,
+    show_default=True,
+    help="Labels that families learn from, the same for all that do.",
+)
+@click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds whatever is random."
 )
 def compare_similar(

@@ -40,6 +40,7 @@ class Wish:
     share: float
     kernel: str
     landmarks: int
+    labels: int
     seed: int
 
 
@@ -84,6 +85,7 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
         share=wish.share,
         kernel=wish.kernel,
         landmarks=wish.landmarks,
+        labels=wish.labels,
         seed=wish.seed,
     )
     plan.queries_of(pool)

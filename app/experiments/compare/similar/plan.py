@@ -49,6 +49,8 @@ class Plan(Settled[Unit]):
         Of kernelized families.
     landmarks : int
         m.
+    labels : int
+        Labels that every family that learns from classes is given, the same ones.
     seed : int
         Draws the queries; draw i has seed + i.
     """
@@ -61,6 +63,7 @@ class Plan(Settled[Unit]):
     share: float
     kernel: str
     landmarks: int
+    labels: int
     seed: int
 
     @property
@@ -86,7 +89,7 @@ class Plan(Settled[Unit]):
 
     def draw(self, number: int, pool: Pool, choosing: Items) -> Draw:
         """Draw what families are fitted to."""
-        return Draw.of(
+        draw = Draw.of(
             pool,
             choosing.X,
             kernel=self.kernel,
@@ -94,3 +97,4 @@ class Plan(Settled[Unit]):
             share=self.share,
             seed=self.seed + number,
         )
+        return draw.taught(self.labels)

@@ -110,7 +110,8 @@ def _facts(results: Results) -> str:
     draws = "1 draw" if plan.draws == 1 else f"{plan.draws} draws"
     return (
         f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features; {plan.queries:,} held-out "
-        f"queries; {draws} of vectors and landmarks; kernel {plan.kernel}, {plan.landmarks:,} landmarks."
+        f"queries; {draws} of vectors and landmarks; kernel {plan.kernel}, {plan.landmarks:,} landmarks; "
+        f"at most {plan.labels:,} labels, the same for every family that learns from them."
     )
 
 

@@ -283,7 +283,7 @@ def test_verify_replays_grids(tmp_path, monkeypatch):
         card = card_of(grid)
         card = submit(grid, marks(card, ["skip", "unsure", None, "no"]))
         submit_truly(grid, 3)
-        for strategy in ("exhaustive", "subsample", "bh-hash", "random", "margin-index", "mixture"):
+        for strategy in ("exhaustive", "subsample", "bh-hash-weighted", "random", "margin-index", "mixture"):
             wait_for_index(project, strategy)
             grid.session.set_strategy(strategy)
             card = submit_truly(grid, 2)

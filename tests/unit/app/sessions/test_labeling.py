@@ -176,9 +176,9 @@ def test_a_strategy_that_cannot_be_fitted_harms_no_other(session, monkeypatch):
     def fail(self, pool, *, progress=None):
         raise InputError("it needs a bigger boat")
 
-    monkeypatch.setattr(STRATEGIES["bh-hash"], "fit", fail)
+    monkeypatch.setattr(STRATEGIES["bh-hash-weighted"], "fit", fail)
     label(session, 12)
-    session.set_strategy("bh-hash")
+    session.set_strategy("bh-hash-weighted")
     while not session.project.indexes.problem:
         threading.Event().wait(0.01)
     card = label(session, 1)
@@ -194,14 +194,14 @@ def test_new_sessions_choose_by_the_margin_index(tmp_path):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         older = project.session()
-        older.set_strategy("eh-hash")
+        older.set_strategy("eh-hash-weighted")
         newer = project.session(annotator="ada")
-        assert (older.strategy, newer.strategy) == ("eh-hash", "margin-index")
+        assert (older.strategy, newer.strategy) == ("eh-hash-weighted", "margin-index")
         wait_for_index(project, "margin-index")
         assert label(newer, 12)["notes"]["strategy"] == "margin-index"
         key, session_id = project.key, older.id
     with open_workspace(tmp_path) as workspace:
-        assert workspace.project(key).session(session_id).strategy == "eh-hash"
+        assert workspace.project(key).session(session_id).strategy == "eh-hash-weighted"
 
 
 def test_a_session_selects_with_what_it_remembers(session, monkeypatch):
@@ -231,7 +231,7 @@ def test_the_picker_offers_a_researchers_own_strategy(project, monkeypatch):
 
 def test_an_unknown_strategy_is_refused(session):
     """The message names what there is."""
-    with pytest.raises(InputError, match="eh-hash"):
+    with pytest.raises(InputError, match="eh-hash-weighted"):
         session.set_strategy("psychic")
 
 
@@ -278,7 +278,7 @@ def test_two_sessions_are_never_shown_the_same_item(project):
         label(other, 1)
 
 
-@pytest.mark.parametrize("name", ["margin-index", "exhaustive", "random", "h-hash"])
+@pytest.mark.parametrize("name", ["margin-index", "exhaustive", "random", "h-hash-weighted"])
 def test_an_index_that_is_behind_its_pool_is_no_end(workspace, monkeypatch, name):
     """Where all that it knows has an answer, what joined the pool since is asked for, and the log holds."""
     project = new_project(workspace)

@@ -47,7 +47,7 @@ def labeled_folder(tmp_path_factory):
         submit(session, [again])
         submit(session, [answer(after, "undo", selection=None, undoes=again["id"])])
         label(session, 3)
-        for strategy in ("exhaustive", "h-hash", "subsample", "random"):
+        for strategy in ("exhaustive", "h-hash", "h-hash-weighted", "subsample", "random"):
             wait_for_index(project, strategy)
             session.set_strategy(strategy)
             label(session, 4)

@@ -11,7 +11,7 @@ from closecall.core.hashing.pool import fit_rows
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool, make_strategy
 
-FAMILIES = ["h-hash", "eh-hash", "bh-hash", "lbh-hash"]
+FAMILIES = ["h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted", "lbh-hash-weighted"]
 
 
 @pytest.fixture(scope="module", name="rows")
@@ -57,11 +57,11 @@ def test_it_is_fitted_on_rows_from_all_of_the_pool_until_that_has_doubled(monkey
 def test_a_growing_pool_keeps_its_functions_until_it_has_doubled(rows, structure):
     """Then all is hashed anew; the same as fitting at once."""
     pool = ArrayPool(rows)
-    young = make_strategy("h-hash", structure=structure).fit(pool.prefix(4096))
+    young = make_strategy("h-hash-weighted", structure=structure).fit(pool.prefix(4096))
     grown = young.extended(pool.prefix(6400))
     assert grown.hasher_ is young.hasher_
-    assert make_strategy("h-hash").fit(pool.prefix(4095)).extended(pool).hasher_ is not young.hasher_
-    at_once = make_strategy("h-hash", structure=structure).fit(pool)
+    assert make_strategy("h-hash-weighted").fit(pool.prefix(4095)).extended(pool).hasher_ is not young.hasher_
+    at_once = make_strategy("h-hash-weighted", structure=structure).fit(pool)
     assert np.array_equal(at_once.structure_.codes_by_row().packed, grown.structure_.codes_by_row().packed)
 
 
@@ -74,7 +74,7 @@ def test_it_comes_nearer_than_as_many_random_items(rows, name, structure):
     learns differs from processor to processor, since rounding adds up over its steps: so it is judged by 240
     hyperplanes, with three standard errors of their mean.
     """
-    learns = name == "lbh-hash"
+    learns = name == "lbh-hash-weighted"
     planes = _between(rows, 0.8, range(1, 16)) if learns else _between(rows, 0.65)
     pool = ArrayPool(rows)
     usual = closecall.core.hashing.pool.FIT_ROWS
@@ -100,7 +100,9 @@ def test_it_comes_nearer_than_as_many_random_items(rows, name, structure):
 def test_where_many_are_excluded_more_are_looked_up(rows, planes, structure):
     """The likest are all excluded: it looks on until half as many as usual may be selected."""
     pool = ArrayPool(rows)
-    strategy = make_strategy("bh-hash", structure=structure, n_compared=60, n_candidates=40).fit(pool)
+    strategy = make_strategy("bh-hash-weighted", structure=structure, n_compared=60, n_candidates=40).fit(
+        pool
+    )
     for plane in planes[:4]:
         excluded = np.empty(0, dtype=np.int64)
         for _ in range(3):
@@ -112,7 +114,7 @@ def test_where_many_are_excluded_more_are_looked_up(rows, planes, structure):
 
 def test_the_scale_of_a_hyperplane_changes_nothing(rows, planes):
     """Times 10^±150: the same items, and margins in the same proportion."""
-    strategy = make_strategy("h-hash", n_compared=600).fit(ArrayPool(rows))
+    strategy = make_strategy("h-hash-weighted", n_compared=600).fit(ArrayPool(rows))
     for plane in planes[:4]:
         found = strategy.select(plane, 3)
         for factor in (2.0**-500, 2.0**500):

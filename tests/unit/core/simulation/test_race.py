@@ -16,7 +16,15 @@ from tests.contract.kit import LowestIdFirst
 from tests.fakes import FakeSource
 from tests.unit.core.experiment.test_sessions import PartlyKnown
 
-NAMES = ("random", "subsample", "exhaustive", "h-hash", "eh-hash", "bh-hash", "margin-index")
+NAMES = (
+    "random",
+    "subsample",
+    "exhaustive",
+    "h-hash-weighted",
+    "eh-hash-weighted",
+    "bh-hash-weighted",
+    "margin-index",
+)
 COURSE = Course(positive=1, n_first=2, seed=4)
 
 
@@ -146,12 +154,14 @@ def test_noise_is_the_same_in_every_lane(pool, strategies):
 def test_a_lane_that_fails_leaves_the_others_alone(pool, strategies, error, reason):
     """It says why, and the rest of the race is as it would be without it."""
     failing = Failing(error, n_first=6).fit(pool)
-    race = Race(pool, {"failing": failing, "h-hash": strategies["h-hash"]}, COURSE)
+    race = Race(pool, {"failing": failing, "h-hash-weighted": strategies["h-hash-weighted"]}, COURSE)
     turns = run(race, 5)
     assert [turn.round for turn in turns if turn.strategy == "failing"] == [1, 2]
     assert [lane.failure for lane in race.lanes] == [reason, None]
-    alone = run(Race(pool, {"h-hash": strategies["h-hash"]}, COURSE), 5)
-    assert [said(turn) for turn in turns if turn.strategy == "h-hash"] == [said(turn) for turn in alone]
+    alone = run(Race(pool, {"h-hash-weighted": strategies["h-hash-weighted"]}, COURSE), 5)
+    assert [said(turn) for turn in turns if turn.strategy == "h-hash-weighted"] == [
+        said(turn) for turn in alone
+    ]
     assert not race.is_over
 
 

@@ -109,7 +109,7 @@ def session_planes(pool: Pool, setting: str, n_sessions: int, n_rounds: int) -> 
 
 def test_select_writes_a_row_for_each_strategy(pool, tmp_path):
     """`bench select` gives a row a strategy with the promised keys, both full scans always among them."""
-    words = ["random", "subsample:n_scored=20", "h-hash:structure=orders,n_candidates=30"]
+    words = ["random", "subsample:n_scored=20", "h-hash-weighted:structure=orders,n_candidates=30"]
     rows = select(pool, "--queries", 4, *(part for word in words for part in ("--strategy", word)))
     assert sorted(row["strategy"] for row in rows) == sorted([*words, "exhaustive", "blas-scan"])
     for row in rows:
@@ -228,7 +228,7 @@ def test_sessions_are_played_with_memory(pool, tmp_path, third_nearest):
 def test_indexes_are_kept(pool, tmp_path):
     """With --indexes a second run builds nothing and selects the same; a damaged one is built anew."""
     folder = tmp_path / "indexes"
-    words = ("--queries", 3, "--strategy", "bh-hash:n_functions=40", "--indexes", folder)
+    words = ("--queries", 3, "--strategy", "bh-hash-weighted:n_functions=40", "--indexes", folder)
     first, again = (select(pool, *words)[-1] for _ in range(2))
     assert first["fit_seconds"] > 0
     assert again["fit_seconds"] is None
@@ -238,7 +238,7 @@ def test_indexes_are_kept(pool, tmp_path):
     codes.write_bytes(codes.read_bytes()[:-1] + b"?")
     result = run("select", "--pool", pool.path, *words)
     assert "codes.npy is damaged" in result.output
-    assert "Fitted bh-hash" in result.output
+    assert "Fitted bh-hash-weighted" in result.output
 
 
 def test_strategies_that_ask_one_index_share_it(pool):
@@ -265,8 +265,8 @@ def test_a_figure_is_drawn(pool, tmp_path, name):
         (("--strategy", "psychic"), "strategy must be one of random, .*, got 'psychic'"),
         (("--strategy", "subsample:500"), "a strategy must be NAME or NAME:param=value"),
         (
-            ("--strategy", "h-hash:structure=trees"),
-            "structure of h-hash must be table or orders or scan, got 'trees'",
+            ("--strategy", "h-hash-weighted:structure=trees"),
+            "structure of h-hash-weighted must be table or orders or scan, got 'trees'",
         ),
         (("--items", "801"), "--items must be from 1 to 800 for the pool .*, got 801"),
         (("--setting", "C=10"), f"--setting must be, or be part of, one of {PAPER}; got 'C=10'"),

@@ -19,6 +19,7 @@ from closecall.app.cli.main import main
 from closecall.app.experiments.compare.plan import Plan, Unit
 from closecall.app.experiments.compare.results import Results
 from closecall.app.experiments.compare.unit import TIMES
+from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
@@ -32,7 +33,14 @@ pytestmark = pytest.mark.xdist_group("compare")  # a comparison is finished once
 PAGE = ROOT / "docs" / "compare.md"
 
 WORDS = ("--classes", "a,c", "--runs", "2", "--iterations", "12", "--first", "2", "--seed", "3")
-STRATEGIES = ("--strategy", "random", "--strategy", "exhaustive", "--strategy", "h-hash:n_functions=60")
+STRATEGIES = (
+    "--strategy",
+    "random",
+    "--strategy",
+    "exhaustive",
+    "--strategy",
+    "h-hash-weighted:n_functions=60",
+)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +94,9 @@ def test_every_unit_is_the_race_of_its_words(folder, finished):
     strategies = {
         "random": make_strategy("random", random_state=3).fit(pool),
         "exhaustive": make_strategy("exhaustive", random_state=3).fit(pool),
-        "h-hash:n_functions=60": make_strategy("h-hash", random_state=3, n_functions=60).fit(pool),
+        "h-hash-weighted:n_functions=60": make_strategy(
+            "h-hash-weighted", random_state=3, n_functions=60
+        ).fit(pool),
     }
     rows = table(finished).to_pylist()
     for positive in (0, 2):
@@ -201,7 +211,7 @@ def test_figures_and_report_are_there(finished):
         assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     page = (finished / "report.html").read_text("utf-8")
     assert re.findall(r'(?:src|href|url)=?["(](?!data:|#)[^")]*', page) == []
-    for label in ("Random", "Exhaustive", "H-Hash, n_functions=60"):
+    for label in ("Random", "Exhaustive", "H-Hash, weighted, n_functions=60"):
         assert label in page
     assert "95&nbsp;%" in page
     assert not re.search("[0-9] %", page)
@@ -309,3 +319,18 @@ def test_what_cannot_be_raced_is_refused(folder, tmp_path):
     unknown = tmp_path / "unknown"
     build(FakeSource(50, 4, classes=("a", "b")), unknown)
     assert "no held-out items of known class" in refused(unknown, tmp_path / "other")
+
+
+def test_a_folder_with_the_former_names_of_hashing_is_refused(folder, finished, tmp_path):
+    """There, h-hash was the weighted form; a comparison without hashing goes on."""
+    for strategies, there in ((["random", "h-hash:n_functions=60"], False), (["random"], True)):
+        out = tmp_path / str(there)
+        words = json.loads((finished / "comparison.json").read_text("utf-8"))
+        del words["names_version"]
+        out.mkdir()
+        (out / "comparison.json").write_text(json.dumps({**words, "strategies": strategies}), "utf-8")
+        if there:
+            assert Plan.read(out).strategies == ("random",)
+        else:
+            with pytest.raises(InputError, match="now called h-hash-weighted: name another folder"):
+                Plan.read(out)

@@ -98,6 +98,16 @@ def test_labels_make_codes_more_precise(digits, asked):
         assert of["ksh-learned", ""] > best
 
 
+@pytest.mark.parametrize("name", ["ksh", "ksh-learned"])
+def test_supervised_codes_learn_from_all_labels_that_are_asked_for(digits, asked, name):
+    """More than the families take by default, and no more than others get."""
+    draw = Draw.of(digits, asked[1].X, **{**WORDS, "n_labels": 1100, "n_sample": 1200})
+    assert forms_of(name, draw)[""](8).n_labels == 1100
+    few = draw.taught(400)
+    assert forms_of(name, few)[""](8).n_labels == np.count_nonzero(few.truth >= 0) == 400
+    assert (draw.truth[few.truth >= 0] == few.truth[few.truth >= 0]).all()
+
+
 def test_unlabelled_families_see_no_label(digits, asked):
     """Their figures are the same however many are known."""
     queries, choosing = asked

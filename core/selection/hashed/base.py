@@ -1,0 +1,134 @@
+"""What strategies by hyperplane hashing share: score only the candidates that codes propose.
+
+A query follows Section 3.5 of the paper: collect candidates in a search structure, compute wᵀx + b of these
+alone, and take the nearest. The paper stops at N^ρ = 500 candidates.
+
+A hash family is refitted when the pool has doubled (`core.hashing.pool.fit_rows`). Until then, the codes of
+the old rows are kept and only new rows are hashed; the search structure is rebuilt from the codes, which is
+the smaller part of the work.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from closecall.core.errors import InputError
+from closecall.core.hashing import Codes, HyperplaneHasher
+from closecall.core.hashing.base import named, part_of
+from closecall.core.hashing.pool import fit_rows, hash_on
+from closecall.core.search import SearchStructure
+from closecall.core.selection.base import Arrays, Choice, Progress, Query, QueryStrategy
+from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
+from closecall.core.selection.reader import PoolRows, Rows
+
+
+class HashedSearch(QueryStrategy):
+    """Base class of strategies that score the candidates proposed by hashing and return the nearest.
+
+    Parameters
+    ----------
+    structure : str
+        Name of the search structure for candidates, one of `structures`.
+    n_functions : int
+        Number of hash functions, k; 300 in the paper.
+    n_candidates : int
+        Number of candidates that are scored, N^ρ in the paper and 500 there; at least ten per requested item.
+    megabytes : int
+        Memory limit in MB for the search structure, in addition to the codes.
+    random_state : int
+    """
+
+    structures: ClassVar[Mapping[str, type[SearchStructure]]]
+    """Search structures by name."""
+
+    weighted: ClassVar[bool]
+    """Whether queries need the weights that estimate a score from its bits."""
+
+    hasher_: HyperplaneHasher
+    structure_: SearchStructure
+
+    def __init__(
+        self, *, structure: str, n_functions: int, n_candidates: int, megabytes: int, random_state: int
+    ) -> None:
+        super().__init__(random_state=random_state)
+        self.structure = structure
+        self.n_functions = n_functions
+        self.n_candidates = n_candidates
+        self.megabytes = megabytes
+
+    @abstractmethod
+    def new_hasher(self) -> HyperplaneHasher:
+        """Return an unfitted hasher with these parameters."""
+
+    @abstractmethod
+    def _structure_over(self, codes: Codes, hasher: HyperplaneHasher) -> SearchStructure:
+        """Build the search structure over codes by the hasher."""
+
+    @abstractmethod
+    def _candidates(self, query: Query) -> Rows:
+        """Return the rows to score, none of them excluded, and none only if all are."""
+
+    def check(self) -> None:
+        """See `QueryStrategy.check`."""
+        if self.structure not in self.structures:
+            raise InputError(f"structure must be one of {', '.join(self.structures)}, got {self.structure!r}")
+        if self.n_candidates < 1 or self.megabytes < 1:
+            raise InputError(
+                f"n_candidates and megabytes must be at least 1, got {self.n_candidates} and {self.megabytes}"
+            )
+
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `QueryStrategy.prepare`; hashes every row."""
+        fitted = self.new_hasher().fit(pool.rows(fit_rows(len(pool))), weighted=self.weighted)
+        self._hash(fitted, None, pool, progress)
+
+    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `QueryStrategy.grow`; hashes the new rows, or all rows if the pool has doubled."""
+        if np.array_equal(fit_rows(old.n_items), fit_rows(len(pool))):
+            self._hash(old.hasher_, old.structure_.codes_by_row(), pool, progress)
+        else:
+            self.prepare(pool, progress)
+
+    def choose(self, query: Query) -> Choice:
+        """See `QueryStrategy.choose`."""
+        hyperplane, unit = balanced(query.plane())
+        rows = self._candidates(query)
+        if not len(rows):
+            return Choice.nothing()
+        rough = self.reader_.rough_margins(rows, hyperplane)
+        last = min(query.n, len(rows)) - 1
+        reach = float(np.partition(rough, last)[last]) + 2 * float32_error(hyperplane)
+        near = rows[at_most(rough, reach)]
+        ids, margins = nearest_first(self.pool_.ids[near], self.reader_.margins(near, hyperplane), query.n)
+        return Choice(ids, margins * unit, scored=len(rows))
+
+    def arrays(self) -> Arrays:
+        """See `QueryStrategy.arrays`."""
+        return named("hasher", self.hasher_.arrays()) | named("structure", self.structure_.arrays())
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `QueryStrategy.restore`."""
+        self.hasher_ = self.new_hasher().restored(part_of(arrays, "hasher"))
+        self.structure_ = self.structures[self.structure].from_arrays(part_of(arrays, "structure"))
+
+    def _hasher_params(self) -> dict[str, Any]:
+        return {"n_functions": self.n_functions, "random_state": self.random_state}
+
+    def _wanted(self, query: Query) -> int:
+        """Return the number of candidates to score."""
+        return max(self.n_candidates, 10 * query.n)
+
+    def _hash(
+        self, hasher: HyperplaneHasher, old: Codes | None, pool: PoolRows, progress: Progress | None
+    ) -> None:
+        def advanced(n_rows: int) -> None:
+            if progress is not None:
+                progress(n_rows, len(pool))
+
+        codes = hash_on(hasher, pool.blocks, len(pool), advanced, old)
+        self.hasher_ = hasher
+        self.structure_ = self._structure_over(codes, hasher)

@@ -1,0 +1,309 @@
+"""The papers' methods: hash the hyperplane, look up its code, and score what is found.
+
+A hyperplane's code agrees most often with those of the points near it (`core.hashing.hyperplane`), so the
+rows whose codes share the longest part of it are candidates. Nothing else is known of them: the first
+n_candidates are scored in the order in which the structure finds them. `core.selection.hashed.weighted` has
+our form of these methods, which comes nearer.
+
+**As printed.** Points are not centred; a constant 1 is appended to unit rows, and the bias to the hyperplane
+(footnote 2 of [1]_). k = 300, N^ρ = 500, and EH-Hash samples 1/ε′² = 10,000 entries of its query, ε′ = 0.01
+(Section 5). The paper names no structure. Its companions use permuted sorted orders, and its Section 3.1
+describes hash tables; `structure` chooses.
+
+**Tables with the guarantee.** Given r and ε, tables follow the rule of Theorem 1 of Gionis et al. (1999), by
+the collision probabilities at the angles r and (1 + ε)r from the hyperplane, and all rows in the hyperplane's
+buckets are scored, however many. `guarantee` states the chance of success of the tables that fit in memory.
+
+References
+----------
+.. [1] P. Jain, S. Vijayanarasimhan, K. Grauman, "Hashing hyperplane queries to near points with applications
+   to large-scale active learning", NIPS 2010.
+.. [2] W. Liu, J. Wang, Y. Mu, S. Kumar, S.-F. Chang, "Compact hyperplane hashing with bilinear functions",
+   ICML 2012.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from math import pi
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from closecall.core.errors import InputError
+from closecall.core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash, QueryCode
+from closecall.core.hashing.collision import Probabilities, dense_agrees, pair_agrees, product_agrees
+from closecall.core.search import BucketTables, PermutedOrders, SearchStructure
+from closecall.core.search.tables import Guarantee
+from closecall.core.selection.base import Query
+from closecall.core.selection.hashed.base import HashedSearch
+from closecall.core.selection.reader import Rows
+
+Structure = Literal["orders", "tables"]
+
+QUERY_SAMPLES = 10_000
+"""1/ε′² of the paper, for ε′ = 0.01."""
+
+
+class CodeSearch(HashedSearch):
+    """Base class of strategies that look up the hyperplane's code.
+
+    Parameters
+    ----------
+    structure : "orders" or "tables"
+        Permuted orders, as many as memory permits, or bucket tables; see `core.search.orders` and
+        `core.search.tables`. Of tables, the hyperplane's own buckets are read, and others only if these
+        contain too few items that may be selected.
+    radius, epsilon : float, optional
+        r, in radians from the hyperplane, and ε: tables with the guarantee for these, with all rows in the
+        hyperplane's buckets scored.
+    n_functions : int
+        Number of hash functions, k.
+    n_candidates : int
+        Number of rows that are scored without a radius, N^ρ; at least ten per requested item. If exclusions
+        leave fewer than half of this number in permuted orders, the search is repeated for more.
+    megabytes : int
+        Memory limit in MB for orders or tables, in addition to the codes.
+    random_state : int
+    """
+
+    query_params: ClassVar[frozenset[str]] = frozenset({"n_candidates"})
+    structures: ClassVar[Mapping[str, type[SearchStructure]]] = {
+        structure.name: structure for structure in (PermutedOrders, BucketTables)
+    }
+    weighted = False
+
+    def __init__(
+        self,
+        *,
+        structure: Structure = "orders",
+        radius: float | None = None,
+        epsilon: float | None = None,
+        n_functions: int = 300,
+        n_candidates: int = 500,
+        megabytes: int = 200,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            structure=structure,
+            n_functions=n_functions,
+            n_candidates=n_candidates,
+            megabytes=megabytes,
+            random_state=random_state,
+        )
+        self.radius = radius
+        self.epsilon = epsilon
+
+    def check(self) -> None:
+        """See `QueryStrategy.check`."""
+        super().check()
+        if self.radius is None and self.epsilon is None:
+            return
+        if self.structure != "tables" or self.radius is None or self.epsilon is None:
+            raise InputError("radius and epsilon are given together, and with structure=tables only")
+        if not 0 < self.radius < (1 + self.epsilon) * self.radius < pi / 2:
+            raise InputError(
+                "radius and epsilon must satisfy 0 < radius < (1 + epsilon) radius < π/2, "
+                f"got {self.radius:g} and {self.epsilon:g}"
+            )
+
+    @abstractmethod
+    def agreement(self, theta: ArrayLike) -> Probabilities:
+        """Return the probability that a function agrees for a point at the angle `theta` from the normal."""
+
+    def rule(self, n_rows: int) -> Guarantee:
+        """Return what the guarantee takes for a pool of `n_rows`, without regard to memory.
+
+        Raises
+        ------
+        InputError
+            Without a radius.
+        """
+        if self.radius is None or self.epsilon is None:
+            raise InputError("a guarantee needs a radius and epsilon")
+        near, far = self.agreement(pi / 2 + np.array([self.radius, (1 + self.epsilon) * self.radius]))
+        return Guarantee.by_rule(n_rows, float(near), float(far))
+
+    def guarantee(self) -> Guarantee:
+        """Return what the tables that were built guarantee."""
+        assert isinstance(self.structure_, BucketTables)
+        n_tables, width = self.structure_.functions_.shape
+        return self.rule(self.n_items).of_tables(width, n_tables)
+
+    def _hasher_params(self) -> dict[str, Any]:
+        return super()._hasher_params() | {"centred": False, "scale": 1.0, "n_directions": None}
+
+    def _structure_over(self, codes: Codes, hasher: HyperplaneHasher) -> SearchStructure:  # noqa: ARG002
+        n_bytes = self.megabytes * 10**6
+        if self.radius is None:
+            return self.structures[self.structure].build(
+                codes, None, n_compared=self.n_candidates, n_bytes=n_bytes, seed=self.random_state
+            )
+        return BucketTables.of_rule(codes, self.rule(len(codes)), n_bytes=n_bytes, seed=self.random_state)
+
+    def _candidates(self, query: Query) -> Rows:
+        code = self.hasher_.query(query.plane())
+        if isinstance(self.structure_, BucketTables):
+            return self._in_buckets(self.structure_, code, query)
+        assert isinstance(self.structure_, PermutedOrders)
+        wanted = asked = self._wanted(query)
+        while True:
+            allowed = self._allowed(self.structure_.proposed(code, asked), query)
+            if len(allowed) >= max(query.n, wanted // 2) or asked >= self.n_items:
+                return allowed[:wanted]
+            asked *= 4
+
+    def _in_buckets(self, tables: BucketTables, code: QueryCode, query: Query) -> Rows:
+        """Return the rows in the hyperplane's buckets; if too few may be selected, in others, or any."""
+        wanted = self._wanted(query)
+        limit = wanted if self.radius is None else self.n_items
+        own = self._allowed(tables.probed(code, self.n_items, most_probes=len(tables.functions_))[0], query)
+        if len(own) >= query.n:
+            return own[:limit]
+        further = self._allowed(tables.probed(code, wanted)[0], query)
+        if len(further) >= query.n:
+            return further[:wanted]
+        return self._allowed(np.arange(self.n_items), query)[:wanted]
+
+    def _allowed(self, rows: Rows, query: Query) -> Rows:
+        return rows[query.allowed(self.pool_.ids[rows])]
+
+
+class HHashSearch(CodeSearch):
+    """Query strategy that looks up the hyperplane by H-Hash: two bits per function, which must both agree.
+
+    See `core.hashing.HHash`. Parameters are those of `CodeSearch`.
+    """
+
+    name = "h-hash"
+
+    def agreement(self, theta: ArrayLike) -> Probabilities:
+        """See `CodeSearch.agreement`."""
+        return pair_agrees(theta)
+
+    def new_hasher(self) -> HHash:
+        """See `HashedSearch.new_hasher`."""
+        return HHash(**self._hasher_params())
+
+
+class EHHashSearch(CodeSearch):
+    """Query strategy that looks up the hyperplane by EH-Hash, with dense d × d matrices.
+
+    See `core.hashing.EHHash`. Hashing takes d²/2 multiplications per function and item: for 384 features and
+    300 functions about 0.6 ms per item and processor, ten minutes for a million. `eh-hash-weighted` takes
+    seconds.
+
+    Parameters
+    ----------
+    query_samples : int or None
+        Number of entries of the query that are sampled, t of Lemma 3.4; None takes all.
+
+    Other parameters are those of `CodeSearch`.
+
+    Raises
+    ------
+    InputError
+        If the pool has more than 1,000 features.
+    """
+
+    name = "eh-hash"
+
+    def __init__(
+        self,
+        *,
+        query_samples: int | None = QUERY_SAMPLES,
+        structure: Structure = "orders",
+        radius: float | None = None,
+        epsilon: float | None = None,
+        n_functions: int = 300,
+        n_candidates: int = 500,
+        megabytes: int = 200,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            structure=structure,
+            radius=radius,
+            epsilon=epsilon,
+            n_functions=n_functions,
+            n_candidates=n_candidates,
+            megabytes=megabytes,
+            random_state=random_state,
+        )
+        self.query_samples = query_samples
+
+    def check(self) -> None:
+        """See `QueryStrategy.check`."""
+        super().check()
+        if self.radius is not None and self.query_samples is not None:
+            raise InputError("a guarantee needs query_samples=none: a sampled query agrees less often")
+
+    def agreement(self, theta: ArrayLike) -> Probabilities:
+        """See `CodeSearch.agreement`."""
+        return dense_agrees(theta)
+
+    def new_hasher(self) -> EHHash:
+        """See `HashedSearch.new_hasher`."""
+        return EHHash(rank="dense", query_samples=self.query_samples, **self._hasher_params())
+
+
+class BHHashSearch(CodeSearch):
+    """Query strategy that looks up the hyperplane by BH-Hash: the sign of a product of two projections.
+
+    See `core.hashing.BHHash`. Parameters are those of `CodeSearch`.
+    """
+
+    name = "bh-hash"
+
+    def agreement(self, theta: ArrayLike) -> Probabilities:
+        """See `CodeSearch.agreement`."""
+        return product_agrees(theta)
+
+    def new_hasher(self) -> BHHash:
+        """See `HashedSearch.new_hasher`."""
+        return BHHash(**self._hasher_params())
+
+
+class LBHHashSearch(CodeSearch):
+    """Query strategy that looks up the hyperplane by LBH-Hash: BH-Hash with learned functions.
+
+    See `core.hashing.LBHHash`. Learned functions have no known collision probabilities, so there is no
+    guarantee and no radius.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of items from which the functions are learned.
+
+    Other parameters are those of `CodeSearch`.
+    """
+
+    name = "lbh-hash"
+
+    def __init__(
+        self,
+        *,
+        n_samples: int = 1000,
+        structure: Structure = "orders",
+        n_functions: int = 32,
+        n_candidates: int = 500,
+        megabytes: int = 200,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            structure=structure,
+            n_functions=n_functions,
+            n_candidates=n_candidates,
+            megabytes=megabytes,
+            random_state=random_state,
+        )
+        self.n_samples = n_samples
+
+    def agreement(self, theta: ArrayLike) -> Probabilities:  # noqa: ARG002
+        """Raise an InputError: it is not known."""
+        raise InputError("the probability that learned functions agree is not known")
+
+    def new_hasher(self) -> LBHHash:
+        """See `HashedSearch.new_hasher`."""
+        return LBHHash(n_samples=self.n_samples, **self._hasher_params())

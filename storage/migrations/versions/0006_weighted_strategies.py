@@ -1,0 +1,61 @@
+"""Hashing strategies of before get the names of their weighted forms, which is what they were.
+
+From now on, h-hash, eh-hash, bh-hash and lbh-hash are the papers' methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy import Connection, text
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+FORMER = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
+
+FORESEEN = sa.table("foreseen", sa.column("seq", sa.Integer), sa.column("selection", sa.JSON))
+
+
+def upgrade() -> None:
+    """Rename them in sessions, selections, and what was foreseen."""
+    connection = op.get_bind()
+    # A session's strategy is a word, which may have parameters after a colon.
+    changed = text(
+        "UPDATE sessions SET strategy = :weighted || substr(strategy, :length + 1) "
+        "WHERE strategy = :former OR strategy LIKE :with_params"
+    )
+    for former in FORMER:
+        names = {"former": former, "weighted": f"{former}-weighted"}
+        connection.execute(changed, {**names, "length": len(former), "with_params": f"{former}:%"})
+    with _changeable(connection):
+        for former in FORMER:
+            connection.execute(
+                text("UPDATE selections SET strategy = :weighted WHERE strategy = :former"),
+                {"former": former, "weighted": f"{former}-weighted"},
+            )
+    for seq, selection in connection.execute(sa.select(FORESEEN.c.seq, FORESEEN.c.selection)).all():
+        if selection.get("strategy") in FORMER:
+            renamed = {**selection, "strategy": f"{selection['strategy']}-weighted"}
+            connection.execute(FORESEEN.update().where(FORESEEN.c.seq == seq).values(selection=renamed))
+
+
+@contextmanager
+def _changeable(connection: Connection) -> Iterator[None]:
+    """Let rows of `selections` be changed meanwhile."""
+    trigger = "selections_never_change"
+    if connection.dialect.name == "sqlite":
+        made = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = :name"
+        sql = connection.execute(text(made), {"name": trigger}).scalar_one()
+        op.execute(f"DROP TRIGGER {trigger}")
+        yield
+        connection.exec_driver_sql(sql)
+    else:
+        op.execute(f"ALTER TABLE selections DISABLE TRIGGER {trigger}")
+        yield
+        op.execute(f"ALTER TABLE selections ENABLE TRIGGER {trigger}")

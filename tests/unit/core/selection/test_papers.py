@@ -1,0 +1,262 @@
+"""The papers' methods against a plain reading of the papers, and their guarantee against theory.
+
+The reading takes the random vectors that were drawn and nothing else: what a bit is, how codes are sorted,
+where the hyperplane's code lies in them, and which rows are scored is written out here once more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from closecall.core.errors import InputError
+from closecall.core.hashing import BHHash, EHHash, HHash, HyperplaneHasher
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection import ArrayPool, make_strategy
+from tests.scale import scaled
+
+N, D, N_PLANES = 5000, 20, 50
+PAPERS = {
+    "H": ("h-hash", {}),
+    "EH": ("eh-hash", {"query_samples": None}),
+    "EH, sampled": ("eh-hash", {"query_samples": 100}),
+    "BH": ("bh-hash", {}),
+    "LBH": ("lbh-hash", {"n_samples": 200}),
+}
+
+
+@pytest.fixture(scope="module")
+def pool():
+    """Unit rows that lean to one side, as features do."""
+    X = np.random.default_rng(0).standard_normal((N, D))
+    X[:, 0] += 2
+    return ArrayPool(X / np.linalg.norm(X, axis=1, keepdims=True))
+
+
+@pytest.fixture(scope="module")
+def planes():
+    rng = np.random.default_rng(1)
+    return [Hyperplane(rng.standard_normal(D), float(rng.normal(scale=0.3))) for _ in range(N_PLANES)]
+
+
+def appended(strategy, pool):
+    """The rows with a constant appended: their common norm, which is 1."""
+    X = pool.rows(np.arange(len(pool))).astype(np.float64)
+    constant = strategy.hasher_.augmentation_.constant
+    assert constant == pytest.approx(1, abs=1e-6)
+    return np.column_stack([X, np.full(len(X), constant)])
+
+
+def bits_of(hasher, Z):
+    """Bits of points as printed, before the sign: shape (len(Z), functions, bits of each)."""
+    if isinstance(hasher, HHash):
+        return (Z @ hasher.pairs_.astype(np.float64)).reshape(len(Z), -1, 2)
+    if hasher.rank == "dense":
+        return np.stack([np.einsum("ni,ij,nj->n", Z, U, Z) for U in matrices(hasher)], axis=1)[:, :, None]
+    assert isinstance(hasher, BHHash)
+    u, v = hasher.factors_.astype(np.float64).reshape(Z.shape[1], 2, -1).transpose(1, 0, 2)
+    return ((Z @ u) * (Z @ v))[:, :, None]
+
+
+def matrices(hasher):
+    """The symmetric part of each U."""
+    d = hasher.augmentation_.n_dimensions
+    for column in hasher.dense_.T.astype(np.float64):
+        U = np.zeros((d, d))
+        U[np.triu_indices(d)] = column
+        yield (U + U.T) / 2
+
+
+def bits_of_plane(hasher, plane):
+    """[sign(uᵀw), sign(−vᵀw)] by H-Hash; sign(−⟨U, wwᵀ⟩) by the others, of a sample of wwᵀ if asked."""
+    w = np.append(plane.normal, plane.bias)
+    w /= np.linalg.norm(w)
+    if isinstance(hasher, HHash):
+        return bits_of(hasher, w[None])[0] * (1, -1)
+    if isinstance(hasher, EHHash) and hasher.query_samples is not None:
+        rng = np.random.default_rng([hasher.random_state, int(plane.digest, 16)])
+        p = w.astype(np.float32).astype(np.float64) ** 2
+        p /= p.sum()
+        W = np.zeros((len(w), len(w)))
+        for i, j in rng.choice(len(w), size=(2, hasher.query_samples), p=p).T:
+            W[i, j] += w[i] * w[j] / (hasher.query_samples * p[i] * p[j])
+        return np.array([[-(U * W).sum()] for U in matrices(hasher)])
+    return -bits_of(hasher, w[None])[0]
+
+
+def in_buckets(tables, bits, wanted):
+    """The first rows in the hyperplane's buckets, table after table."""
+    rows, own = bits
+    found = []
+    for functions in tables.functions_:
+        same = (rows[:, functions] == own[functions]).all(axis=(1, 2))
+        found += np.flatnonzero(same).tolist()
+    return list(dict.fromkeys(found))[:wanted]
+
+
+def beside(orders, bits, wanted):
+    """The rows around the hyperplane's place in each order, those that share the longest prefix first."""
+    rows, own = bits
+    walks = []
+    for functions in orders.functions_:
+        prefixes, key = rows[:, functions], own[functions]
+        flat = prefixes.reshape(len(rows), -1)
+        order = np.lexsort(flat.T[::-1])
+        below = sum(tuple(flat[row]) < tuple(key.ravel()) for row in order)
+        shared = np.cumprod((prefixes == key).all(axis=2), axis=1).sum(axis=1)
+        for walk in (order[:below][::-1], order[below:]):
+            walks.append([(int(shared[row]), int(row)) for row in walk])
+    found: dict[int, None] = {}
+    for level in range(orders.functions_.shape[1], -1, -1):
+        while any(walk and walk[0][0] == level for walk in walks):
+            for walk in walks:
+                if walk and walk[0][0] == level:
+                    found[walk.pop(0)[1]] = None
+                    if len(found) == wanted:
+                        return list(found)
+    return list(found)
+
+
+@pytest.mark.parametrize("structure", ["orders", "tables"])
+@pytest.mark.parametrize("name", PAPERS)
+def test_selections_are_those_of_a_plain_reading(pool, planes, name, structure):
+    """Row by row: the same candidates, and of these the nearest ten."""
+    word, params = PAPERS[name]
+    how = {"n_functions": 32, "n_candidates": 100, "structure": structure, "megabytes": 1}
+    strategy = make_strategy(word, **how, **params).fit(pool)
+    values = bits_of(strategy.hasher_, appended(strategy, pool))
+    rows = strategy.structure_.codes_by_row().unpacked().reshape(values.shape) == 1
+    assert ((rows == (values >= 0)) | (np.abs(values) < 1e-4)).all()
+    X = pool.rows(np.arange(N)).astype(np.float64)
+    empty = 0
+    for plane in planes[: scaled(quick=4, all=N_PLANES)]:
+        of_plane = bits_of_plane(strategy.hasher_, plane)
+        own = strategy.hasher_.hash_hyperplane(plane).unpacked().reshape(of_plane.shape) == 1
+        assert ((own == (of_plane >= 0)) | (np.abs(of_plane) < 1e-4)).all()
+        lookup = beside if structure == "orders" else in_buckets
+        candidates = np.array(lookup(strategy.structure_, (rows, own), 100), dtype=np.int64)
+        found = strategy.select(plane, 10)
+        if len(candidates) < 10:  # buckets that have not enough: others are looked up, too
+            empty += 1
+            continue
+        margins = np.abs(X[candidates] @ plane.normal + plane.bias)
+        nearest = candidates[np.lexsort((candidates, margins))[:10]]
+        assert found.scored == len(candidates)
+        assert np.array_equal(found.ids, pool.ids[nearest])
+        assert np.allclose(found.margins, np.sort(margins)[:10], atol=1e-6)
+    assert empty <= (0 if structure == "orders" else N_PLANES // 2)
+
+
+@pytest.mark.parametrize("structure", ["orders", "tables"])
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_code_of_the_hyperplane_is_what_is_looked_up(pool, planes, monkeypatch, name, structure):
+    """Without it the papers' methods select nothing; the weighted forms never ask for it."""
+
+    def fail(*_):
+        raise RuntimeError("asked for the hyperplane's bits")
+
+    word, params = PAPERS[name]
+    papers = make_strategy(word, structure=structure, n_functions=16, **params).fit(pool)
+    weighted = make_strategy(f"{word}-weighted", n_functions=16).fit(pool)
+    for kind in (HyperplaneHasher, HHash, EHHash, BHHash):
+        monkeypatch.setattr(kind, "_hyperplane_bits", fail)
+    with pytest.raises(RuntimeError, match="asked for"):
+        papers.select(planes[0])
+    assert len(weighted.select(planes[0]).ids) == 1
+
+
+RADIUS, EPSILON = 0.25, 1.5
+
+
+def planted(plane, angle, n, rng):
+    """Some unit rows at the angle from the hyperplane, once a 1 is appended."""
+    w = np.append(plane.normal, plane.bias)
+    w /= np.linalg.norm(w)
+    rows = []
+    while len(rows) < n:
+        # The last coordinate of a unit row with a 1 appended is 1/√2 of its length.
+        last = 1 / np.sqrt(2)
+        rest = rng.standard_normal(D)
+        w_rest = w[:-1] / np.linalg.norm(w[:-1])
+        across = rest - rest @ w_rest * w_rest
+        across /= np.linalg.norm(across)
+        along = (np.sin(angle) - last * w[-1]) / np.linalg.norm(w[:-1])
+        if along**2 <= 0.5:
+            rows.append(along * w_rest + np.sqrt(0.5 - along**2) * across)
+    return np.array(rows) * np.sqrt(2)
+
+
+@pytest.mark.parametrize("word", ["h-hash", "eh-hash", "bh-hash"])
+def test_tables_find_planted_rows_as_often_as_they_guarantee(word):
+    """One row at the radius among rows that are beyond (1 + ε) of it: theory gives the rate of success.
+
+    The rows of a pool are one another's trials only in the functions, so each trial draws its own.
+    """
+    rng = np.random.default_rng(2)
+    plane = Hyperplane(rng.standard_normal(D), 0.1)
+    n_far, trials = 400, scaled(quick=30, all=300)
+    far = planted(plane, (1 + EPSILON) * RADIUS, n_far, rng)
+    params = {"query_samples": None} if word == "eh-hash" else {}
+    found, scored, guarantee = 0, [], None
+    for seed in range(trials):
+        pool = ArrayPool(np.concatenate([planted(plane, RADIUS, 1, rng), far]))
+        strategy = make_strategy(
+            word, structure="tables", radius=RADIUS, epsilon=EPSILON, random_state=seed, **params
+        ).fit(pool)
+        guarantee = strategy.guarantee()
+        own, _ = strategy.structure_.probed(
+            strategy.hasher_.query(plane), n_far + 1, most_probes=guarantee.n_tables
+        )
+        found += 0 in own
+        scored.append(np.count_nonzero(own))
+    assert guarantee.n_tables == strategy.rule(n_far + 1).n_tables
+    # Tables share functions once the deck has run out, so trials vary more than independent tables would.
+    low = stats.binomtest(found, trials).proportion_ci(0.999).high
+    assert low >= guarantee.success
+    assert guarantee.success >= 1 - 1 / np.e
+    assert np.mean(scored) <= 1.1 * guarantee.far_rows
+
+
+def test_the_rule_needs_nearly_as_many_tables_as_rows_at_the_angles_of_real_pools():
+    """At 5° and ε = 1, ρ is near 1; what fits in memory guarantees less, and says so."""
+    strategy = make_strategy("h-hash", structure="tables", radius=np.radians(5), epsilon=1.0, megabytes=1)
+    rule = strategy.rule(1_000_000)
+    assert 0.9 < rule.rho < 1
+    assert rule.n_tables > 100_000
+    few = rule.of_tables(rule.width, 16)
+    assert few.success == pytest.approx(1 - (1 - rule.near**rule.width) ** 16)
+    assert few.success < 1e-3 < rule.success
+
+
+@pytest.mark.parametrize(
+    ("word", "params", "sentence"),
+    [
+        ("h-hash", {"radius": 0.1}, "given together"),
+        ("h-hash", {"radius": 0.1, "epsilon": 1.0}, "structure=tables"),
+        ("h-hash", {"structure": "tables", "radius": 1.0, "epsilon": 1.0}, "π/2"),
+        ("eh-hash", {"structure": "tables", "radius": 0.1, "epsilon": 1.0}, "query_samples=none"),
+        ("h-hash", {"structure": "table"}, "structure must be one of orders, tables"),
+        ("lbh-hash", {"radius": 0.1, "epsilon": 1.0}, "lbh-hash has the parameters"),
+    ],
+)
+def test_what_cannot_be_guaranteed_is_refused(pool, word, params, sentence):
+    with pytest.raises(InputError, match=sentence):
+        make_strategy(word, **params).fit(pool)
+
+
+def test_dense_forms_take_a_thousand_features():
+    """More are refused in a sentence that names what takes them."""
+    wide = ArrayPool(np.random.default_rng(0).standard_normal((3, 1001)))
+    with pytest.raises(InputError, match=r"at most 1,000, got 1,001: eh-hash-weighted"):
+        make_strategy("eh-hash", n_functions=4).fit(wide)
+
+
+def test_dense_forms_are_the_same_by_coordinates():
+    """However many dimensions there are."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 90)).astype(np.float32)
+    hasher = EHHash(rank="dense", n_functions=8, centred=False).fit(X, weighted=False)
+    Z = hasher.augmentation_.points(X).astype(np.float64)
+    forms = bits_of(hasher, Z)[:, :, 0]
+    assert np.allclose(hasher._forms(hasher.augmentation_.points(X)), forms, atol=1e-3 * np.abs(forms).max())
