@@ -21,7 +21,8 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.kernel_cache import Step
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import STRATEGIES, QueryStrategy, make_strategy, strategy_from
-from closecall.core.selection.files import move_former_indexes, remove_leftovers
+from closecall.core.selection.files import remove_leftovers
+from closecall.core.selection.former import move_former_indexes
 from closecall.core.selection.hashed import HashedSearch
 
 log = logging.getLogger(__name__)

@@ -339,8 +339,7 @@ class EHHash(HyperplaneHasher):
         self.rank_ = None if dense else _AUTO_RANK if self.rank == "auto" else int(self.rank)
         if dense and n_dimensions > MOST_DENSE_FEATURES + 1:
             raise InputError(
-                f"eh-hash multiplies all pairs of features, of which it takes at most "
-                f"{MOST_DENSE_FEATURES:,}, got {n_dimensions - 1:,}: eh-hash-weighted takes any number"
+                f"rank='dense' takes at most {MOST_DENSE_FEATURES:,} features, got {n_dimensions - 1:,}"
             )
         if dense and self.n_functions * n_entries > _MOST_DENSE_ENTRIES:
             raise InputError(

@@ -40,7 +40,8 @@ Floats64 = NDArray[np.float64]
 _TAIL = 0.05
 _STEPS = 60
 _LEAST_GAIN = 1e-4
-_MOST_DIMENSIONS = 4_000
+MOST_SPARSE_FEATURES = 4_000
+"""Number of features of sparse rows up to which functions are learned."""
 """Maximum number of dimensions of sparse points, which are made dense for learning."""
 
 
@@ -83,9 +84,9 @@ class LBHHash(BHHash):
             raise InputError(f"n_samples must be at least 1, got {self.n_samples}")
 
     def _draw(self, Z: Points, rng: np.random.Generator) -> None:
-        if isinstance(Z, SparsePoints) and Z.shape[1] > _MOST_DIMENSIONS:
+        if isinstance(Z, SparsePoints) and Z.shape[1] - 1 > MOST_SPARSE_FEATURES:
             raise InputError(
-                f"lbh-hash learns from sparse rows of at most {_MOST_DIMENSIONS - 1:,} features, "
+                f"lbh-hash learns from sparse rows of at most {MOST_SPARSE_FEATURES:,} features, "
                 f"got {Z.shape[1] - 1:,}: lbh-hash-weighted projects them on n_directions"
             )
         Z = Z.dense() if isinstance(Z, SparsePoints) else Z

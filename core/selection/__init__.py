@@ -12,7 +12,7 @@ from closecall.core.selection.base import (
 )
 from closecall.core.selection.reader import PoolRows, RowReader
 from closecall.core.selection.registry import STRATEGIES, make_strategy, strategy_class, strategy_names
-from closecall.core.selection.words import strategy_from
+from closecall.core.selection.words import covering, strategy_from
 
 __all__ = [
     "STRATEGIES",
@@ -26,6 +26,7 @@ __all__ = [
     "Request",
     "RowReader",
     "Selection",
+    "covering",
     "make_strategy",
     "strategy_class",
     "strategy_from",

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection.diversity import AHEAD, diverse, typical_angle
-from closecall.core.selection.files import covered_rows, header_of, read_index, strategy_of, write_index
+from closecall.core.selection.files import covered_rows, header_of, read_index, write_index
+from closecall.core.selection.former import strategy_of
 from closecall.core.selection.reader import Ids, PoolRows, RowReader
 
 Arrays = dict[str, NDArray[Any]]
@@ -165,6 +166,9 @@ class QueryStrategy(ABC):
     def check(self) -> None:  # noqa: B027
         """Raise an InputError if the parameters are invalid; called before anything is built."""
 
+    def check_pool(self, pool: PoolRows) -> None:  # noqa: B027
+        """Raise an InputError if the strategy can't cover the pool; called before anything is built."""
+
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: B027
         """Build what queries need. `fit` calls it once, before the strategy is shared."""
 
@@ -211,13 +215,14 @@ class QueryStrategy(ABC):
         Raises
         ------
         InputError
-            If the pool is empty or a parameter is invalid.
+            If the pool is empty or can't be covered, or a parameter is invalid.
         """
         if not len(pool):
             raise InputError(f"{self.name} needs a pool with at least one item, got an empty one")
         if self.random_state < 0:
             raise InputError(f"random_state must be at least 0, got {self.random_state}")
         self.check()
+        self.check_pool(pool)
         self._cover(pool)
         self.prepare(pool, progress)
         return self

@@ -30,7 +30,7 @@ from closecall.core.files.durable import (
 from closecall.core.selection.reader import PoolRows, fingerprint
 
 FORMAT = 1
-_MANIFEST = "index.json"
+MANIFEST = "index.json"
 _CURE = "build the index again"
 
 
@@ -49,7 +49,7 @@ def write_index(folder: Path, header: dict[str, Any], arrays: dict[str, NDArray[
             files = {name: asdict(write_array(temporary / f"{name}.npy", a)) for name, a in arrays.items()}
             body = {"format": FORMAT, "header": header, "files": files}
             sealed = json.dumps({**body, "checksum": _checksum(body)}, indent=1)
-            write_bytes(temporary / _MANIFEST, sealed.encode())
+            write_bytes(temporary / MANIFEST, sealed.encode())
             publish_folder(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -63,9 +63,9 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     InputError
         If there is no index, it is from a newer version, or its content does not match its checksums.
     """
-    manifest = folder / _MANIFEST
+    manifest = folder / MANIFEST
     if not manifest.is_file():
-        raise InputError(f"there is no index in {folder}: it has no {_MANIFEST}; {_CURE}")
+        raise InputError(f"there is no index in {folder}: it has no {MANIFEST}; {_CURE}")
     try:
         stored = json.loads(manifest.read_bytes())
         newer = stored["format"] > FORMAT
@@ -87,29 +87,6 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 def header_of(pool: PoolRows) -> dict[str, Any]:
     """Return the header fields that identify the pool of an index."""
     return {"rows": len(pool), "pool": fingerprint(pool)}
-
-
-def strategy_of(header: dict[str, Any]) -> str:
-    """Return the name of the strategy whose index has this header.
-
-    Before hashing strategies had two forms, their weighted form had the name of the papers' method.
-    """
-    name = str(header["strategy"])
-    return f"{name}-weighted" if name.endswith("-hash") and "measure" in header["params"] else name
-
-
-def move_former_indexes(folder: Path) -> None:
-    """Give indexes in `folder` the names that their strategies have now.
-
-    Only call this while no other process writes there.
-    """
-    for path in folder.glob(f"*-hash/{_MANIFEST}"):
-        try:
-            name = strategy_of(json.loads(path.read_bytes())["header"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # loading it will say that it is damaged
-        if not (folder / name).exists():
-            path.parent.rename(folder / name)
 
 
 def covered_rows(folder: Path, header: dict[str, Any], pool: PoolRows) -> PoolRows:

@@ -10,12 +10,13 @@ allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from closecall.core.errors import InputError
 from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.reader import PoolRows
 from closecall.core.selection.registry import make_strategy, strategy_class
 
 FORM = "NAME or NAME:param=value,param=value"
@@ -42,6 +43,19 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
     name, texts = parts_of(word)
     params = {"random_state": random_state, **values_of(name, texts, strategy_class(name))}
     return make_strategy(name, **params)
+
+
+def covering(words: Iterable[str], pool: PoolRows) -> list[str]:
+    """Return those of the words whose strategies can cover the pool."""
+    return [word for word in words if _covers(strategy_from(word), pool)]
+
+
+def _covers(strategy: QueryStrategy, pool: PoolRows) -> bool:
+    try:
+        strategy.check_pool(pool)
+    except InputError:
+        return False
+    return True
 
 
 def parts_of(word: str) -> tuple[str, dict[str, str]]:

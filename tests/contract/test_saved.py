@@ -10,7 +10,7 @@ import pytest
 
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
-from closecall.core.selection import STRATEGIES, files, make_strategy, strategy_class
+from closecall.core.selection import STRATEGIES, files, former, make_strategy, strategy_class
 from tests.contract.kit import ALL, bags, gaussian_pool, hyperplanes, make, nearest
 from tests.fakes import FakeSource
 from tests.pools import small_parts
@@ -79,7 +79,7 @@ def test_an_index_saved_under_a_former_name_is_that_of_the_weighted_form(pool, t
     with pytest.raises(InputError, match="has an index for h-hash-weighted, not for h-hash"):
         strategy_class("h-hash").load(tmp_path / "h-hash", pool)
     for _ in range(2):
-        files.move_former_indexes(tmp_path)
+        former.move_former_indexes(tmp_path)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["bh-hash", "eh-hash", "h-hash-weighted"]
     loaded = strategy_class("h-hash-weighted").load(tmp_path / "h-hash-weighted", pool)
     assert answers(loaded) == answers(weighted)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from closecall.app.display.phrases import preparation
 from closecall.app.display.strategy_labels import LABELS, label_of, name_of
 from closecall.core.errors import InputError
-from closecall.core.hashing.hyperplane import MOST_DENSE_FEATURES
-from closecall.core.selection import QueryStrategy
+from closecall.core.selection import QueryStrategy, covering
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
@@ -69,12 +68,10 @@ class Compared:
 
     def _usual(self) -> tuple[str, ...]:
         pool = self._session.project.pool
-        is_small = (
-            pool is not None
-            and pool.n_features <= MOST_DENSE_FEATURES
-            and len(pool) * pool.n_features**2 <= MOST_PRODUCTS
-        )
-        return COMPARED if is_small else tuple(name for name in COMPARED if name != DENSE)
+        if pool is None:
+            return COMPARED
+        is_small = len(pool) * pool.n_features**2 <= MOST_PRODUCTS
+        return tuple(name for name in covering(COMPARED, pool) if is_small or name != DENSE)
 
     def ready(self) -> dict[str, QueryStrategy]:
         """Return the strategies whose index is ready, and request the indexes of the others."""

@@ -16,7 +16,14 @@ from closecall.core.errors import InputError
 from closecall.core.experiment.planes import Plane
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import Query, QueryStrategy, make_strategy, strategy_from, strategy_names
+from closecall.core.selection import (
+    Query,
+    QueryStrategy,
+    covering,
+    make_strategy,
+    strategy_from,
+    strategy_names,
+)
 from closecall.core.selection.exclusion import excluded_rows
 
 REFERENCE = "exhaustive"
@@ -111,11 +118,11 @@ class BlasScan:
         return Answer(item, len(self._pool), 1000 * seconds, 1000 * cpu)
 
 
-def default_words() -> list[str]:
-    """All strategies there are with their usual parameters, and the `LADDERS`."""
+def default_words(pool: Pool) -> list[str]:
+    """All strategies that can cover the pool, with their usual parameters, and the `LADDERS`."""
     return [
         word
-        for name in strategy_names()
+        for name in covering(strategy_names(), pool)
         for word in (name, *(f"{name}:{params}" for params in LADDERS.get(name, ())))
     ]
 

@@ -15,6 +15,7 @@ from closecall.app.experiments.bench.contenders import BLAS_SCAN, REFERENCE
 from closecall.app.runtime.extras import load
 from closecall.core.errors import InputError
 from closecall.core.files.durable import disk_trouble
+from closecall.core.selection.hashed import PAPERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 FORMATS = (".svg", ".png")
 COLUMNS = 3
 REFERENCE_LINE = "random rows, as many as can be scored in that time"
-
-PAPERS = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
-"""Methods whose lines are dashed, as beside the lines of their weighted forms."""
 
 # The glyphs and dashes of the page, so that no colour stands alone.
 MARKERS = {

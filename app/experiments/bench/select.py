@@ -115,7 +115,7 @@ class Selection(Experiment):
             yield from self._measure_size(pool.prefix(size), settings)
 
     def _measure_size(self, pool: Pool, settings: dict[str, list[Plane]]) -> Iterator[list[Row]]:
-        taking_part = contenders(self.words or default_words(), pool, self.indexes, self.seed)
+        taking_part = contenders(self.words or default_words(pool), pool, self.indexes, self.seed)
         _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up])
         words = {**about(pool), "threads": self.threads, "warm_up": self.warm_up, "cold": self.cold}
 

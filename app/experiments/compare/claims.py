@@ -19,10 +19,10 @@ from closecall.app.experiments.compare.peers import PEERS
 from closecall.app.experiments.compare.results import Results
 from closecall.app.experiments.compare.statistics import Interval, interval
 from closecall.core.selection import strategy_from
+from closecall.core.selection.hashed import PAPERS
 
 RANDOM, SUBSAMPLE, EXHAUSTIVE = "random", "subsample", "exhaustive"
 
-FAMILIES = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
 FORMS = {"": "Hashing", "-weighted": "Weighted hashing"}
 """The papers' methods and our weighted form: what names end in, and what claims call them."""
 
@@ -191,7 +191,7 @@ def claims(measures: Measures) -> list[Claim]:
             _ends_above_random(measures, random, [exhaustive], scan),
         ]
     for form, called in FORMS.items():
-        hashes = [there[family + form] for family in FAMILIES if family + form in there]
+        hashes = [there[family + form] for family in PAPERS if family + form in there]
         if random:
             found += [
                 _beats_random(measures, random, hashes, called),

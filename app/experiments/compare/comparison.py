@@ -28,7 +28,7 @@ from closecall.app.experiments.compare.workers import run_units
 from closecall.core.errors import InputError
 from closecall.core.linear.svm import ClassWeight
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import strategy_from
+from closecall.core.selection import covering, strategy_from
 from closecall.core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
@@ -100,7 +100,7 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
     if wish.most_classes is not None and not wish.classes and len(classes) > wish.most_classes:
         drawn = items.positives(np.random.default_rng(wish.seed), wish.most_classes)
         classes = tuple(sorted(drawn))
-    strategies = tuple(dict.fromkeys(wish.strategies or STRATEGIES))
+    strategies = tuple(dict.fromkeys(wish.strategies or covering(STRATEGIES, pool)))
     for word in strategies:
         strategy_from(word, random_state=wish.seed).check()
     for name in wish.peers:

@@ -10,11 +10,12 @@ import numpy as np
 
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
-from closecall.app.experiments.bench.figure import DASHES, MARKERS, OTHERS, PAPERS
+from closecall.app.experiments.bench.figure import DASHES, MARKERS, OTHERS
 from closecall.app.experiments.compare.claims import EXHAUSTIVE, RANDOM, Measures, figure, lane_label, signed
 from closecall.app.experiments.compare.drawing import INK, SECOND, End, name_ends, plain, title, write_figures
 from closecall.app.experiments.compare.statistics import Interval, box, mean_and_halfwidth
 from closecall.core.errors import InputError
+from closecall.core.selection.hashed import PAPERS
 from closecall.core.sources.texts import Texts
 
 if TYPE_CHECKING:

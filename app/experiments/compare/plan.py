@@ -12,6 +12,7 @@ from closecall.app.experiments.compare.settled import Settled, in_words
 from closecall.core.errors import InputError
 from closecall.core.linear.svm import ClassWeight
 from closecall.core.pool.pool import Pool
+from closecall.core.selection.former import RENAMED
 from closecall.core.simulation.race import Course
 
 STRATEGIES = (
@@ -31,9 +32,7 @@ STRATEGIES = (
 """Who takes part by default; the small subsamples take about as long as hashing does."""
 
 NAMES_VERSION = 1
-"""Version of the names of strategies: before the first, those in `FORMER` were of the weighted forms."""
-
-FORMER = ("h-hash", "eh-hash", "bh-hash", "lbh-hash")
+"""Version of the names of strategies; the comparisons without one are older than `RENAMED`."""
 
 
 class Unit(NamedTuple):
@@ -108,7 +107,7 @@ class Plan(Settled[Unit]):
 
     @classmethod
     def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:
-        if "names_version" not in stored and not {*map(name_of, stored["strategies"])}.isdisjoint(FORMER):
+        if "names_version" not in stored and not {*map(name_of, stored["strategies"])}.isdisjoint(RENAMED):
             raise InputError(
                 f"{out} has a comparison in which h-hash and the like are what is now called "
                 "h-hash-weighted: name another folder"

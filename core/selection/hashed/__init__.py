@@ -16,7 +16,11 @@ from closecall.core.selection.hashed.weighted import (
     WeightedSearch,
 )
 
+PAPERS = tuple(kind.name for kind in (HHashSearch, EHHashSearch, BHHashSearch, LBHHashSearch))
+"""Names of the papers' methods; those of their weighted forms end in "-weighted"."""
+
 __all__ = [
+    "PAPERS",
     "BHHashSearch",
     "CodeSearch",
     "EHHashSearch",

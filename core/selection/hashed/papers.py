@@ -35,11 +35,13 @@ from numpy.typing import ArrayLike
 from closecall.core.errors import InputError
 from closecall.core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash, QueryCode
 from closecall.core.hashing.collision import Probabilities, dense_agrees, pair_agrees, product_agrees
+from closecall.core.hashing.hyperplane import MOST_DENSE_FEATURES
+from closecall.core.hashing.learned import MOST_SPARSE_FEATURES
 from closecall.core.search import BucketTables, PermutedOrders, SearchStructure
 from closecall.core.search.tables import Guarantee
 from closecall.core.selection.base import Query
 from closecall.core.selection.hashed.base import HashedSearch
-from closecall.core.selection.reader import Rows
+from closecall.core.selection.reader import PoolRows, Rows
 
 Structure = Literal["orders", "tables"]
 
@@ -233,6 +235,14 @@ class EHHashSearch(CodeSearch):
         )
         self.query_samples = query_samples
 
+    def check_pool(self, pool: PoolRows) -> None:
+        """See `QueryStrategy.check_pool`."""
+        if pool.n_features > MOST_DENSE_FEATURES:
+            raise InputError(
+                f"eh-hash multiplies all pairs of features, of which it takes at most "
+                f"{MOST_DENSE_FEATURES:,}, got {pool.n_features:,}: eh-hash-weighted takes any number"
+            )
+
     def check(self) -> None:
         """See `QueryStrategy.check`."""
         super().check()
@@ -299,6 +309,14 @@ class LBHHashSearch(CodeSearch):
             random_state=random_state,
         )
         self.n_samples = n_samples
+
+    def check_pool(self, pool: PoolRows) -> None:
+        """See `QueryStrategy.check_pool`."""
+        if pool.is_sparse and pool.n_features > MOST_SPARSE_FEATURES:
+            raise InputError(
+                f"lbh-hash learns from sparse rows of at most {MOST_SPARSE_FEATURES:,} features, "
+                f"got {pool.n_features:,}: lbh-hash-weighted takes any number"
+            )
 
     def agreement(self, theta: ArrayLike) -> Probabilities:  # noqa: ARG002
         """Raise an InputError: it is not known."""

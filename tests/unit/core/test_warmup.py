@@ -59,7 +59,7 @@ def test_nothing_is_left_to_compile(name, tmp_path):
     assert compiled() == before
 
 
-@pytest.mark.parametrize("name", sorted(set(STRATEGIES) - {"eh-hash"}))  # it refuses so many words
+@pytest.mark.parametrize("name", sorted(set(STRATEGIES) - {"eh-hash"}))  # it takes 1,000 features
 def test_nothing_is_left_to_compile_for_texts(name, tmp_path):
     """As for images."""
     before = compiled()

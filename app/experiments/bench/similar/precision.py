@@ -45,7 +45,7 @@ class Precision(FamilyFigure):
     bits : tuple of int
         Lengths of code; `BITS` where there is none.
     retrieved : tuple of int
-        Precision is measured among so many first items.
+        Precision is measured among this many of the first items.
     labels, sample : int
         Items of known class, and items in all, that families are fitted to.
     """

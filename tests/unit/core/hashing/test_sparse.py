@@ -110,7 +110,7 @@ def test_a_large_vocabulary_is_never_made_dense() -> None:
 def test_what_would_be_too_large_is_refused_in_one_sentence() -> None:
     """Learned functions of all features, and a dense U."""
     X = csr_array((np.ones(10, np.float32), (np.arange(10), np.arange(10))), shape=(10, 50_000))
-    with pytest.raises(InputError, match=r"learns from sparse rows of at most 3,999 features, got 50,000"):
+    with pytest.raises(InputError, match=r"learns from sparse rows of at most 4,000 features, got 50,000"):
         LBHHash(n_functions=4).fit(X)
-    with pytest.raises(InputError, match=r"at most 1,000, got 50,000: eh-hash-weighted takes any number"):
+    with pytest.raises(InputError, match=r"rank='dense' takes at most 1,000 features, got 50,000"):
         EHHash(rank="dense").fit(X)
