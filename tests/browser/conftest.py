@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, BrowserContext, Playwright, expect, syn
 from tests import chromium
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port
+from tests.scale import scaled
 
 expect.set_options(timeout=15_000)
 
@@ -29,8 +30,15 @@ fifth less for each."""
 
 FORGET = "location.protocol.startsWith('http') && localStorage.clear()"
 
-LANES = 2
-"""So many workers drive browsers at once: more would wait for each other's pages."""
+
+def lanes() -> int:
+    """Workers that drive browsers at once: more would wait for each other's pages, and each has a server."""
+    return scaled(quick=1, all=2)
+
+
+def n_items() -> int:
+    """Digits of a server's project, each of which takes 10 ms to draw and describe."""
+    return scaled(quick=800, all=2000)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
@@ -40,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
             files.setdefault(item.path, []).append(item)
-    sizes = [0] * LANES
+    sizes = [0] * lanes()
     for tests in sorted(files.values(), key=len, reverse=True):
         lane = sizes.index(min(sizes))
         sizes[lane] += len(tests)
@@ -83,7 +91,7 @@ def profile(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for all tests; each has a session of its own. A test that kills it starts it again."""
-    made = Server(tmp_path_factory.mktemp("served") / "projects", items=2000, port=free_port())
+    made = Server(tmp_path_factory.mktemp("served") / "projects", items=n_items(), port=free_port())
     made.start()
     yield made
     made.stop()

@@ -53,6 +53,7 @@ def test_the_next_image_needs_no_server(stopped: Server, labeling: Labeling, key
     assert (stored["selection_id"], stored["item"], stored["shown"]) == (selection, item, item)
 
 
+@pytest.mark.thorough
 def test_the_card_waits_for_whoever_is_faster_than_the_server(stopped: Server, labeling: Labeling) -> None:
     """Two answers can be given ahead of it; then the image is dimmed, and no key answers."""
     for key in "yn":

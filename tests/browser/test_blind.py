@@ -73,6 +73,7 @@ def test_strategies_are_chosen_before(page: Page) -> None:
     expect(page.get_by_role("button", name="Begin", exact=True)).to_be_disabled()
 
 
+@pytest.mark.thorough
 def test_one_can_be_left_and_gone_on_with(server: Server, page: Page) -> None:
     """For another one, which need not be begun."""
     page.get_by_role("button", name="Begin", exact=True).click()

@@ -182,6 +182,7 @@ def answer_without_server(server: Server, classes: Labeling, key: str) -> None:
     assert said(server, classes.session)[-1] == (item, WORDS[key])
 
 
+@pytest.mark.thorough
 def test_undo_and_correction_are_for_all_concepts(server: Server, classes: Labeling) -> None:
     """The item that was undone comes back; a thumb's menu has the classes, and their keys."""
     first = classes.item
@@ -354,6 +355,7 @@ def test_what_chose_the_item_is_checked_against_a_full_scan(classes: Labeling) -
         classes.press(key)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [thorough(3), 9])
 def test_all_classes_are_in_view(server: Server, context: BrowserContext, n: int) -> None:
     """On every screen, on the phone for a thumb; no name is cut off, and the image has its room."""

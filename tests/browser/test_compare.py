@@ -12,6 +12,7 @@ from closecall.app.api.compare.lanes import COMPARED
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.projects.roles import SOMEBODY
 from closecall.storage import Concepts, Database, LabelLog
+from tests.browser.conftest import n_items
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.scale import thorough
@@ -108,7 +109,7 @@ def test_a_row_says_what_its_strategy_picks(server: Server, labeled: Labeling) -
     expect(line(page, "margin-index")).to_have_attribute("data-used", "true")
     expect(page.locator(".line[data-used=true]")).to_have_count(1)
     expect(page.locator(".title")).to_have_text(re.compile(r"^Margin index picks .*\.$"))
-    expect(page.locator(".about")).to_contain_text("2,000 items × 384")
+    expect(page.locator(".about")).to_contain_text(f"{n_items():,} items × 384")
 
 
 @pytest.mark.thorough
@@ -172,6 +173,7 @@ def test_space_starts_and_pauses_and_the_arrow_steps(racing: Racing) -> None:
     racing.wait(n + 2)
 
 
+@pytest.mark.thorough
 def test_the_curves_end_where_the_server_says(racing: Racing) -> None:
     """Each lane's label has its last AUROC; times and distances are medians of all rounds."""
     racing.page.keyboard.press("Space")
@@ -186,6 +188,7 @@ def test_the_curves_end_where_the_server_says(racing: Racing) -> None:
         assert told == pytest.approx(np.median(milliseconds), rel=0.06, abs=6e-3)
 
 
+@pytest.mark.thorough
 def test_the_headline_is_made_from_the_curves(racing: Racing) -> None:
     """From the label on from which one stays where the other is now."""
     racing.page.keyboard.press("Space")

@@ -67,6 +67,7 @@ def test_bursts_of_forty_are_stored_as_they_were_taken(server: Server, labeling:
     assert stored(server, labeling.session) == given(labeling) != []
 
 
+@pytest.mark.thorough
 def test_the_back_button_comes_back_to_the_same_session(server: Server, labeling: Labeling) -> None:
     """Answers of just before are there, and go on."""
     labeling.press("y")
@@ -97,6 +98,7 @@ def test_two_tabs_on_one_session_store_each_item_once(server: Server, labeling: 
     assert set(rows) <= set(given(labeling)) | set(given(other))
 
 
+@pytest.mark.thorough
 def test_a_reload_between_answer_and_acknowledgement_stores_it_once(
     server: Server, proxy: Proxy, context: BrowserContext
 ) -> None:

@@ -215,6 +215,7 @@ def test_a_running_autopilot_holds_still_to_be_checked(flying: Labeling) -> None
     expect(flying.page.locator(".full-scan .note")).to_contain_text("Rank")
 
 
+@pytest.mark.thorough
 def test_starting_afresh_asks_first_and_keeps_everything(server: Server, labeling: Labeling) -> None:
     """No labels are in view, all are in the log, and another window goes on with the old ones."""
     for key in "ynn":

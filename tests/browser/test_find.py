@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from closecall.core.pool.pool import Pool
+from tests.browser.conftest import n_items
 from tests.browser.labeling import Labeling
 from tests.browser.many import Finding
 from tests.browser.served import Server
@@ -50,7 +51,7 @@ def test_what_is_typed_is_shown_with_its_names_and_how_many_there_are(
     finding.page.keyboard.type("DIG 43", delay=30)
     expected = called(server, "dig", "43")
     found = finding.page.locator(".found")
-    expect(found).to_have_text(f"{len(expected)} of 2,000 items", timeout=30_000)
+    expect(found).to_have_text(f"{len(expected)} of {n_items():,} items", timeout=30_000)
     finding.wait()
     assert finding.names == expected[:PAGE]
     assert [f"digit {item}" for item in finding.items] == finding.names
@@ -62,6 +63,7 @@ def test_what_is_typed_is_shown_with_its_names_and_how_many_there_are(
     expect(finding.page.locator(".chosen")).to_contain_text("Found by name: “DIG 43”, round ")
 
 
+@pytest.mark.thorough
 def test_keys_that_compose_a_word_are_the_input_methods(finding: Finding) -> None:
     """Enter ends the composition; the search begins with an Enter of its own."""
     finding.find("1987")
@@ -103,6 +105,7 @@ def test_found_items_are_marked_and_sent_in_one_go_and_train_at_once(
     assert given(server, finding) == sent
 
 
+@pytest.mark.thorough
 def test_marks_survive_turning_pages_and_a_reload(server: Server, finding: Finding) -> None:
     """What is marked on another page is told; the reload goes on with the same page of the same search."""
     n = len(called(server, "1"))
@@ -154,7 +157,9 @@ def test_nothing_found_is_said_in_a_sentence(finding: Finding) -> None:
     """With what names are like here; so is a search that is too long."""
     sentence = finding.page.locator(".placeholder")
     finding.field.fill("truck")
-    expect(sentence).to_contain_text("None of the 2,000 names contains “truck”. They are", timeout=30_000)
+    expect(sentence).to_contain_text(
+        f"None of the {n_items():,} names contains “truck”. They are", timeout=30_000
+    )
     finding.field.fill("seal 2019")
     expect(sentence).to_contain_text("contains all of “seal”, “2019”")
     finding.page.reload()

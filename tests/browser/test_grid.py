@@ -95,6 +95,7 @@ def test_the_cursor_moves_by_arrows_and_a_held_key_marks_once(grid: Gridding) ->
     assert grid.marks == ["no"] + [""] * 11
 
 
+@pytest.mark.thorough
 def test_the_rest_is_marked_at_once_and_undone_at_once(server: Server, grid: Gridding) -> None:
     """What is marked already stays."""
     grid.mark("yes", "skip")
@@ -127,6 +128,7 @@ def test_all_by_mouse(server: Server, grid: Gridding) -> None:
     assert given(server, grid) == list(zip(items, words, strict=True))
 
 
+@pytest.mark.thorough
 def test_the_last_grid_is_corrected_in_one_go(server: Server, grid: Gridding) -> None:
     """It comes back with its answers; what is changed is sent as corrections, and the next grid follows."""
     items = grid.items

@@ -80,6 +80,7 @@ def test_a_burst_answers_each_painted_item_once(server: Server, labeling: Labeli
     assert all(row["item"] == row["shown"] for row in stored)
 
 
+@pytest.mark.thorough
 def test_a_held_key_answers_once(server: Server, labeling: Labeling) -> None:
     """What the keyboard repeats is no answer."""
     for _ in range(30):
@@ -162,6 +163,7 @@ def test_other_keys_answer_nothing(server: Server, labeling: Labeling) -> None:
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
 
 
+@pytest.mark.thorough
 def test_the_strategy_can_be_changed_and_the_keys_go_on(server: Server, labeling: Labeling) -> None:
     """The picker gives the keyboard back to the card; the notes name the new strategy."""
     labeling.press("y")
@@ -200,6 +202,7 @@ def test_the_image_stays_in_its_place_while_an_index_is_built(labeling: Labeling
     assert len(labeling.page.evaluate("[...places.all]")) == 1
 
 
+@pytest.mark.thorough
 def test_a_question_is_text_and_never_markup(server: Server, labeling: Labeling) -> None:
     """Whatever somebody calls a concept, nothing of it is run."""
     nasty = "Is it <img src=x onerror=\"document.title='run'\"> or **bold**?"

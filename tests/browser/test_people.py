@@ -101,6 +101,7 @@ def test_two_people_label_side_by_side(team: Server, contexts: list[BrowserConte
     assert owner_of(team, again.session) == "Ada"
 
 
+@pytest.mark.thorough
 def test_another_persons_session_is_not_opened_by_its_address(
     team: Server, contexts: list[BrowserContext]
 ) -> None:
@@ -190,6 +191,7 @@ def decided(server: Server, session: str) -> list[tuple[int, str]]:
     return [(row["item"], row["answer"]) for row in rows]
 
 
+@pytest.mark.thorough
 def test_where_people_must_sign_in_nothing_is_shown_before(
     closed: Server, contexts: list[BrowserContext]
 ) -> None:

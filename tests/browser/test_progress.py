@@ -34,6 +34,7 @@ def test_the_page_says_how_far_it_is(server: Server, labeling: Labeling) -> None
     expect(page.locator(".audited")).to_have_text(re.compile("hardest|drawn with known probability|begins"))
 
 
+@pytest.mark.thorough
 def test_an_audit_begins_with_its_share_and_says_so_on_the_card(server: Server, labeling: Labeling) -> None:
     """The share is chosen by mouse or arrow keys; what is drawn then is named, and stored as the audit's."""
     for key in "ynny":

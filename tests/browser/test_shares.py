@@ -11,6 +11,7 @@ from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 
 
+@pytest.mark.thorough
 def test_the_shares_of_a_mixture_are_adjusted_on_the_page(server: Server, labeling: Labeling) -> None:
     """Two handles cut a line in three; the session keeps them, and a reload shows them again."""
     page = labeling.page

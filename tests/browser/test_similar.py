@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from closecall.core.pool.pool import Pool
 from tests.browser.alike import Alike
+from tests.browser.conftest import n_items
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port
 from tests.browser.sitting import truth_of
@@ -23,7 +24,7 @@ PATIENCE = 180_000
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One of its own: what is like something should not have been answered by other tests."""
-    made = Server(tmp_path_factory.mktemp("alike") / "projects", items=2000, port=free_port())
+    made = Server(tmp_path_factory.mktemp("alike") / "projects", items=n_items(), port=free_port())
     made.start()
     yield made
     made.stop()
@@ -131,6 +132,7 @@ def test_everything_can_be_done_by_keys(server: Server, context: BrowserContext)
     assert [row["answer"] for row in server.answers(view.session)[10:]] == ["yes", "undo"]
 
 
+@pytest.mark.thorough
 def test_too_few_labels_are_told_in_a_sentence(server: Server, context: BrowserContext) -> None:
     """How many are missing, of which."""
     view = alike(server, context.new_page(), f"&like={first_of(server, '6')}")
@@ -156,7 +158,7 @@ def test_an_upload_is_searched_for_labeled_and_searched_again_by_a_learned_metri
     expect(page.locator(".sending")).to_be_hidden()  # there is nothing to answer
     view.upload(seven)
     counts = page.locator(".counts").bounding_box()
-    expect(view.title).to_have_text(f"The {PAGE} nearest of 2,000")
+    expect(view.title).to_have_text(f"The {PAGE} nearest of {n_items():,}")
     assert len(view.items) == PAGE
     assert view.angles == sorted(view.angles)
     assert view.items[0] == first_of(server, "7")  # which the picture was drawn of
@@ -204,6 +206,7 @@ def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext,
     expect(view.page.locator(".what img")).to_have_count(1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

@@ -236,6 +236,7 @@ def test_a_whole_text_is_read_where_the_mouse_rests(alike: Alike) -> None:
     expect(reader).to_be_hidden()
 
 
+@pytest.mark.thorough
 def test_a_whole_text_is_read_by_keys(alike: Alike) -> None:
     """Z opens what the cursor is on, which the text follows; page keys scroll it; Escape closes it."""
     reader = alike.page.locator(".reader")

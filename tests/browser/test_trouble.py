@@ -6,6 +6,7 @@ import re
 import sqlite3
 from contextlib import closing
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.labeling import Labeling
@@ -14,6 +15,7 @@ from tests.browser.served import Server
 LOCKED_SECONDS = 10
 
 
+@pytest.mark.thorough
 def test_a_database_that_is_locked_for_ten_seconds(server: Server, labeling: Labeling) -> None:
     """What is answered meanwhile waits in the browser, with the reason in sight, and is stored once each."""
     labeling.wait_for_what_follows()

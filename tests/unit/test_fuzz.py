@@ -33,7 +33,7 @@ PATIENCE = 300.0
 @pytest.mark.parametrize("kind", TARGETS)
 def test_what_is_malformed_is_refused_in_a_sentence(kind):
     """It ends neither the program nor its patience, and writes nothing elsewhere."""
-    share = SHARE[kind] // scaled(quick=8, all=1)
+    share = SHARE[kind] // scaled(quick=16, all=1)
     report = run(kind, FIRST, share, PATIENCE)
     assert (report.tried, [case for case in report.wrong if "processor time" not in case[1]]) == (
         share,

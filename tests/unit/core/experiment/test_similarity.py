@@ -151,6 +151,7 @@ def test_a_new_family_takes_part_by_being_there(digits, monkeypatch):
     assert value(measured, "neighbours", 30) == value(alone, "neighbours", 30)
 
 
+@pytest.mark.thorough
 def test_every_family_takes_part_where_it_applies(digits):
     """Each in some form, with numbers of its own; dense rows are no sets."""
     assert "min-hash compares the sets" in measure("min-hash", digits).refused[""]

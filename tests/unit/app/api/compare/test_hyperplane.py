@@ -9,6 +9,7 @@ import pytest
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.api.compare import hyperplane as live_hyperplane
+from closecall.app.api.compare import lanes
 from closecall.app.api.compare.hyperplane import HyperplaneComparison, Row, Spread, headline
 from closecall.app.api.compare.lanes import COMPARED
 from closecall.app.api.compare.planes import LEAST_TIMES, Measurement, last_planes
@@ -17,10 +18,18 @@ from closecall.core.evaluation.rank import margins_of
 from closecall.core.selection import make_strategy
 from closecall.core.selection.random import RandomSampling
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+from tests.scale import scaled
 
 
 @pytest.fixture
-def session(tmp_path):
+def compared(monkeypatch):
+    """Strategies that the page compares; a quick run leaves the one out that takes long to prepare."""
+    monkeypatch.setattr(lanes, "MOST_PRODUCTS", scaled(quick=0, all=lanes.MOST_PRODUCTS))
+    return [name for name in COMPARED if name != lanes.DENSE or scaled(quick=False, all=True)]
+
+
+@pytest.fixture
+def session(tmp_path, compared):
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         wait_for_index(project, "random")
@@ -44,14 +53,14 @@ def by_hand(pool, plane):
     return free[order].tolist(), margins[order]
 
 
-def test_the_rows_say_what_sorting_all_items_gives(session):
+def test_the_rows_say_what_sorting_all_items_gives(session, compared):
     """Rank, |wᵀx| and the pick of every strategy, in the fixed order; the full scan's pick is the nearest."""
     label(session, 12)
     pool = session.project.pool
     page = settled(HyperplaneComparison(session))
     plane, *_ = last_planes(session.concept, pool)
     items, margins = by_hand(pool, plane)
-    assert [row["strategy"] for row in page["rows"]] == list(COMPARED)
+    assert [row["strategy"] for row in page["rows"]] == compared
     for row in page["rows"]:
         assert row["state"] == "shown"
         assert row["rank"] == items.index(row["item"])
@@ -84,21 +93,21 @@ def test_the_hyperplanes_are_those_of_the_log(session):
     assert last.item in planes[0].answered
 
 
-def test_before_a_yes_and_a_no_the_page_says_what_is_missing(session):
+def test_before_a_yes_and_a_no_the_page_says_what_is_missing(session, compared):
     """And asks for nothing any more; with labels it is measured."""
     comparison = HyperplaneComparison(session)
     page = settled(comparison)
     assert (page["headline"], page["rows"]) == ("There is no hyperplane yet", [])
     label(session, 12)
     comparison.renew()
-    assert len(settled(comparison)["rows"]) == len(COMPARED)
+    assert len(settled(comparison)["rows"]) == len(compared)
 
 
-def test_nobody_measures_when_nobody_looks(session, monkeypatch):
+def test_nobody_measures_when_nobody_looks(session, compared, monkeypatch):
     """Each look is worth a step, then it waits; who comes back finds it going on."""
     monkeypatch.setattr(live_hyperplane, "LEFT_SECONDS", -1.0)
     label(session, 12)
-    for name in COMPARED:
+    for name in compared:
         wait_for_index(session.project, name)
     comparison = HyperplaneComparison(session)
     steps = []
