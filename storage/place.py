@@ -88,12 +88,12 @@ class Server(Place, Protocol):
 
 
 def place_of(where: Where) -> LabelFile | Server:
-    """Return the place for a path, or an address such as ``postgresql://host/labels?schema=herbarium``.
+    """Return the place of labels given as a path or a URL: ``postgresql://host/labels?schema=herbarium``.
 
     Raises
     ------
     StorageError
-        `invalid` for a malformed address; `other` if the driver is not installed.
+        Of the kind "invalid" if the URL is malformed, and "other" if the driver is not installed.
     """
     if isinstance(where, str) and is_address(where):
         try:

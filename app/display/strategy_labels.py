@@ -1,6 +1,7 @@
-"""Display names of query strategies, and the shares of a mixture in per cent.
+"""Display names of query strategies, and the percentages of the parts of a mixture.
 
-A session's strategy is a word, as on the command line: a name, or a name and parameters.
+A session's strategy is one string, as on the command line: a name, optionally with parameters, such as
+"subsample:n_scored=500".
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class Way(ABC):
 
 
 class ByStrategy(Way):
-    """Items that a query strategy selects for the SVM, with the parameters that new projects have.
+    """Items that a query strategy selects for an SVM, which has the default parameters of new projects.
 
     Parameters
     ----------

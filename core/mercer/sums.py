@@ -1,8 +1,8 @@
 """Inner loops of the kernels on histograms, compiled by Numba; they release the GIL and start no threads.
 
-scikit-learn's `additive_chi2_kernel` gives the same sums up to a constant, but takes nine times as long,
-because a branch at every entry prevents vector instructions. Numba's check for division by zero would do the
-same, hence `np.divide`.
+scikit-learn's `additive_chi2_kernel` computes the same sums up to a constant factor, but takes nine times as
+long: its loop branches at every entry, which prevents vector instructions. Numba's check for division by zero
+would prevent them, too, so the loops call `np.divide`, which has no such check.
 """
 
 from __future__ import annotations

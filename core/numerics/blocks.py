@@ -8,10 +8,10 @@ from closecall.core.numerics.rows import Rows, cut, joined
 
 
 def even_blocks(blocks: Iterable[Rows], n_rows: int) -> Iterator[Rows]:
-    """Yield the same rows in blocks of exactly `n_rows`; the last block may be shorter.
+    """Regroup the rows of blocks into blocks of exactly `n_rows`; the last block may be shorter.
 
     The result of a matrix product for a row may depend, in its last bits, on the row's position in its block.
-    With these blocks it does not depend on the division of the pool.
+    With blocks of one size, the result does not depend on how the pool is divided into files.
     """
     rest: list[Rows] = []
     waiting = 0

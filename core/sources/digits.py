@@ -1,7 +1,8 @@
-"""Handwritten digits, drawn on demand: any number of them, without storing any.
+"""Synthetic handwritten digits, generated on demand in any number, without storing any.
 
-Item i is one of scikit-learn's 1,797 digits, deformed by random numbers from (seed, i): rotated, sheared,
-scaled, shifted, bent by two gentle waves, with a thicker or thinner pen, and some grain in the ink.
+Item i is one of scikit-learn's 1,797 digits, randomly deformed by a generator with the seed (seed, i): it is
+rotated, sheared, scaled, shifted and bent by two gentle waves, the width of its strokes varies, and noise is
+added to the ink.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ _PACKAGES = ("closecall", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """All races, as arrays over (strategy, unit, round).
+    """The results of all races, as arrays indexed by strategy, unit and round.
 
-    Where a strategy was out, values are NaN.
+    Values are NaN for the rounds after a strategy ended early.
 
     Parameters
     ----------
@@ -43,17 +43,17 @@ class Results:
     pool : Pool
     units : sequence of Unit
     table : pyarrow.Table
-        Everything, one row a turn; see `app.experiments.compare.unit.schema`.
+        All results, with one row per strategy, unit and round; see `app.experiments.compare.unit.schema`.
     failures : dict
         Why a strategy ended early, by name and unit.
     workers : tuple of int
-        How many races were run at once: more than one number, where it was interrupted and gone on with.
+        How many races ran at once; several numbers if the comparison was continued with another number.
     auroc : array of shape (n_strategies, n_units, iterations + 1)
         From round 0 on.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
-        Of rounds 1 and later; an answer is 1 or 0.
-    item : array of int64, likewise
-        −1 where there is none.
+        Of rounds 1 and later; `answer` is 1 for yes and 0 for no.
+    item : array of int64, of the same shape
+        The item that was selected, −1 if there was none.
     """
 
     plan: Plan

@@ -276,10 +276,10 @@ class BHHashSearch(CodeSearch):
 
 
 class LBHHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane by LBH-Hash: BH-Hash with learned functions.
+    """Query strategy that looks up the hyperplane's code by LBH-Hash: BH-Hash with learned functions.
 
-    See `core.hashing.LBHHash`. Learned functions have no known collision probabilities, so there is no
-    guarantee and no radius.
+    See `core.hashing.LBHHash`. The collision probabilities of learned functions are unknown, so tables
+    have no guarantee, and `radius` can't be given.
 
     Parameters
     ----------

@@ -33,9 +33,9 @@ from closecall.app.experiments.bench.commands.options import (
 @seed_option("items, classes and audits")
 @json_option
 def bench_audit(folder: Path, json_file: Path | None, **words: Any) -> None:
-    """Audit simulated sessions while they learn, and count the intervals that hold the truth.
+    """Audit simulated sessions while they learn, and count the intervals that contain the true value.
 
-    Each session has its own items and class; the annotator is simulated.
+    Each session has its own items and its own positive class; a simulated annotator answers.
     """
     from closecall.app.experiments.bench.audit import Audits
     from closecall.app.experiments.bench.experiment import run
