@@ -38,6 +38,8 @@ from closecall.core.similar.index import StructureName
 from closecall.core.sources import source_from
 
 ITEMS = 400
+FUNCTIONS = 16
+"""Number of hash functions per family: the same kernels serve any number."""
 
 COMPILATIONS = 351
 """Functions that Numba compiles for all kernels, its own included; for the reported share."""
@@ -82,8 +84,11 @@ def _of_texts(folder: Path) -> None:
         file.write_text(" ".join(f"word{word}" for word in row))
     pool = build(source_from(f"texts:{folder / 'documents'}"), folder / "texts")
     labels = Labels.of(pool, pool.ids[:60], is_positive(pool.truth(pool.ids[:60]), 1))
-    everything = [make_strategy(name, n_directions=None) for name in ("h-hash-weighted", "eh-hash-weighted")]
-    for strategy in [*map(make_strategy, STRATEGIES), *everything]:
+    everything = [
+        make_strategy(name, n_functions=FUNCTIONS, n_directions=None)
+        for name in ("h-hash-weighted", "eh-hash-weighted")
+    ]
+    for strategy in [*_plain_strategies(), *_hashed_strategies(every_structure=False), *everything]:
         _play(pool, labels, strategy, folder / f"texts-{strategy.name}")
     hyperplane = learn(labels).hyperplane
     assert hyperplane is not None
@@ -140,12 +145,12 @@ def _plain_strategies() -> list[QueryStrategy]:
     return [*plain, make_strategy("margin-index", budget=None)]
 
 
-def _hashed_strategies() -> list[QueryStrategy]:
+def _hashed_strategies(*, every_structure: bool = True) -> list[QueryStrategy]:
     hashed = {name: kind for name, kind in STRATEGIES.items() if issubclass(kind, HashedSearch)}
     return [
-        make_strategy(name, structure=structure)
+        make_strategy(name, n_functions=FUNCTIONS, structure=structure)
         for name, kind in hashed.items()
-        for structure in kind.structures
+        for structure in (kind.structures if every_structure else [make_strategy(name).structure])
     ]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 
@@ -12,6 +13,7 @@ from closecall.core.sources.digits import Digits
 from closecall.storage import migrate
 from tests import scale
 from tests.folders import ROOT, remove_folders
+from tests.statements import compiled_once
 
 MOST_DRAWN = 2000
 """Digits of up to 40 kB each that are kept."""
@@ -43,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if scale.left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not scale.left_out(item)]
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the modules and tests that stay until the end: a tenth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
@@ -79,6 +87,13 @@ def draw_digits_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Digits, "image", image)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compile_statements_once() -> Iterator[None]:
+    """Each database would compile the same statements again."""
+    with compiled_once():
         yield
 
 

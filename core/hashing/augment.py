@@ -83,13 +83,15 @@ class Augmentation:
         wide = X.astype(np.float64)
         centre = wide.mean(axis=0) if centred else np.zeros(X.shape[1])
         wide -= centre
-        second_moment = wide.T @ wide / len(wide)
-        values, vectors = np.linalg.eigh(second_moment)
         directions = None
         if n_directions is not None and n_directions < X.shape[1]:
+            values, vectors = np.linalg.eigh(wide.T @ wide / len(wide))
             values, vectors = values[-n_directions:], vectors[:, -n_directions:]
             directions = settled_signs(vectors).astype(np.float32)
-        spread = float(np.sqrt(max(values.sum(), 0.0)))
+            energy = float(values.sum())
+        else:
+            energy = float(np.einsum("ij,ij->", wide, wide)) / len(wide)
+        spread = float(np.sqrt(max(energy, 0.0)))
         return cls(centre.astype(np.float32), scale * spread or 1.0, directions)
 
     @classmethod

@@ -17,8 +17,6 @@ from tests.faults.world import BOB, World
 from tests.faults.writes import WRITES, Write
 from tests.scale import scaled
 
-ENGINES = ("sqlite", "postgresql")
-
 WRITE_NOTHING = {"Database.open", "Database.check"}
 """They find out whether something could be written."""
 
@@ -152,12 +150,21 @@ def _is_write(node: ast.expr) -> bool:
 
 
 def cases(write: Write, found: list[Place]) -> list[tuple[Place, str, str]]:
-    """Every place, moment and database; in a quick run one of them, another one for each kind of write."""
-    everything = [(place, moment, engine) for engine in ENGINES for place in found for moment in MOMENTS]
+    """Every place, moment and database.
+
+    A quick run tries one of them, another one for each kind of write; ``--scale=all`` tries everything on
+    SQLite and each place on PostgreSQL at one moment, another one for each place.
+    """
     number = WRITES.index(write)
-    on_sqlite = max(1, len(found) * len(MOMENTS))
-    chosen = (7 * number) % on_sqlite + (on_sqlite if number % 20 == 0 else 0)
-    return scaled(quick=everything[chosen : chosen + 1], all=everything)
+    on_sqlite = [(place, moment, "sqlite") for place in found for moment in MOMENTS]
+    on_postgresql = [(place, moment, "postgresql") for place in found for moment in MOMENTS]
+    one_each = [on_postgresql[3 * n + (number + n) % 3] for n in range(len(found))]
+    chosen = (7 * number) % max(1, len(on_sqlite))
+    return scaled(
+        quick=(on_postgresql if number % 20 == 0 else on_sqlite)[chosen : chosen + 1],
+        all=on_sqlite + one_each,
+        long=on_sqlite + on_postgresql,
+    )
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.name)

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from tests.folders import PREFIX, remove_folders
+from tests.statements import compiled_once
 
 KEPT = Path(__file__).with_name("kept.json")
 
@@ -36,7 +37,7 @@ SLOW_SECONDS = 1.0
 MOST_MEMORY = 6 * 2**30
 """Bytes of addresses that a worker may have: what asks for more is refused it."""
 
-A_PROCESS = 1000
+A_PROCESS = 3000
 """Cases that one process tries: what it keeps of closed projects goes with it."""
 
 UNNAMED = getattr(os, "O_TMPFILE", ~0)
@@ -63,6 +64,7 @@ def generator(kind: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, sum(kind.encode())])
 
 
+@compiled_once()
 def work(kind: str, first: int, number: int, folder: Path, patience: float) -> None:
     """Try the cases of a kind; a line of JSON before each, and one after it.
 

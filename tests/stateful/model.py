@@ -1,8 +1,8 @@
 """What a label log means, in plain Python: nothing here calls the code that it judges.
 
-Everything is computed again from the list of answers at each question, by the words of the rules: who said
-what last and did not take it back, what the majority says, what was decided, what belongs to an audit, and
-what trains. That is slow and has no state to go wrong.
+Everything is computed from the whole list of answers whenever a line joined it, by the words of the rules:
+who said what last and did not take it back, what the majority says, what was decided, what belongs to an
+audit, and what trains. That is slow and has no state to go wrong.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ class Model:
 
     def __init__(self) -> None:
         self.log: list[Said] = []
+        self._items: dict[int, tuple[int, dict[int, Meaning]]] = {}
+        """By concept: what `items` computed, and from how many lines of the log."""
 
     def take(self, said: Said) -> None:
         """One more line."""
@@ -87,10 +89,14 @@ class Model:
 
     def items(self, concept: int) -> dict[int, Meaning]:
         """Every item with an answer in force."""
-        about: dict[int, list[Said]] = {}
-        for said in self.in_force(concept):
-            about.setdefault(said.item, []).append(said)
-        return {item: meaning_of(answers) for item, answers in about.items()}
+        length, found = self._items.get(concept, (-1, {}))
+        if length != len(self.log):
+            about: dict[int, list[Said]] = {}
+            for said in self.in_force(concept):
+                about.setdefault(said.item, []).append(said)
+            found = {item: meaning_of(answers) for item, answers in about.items()}
+            self._items[concept] = len(self.log), found
+        return found
 
     def of(self, concept: int, item: int) -> Meaning:
         """One item's."""

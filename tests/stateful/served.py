@@ -173,7 +173,7 @@ class Served:
         with Database.open(folder / LABELS_FILE, create=True) as database:
             for name in CLASSES[:questions]:
                 create_concept(Concepts(database), f"Is it a {name}?", "", "", name)
-        self._read = 0
+        self._read = self._compared = 0
         self.open()
 
     def _leases(self, seconds: float) -> Leases:
@@ -303,10 +303,16 @@ class Served:
             found = connection.exec_driver_sql(f"SELECT session_id FROM selections WHERE id = '{selection}'")
             return str(found.scalar_one())
 
-    def compare(self) -> None:
-        """Assert that the database means what the model means, by every way in which the program asks it."""
+    def compare(self, *, everything: bool = True) -> None:
+        """Assert that the database means what the model means, by every way in which the program asks it.
+
+        Not `everything`: of the questions that the last lines of the log are about.
+        """
+        touched = {said.concept for said in self.model.log[self._compared :]}
         for concept in self.project.concepts(archived=True):
-            self._compare(concept.id)
+            if everything or concept.id in touched:
+                self._compare(concept.id)
+        self._compared = len(self.model.log)
 
     def _compare(self, concept: int) -> None:
         model, live = self.model, self.project.live_concept(concept)

@@ -18,6 +18,7 @@ from closecall.core.similar.files import load_codes, load_structure, save_codes,
 from closecall.core.sources import source_from
 from closecall.core.warmup import warm_up
 from tests.fakes import FakeTexts
+from tests.scale import scaled
 
 
 def compiled() -> dict[str, int]:
@@ -36,6 +37,9 @@ def _warm() -> None:
     warm_up()
 
 
+FUNCTIONS = scaled(quick={"n_functions": 40}, all={})
+"""Of strategies by hashing: fewer than usual, or as many."""
+
 OF_ALL_FEATURES = ("h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted")
 """Sparse rows have kernels of their own where no directions are taken."""
 
@@ -51,7 +55,7 @@ def test_nothing_is_left_to_compile(name, tmp_path):
     structures = kind.structures if issubclass(kind, HashedSearch) else [None]
     labels = Labels.of(pool, pool.ids[:200], is_positive(pool.truth(pool.ids[:200]), 3))
     for structure in structures:
-        params = {"structure": structure} if structure else {}
+        params = {"structure": structure} | FUNCTIONS if structure else {}
         strategy = make_strategy(name, **params).fit(pool.prefix(700))
         for index in (strategy, strategy.extended(pool)):
             play_round(pool, labels, index)
@@ -65,10 +69,9 @@ def test_nothing_is_left_to_compile_for_texts(name, tmp_path):
     before = compiled()
     pool = build(FakeTexts(700, held_out=range(5)), tmp_path / "pool")
     labels = Labels.of(pool, pool.ids[:80], is_positive(pool.truth(pool.ids[:80]), 1))
-    params = (
-        {"n_directions": None} if name in ("h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted") else {}
-    )
-    for strategy in (make_strategy(name), make_strategy(name, **params)):
+    functions = FUNCTIONS if issubclass(STRATEGIES[name], HashedSearch) else {}
+    directions = {"n_directions": None} if name in OF_ALL_FEATURES else {}
+    for strategy in (make_strategy(name, **functions), make_strategy(name, **functions, **directions)):
         index = strategy.fit(pool.prefix(400)).extended(pool)
         hyperplane = play_round(pool, labels, index).trained.hyperplane
         index.select(hyperplane, 12, exclude=range(50), diversity=0.3)
