@@ -1,4 +1,4 @@
-"""A comparison from its words to its report."""
+"""A comparison, from its options to its report."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from closecall.core.selection import covering, strategy_from
 from closecall.core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
-"""What the paper reckons an annotator needs for an image, and for a document."""
+"""Seconds that an annotator needs for an image and for a document, as the paper assumes."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command was asked for; parameters as in `plan.Plan`, classes and pool as given."""
+    """Options of the command; see `plan.Plan`. Classes and pool are as given by the user."""
 
     pool: Path | None
     classes: tuple[str, ...]
@@ -55,7 +55,7 @@ class Wish:
 
 
 def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_seconds: float | None) -> None:
-    """Run what is not finished yet, then write results, figures and report; see `command`."""
+    """Run the unfinished units, then write results, figures and report; see `command`."""
     with begun(out, wish.pool, partial(plan_of, wish)) as (plan, pool):
         missing = plan.missing(out)
         n_workers = n_workers or os.cpu_count() or 1
@@ -74,12 +74,12 @@ def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_second
 
 
 def plan_of(wish: Wish, pool: Pool) -> Plan:
-    """The words of the comparison that was asked for.
+    """Return the plan for the requested options.
 
     Raises
     ------
     InputError
-        If the pool can't be raced on.
+        If the pool is not suitable for races.
     """
     items = ItemsByClass(pool, wish.first)
     if len(items) < len(pool):
@@ -131,7 +131,7 @@ def _size(plan: Plan, pool: Pool) -> str:
 
 @contextmanager
 def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
-    """Progress with an estimate: a bar on a terminal, elsewhere a line each finished unit."""
+    """Show progress with an estimate: a bar on a terminal, otherwise a line per finished unit."""
     if sys.stdout.isatty():
         bar: Any = click.progressbar(length=n_units * n_rounds, label="Racing")
         with bar:
