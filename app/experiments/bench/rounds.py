@@ -61,9 +61,9 @@ def planes_for(
 def rounds_of(planes: Sequence[Plane], n: int) -> list[Round]:
     """Return at most `n` of a setting's planes, which are in the order of sessions and rounds.
 
-    Of single planes, these are the first. Of sessions, they are runs of consecutive rounds, from as many
-    sessions as leave at least `RUN` rounds for each. The run of the first session is at its beginning, that
-    of the last session at its end.
+    From single planes, it takes the first ones. From sessions, it takes runs of consecutive rounds, in as
+    many sessions as possible with at least `RUN` rounds each. The run of the first session is at its
+    beginning, that of the last session at its end.
     """
     sessions = [list(group) for _, group in groupby(planes, key=lambda plane: plane.session)]
     if planes[0].session < 0:

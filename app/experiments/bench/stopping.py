@@ -60,7 +60,7 @@ class Stopping(Experiment):
                 "batch": self.batch,
                 "enough": enough,
                 **summary(sessions),
-                "each": [_told(session, pool) for session in sessions],
+                "each": [_session_row(session, pool) for session in sessions],
             }
         ]
 
@@ -101,7 +101,7 @@ def summary(sessions: list[AdvisedSession]) -> Row:
     }
 
 
-def _told(session: AdvisedSession, pool: Pool) -> Row:
+def _session_row(session: AdvisedSession, pool: Pool) -> Row:
     return {
         "class": pool.classes[session.positive],
         "labels": list(session.n_labels),

@@ -80,7 +80,7 @@ class Claim:
     title : str
         The claim in a few words.
     meaning : str
-        What was compared, and how.
+        The comparison and its method.
     statements : tuple of Statement
     """
 

@@ -62,8 +62,8 @@ def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_second
         print_size(_size(plan, pool), plan, len(missing))
         if missing:
             fit_lanes(plan, pool, out, click.echo)
-            with _shown(len(missing), plan.iterations) as told:
-                run_units(plan, missing, out, n_workers, told)
+            with _shown(len(missing), plan.iterations) as advance:
+                run_units(plan, missing, out, n_workers, advance)
         if label_seconds is None:
             label_seconds = DOCUMENT_SECONDS if pool.holds_texts else IMAGE_SECONDS
         results = Results.read(plan, pool, out)
@@ -139,7 +139,7 @@ def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
         return
     start, last = perf_counter(), 0
 
-    def told(rounds: int, finished: int) -> None:
+    def advance(rounds: int, finished: int) -> None:
         nonlocal last
         if finished > last:
             last = finished
@@ -147,4 +147,4 @@ def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
             ending = f", about {duration(left)} left" if finished < n_units else ""
             click.echo(f"{finished} of {n_units} races{ending}")
 
-    yield told
+    yield advance

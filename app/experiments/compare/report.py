@@ -192,14 +192,14 @@ def _row(measures: Measures, name: str) -> dict[str, Any]:
 
 
 def _signed(measured: Interval) -> tuple[str, str]:
-    return _said(measured, signed)
+    return _with_bounds(measured, signed)
 
 
 def _plain(measured: Interval) -> tuple[str, str]:
-    return _said(measured, figure)
+    return _with_bounds(measured, figure)
 
 
-def _said(measured: Interval, sentence: Callable[[float], str]) -> tuple[str, str]:
+def _with_bounds(measured: Interval, sentence: Callable[[float], str]) -> tuple[str, str]:
     if measured.low is None or measured.high is None:
         return sentence(measured.mean), ""
     return sentence(measured.mean), f"{sentence(measured.low)} to {sentence(measured.high)}"

@@ -109,7 +109,7 @@ def _measure(plan: Plan, pool: Pool, units: list[Unit], out: Path) -> None:
             bits=plan.bits,
             retrieved=plan.retrieved(len(pool)),
             n_searched=SEARCHED,
-            told=partial(_tell, unit.family),
+            told=partial(_print_form, unit.family),
         )
         write_unit(out, unit, measured)
         left = (perf_counter() - start) * (len(units) / done - 1)
@@ -124,5 +124,5 @@ def _size(plan: Plan, pool: Pool) -> str:
     )
 
 
-def _tell(family: str, form: str) -> None:
+def _print_form(family: str, form: str) -> None:
     click.echo(f"  {lane_label(Lane(family, form))}")

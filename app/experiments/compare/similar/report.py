@@ -47,7 +47,9 @@ def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
         ],
         structure_names=[STRUCTURES[name] for name in _searched(results)],
         structures=_structures(results),
-        figures=[drawing(figures[name], name, said) for name, said in captions.items() if name in figures],
+        figures=[
+            drawing(figures[name], name, caption) for name, caption in captions.items() if name in figures
+        ],
         R=results.first,
         told=results.told,
         neighbours=plan.neighbours,
