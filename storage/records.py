@@ -93,8 +93,8 @@ class SelectionRecord:
     `trained_through` and `examples_through` are the last `seq` of the answers and the last id of the examples
     that trained the hyperplane. With `c`, `class_weight`, `seed`, `leased`, `pool_version` and `items_total`
     (the rows in the index), a selection can be computed again. `margin` is |wᵀx + b|, or None without a
-    hyperplane. If several items are selected together, only the first records `leased`. The log sets
-    `seq` and `created`.
+    hyperplane. If several items are selected together, only the first records `leased`. The log sets `seq`
+    and `created`.
     """
 
     session_id: str

@@ -29,9 +29,8 @@ class FindSimilar(Way):
     trained after each page on all answers so far (`core.similar.answers`). Until there are `LEAST` answers of
     each kind, angles between the original features are used. If the answers contradict each other (items with
     the same features are positive and negative), the previous metric stays. The real page differs in two
-    ways:
-    answered items keep their places, so a page brings fewer new items, and a metric that is not ready in time
-    applies from the next page on.
+    ways: answered items keep their places, so a page brings fewer new items, and a metric that is not ready
+    in time applies from the next page on.
 
     Parameters
     ----------

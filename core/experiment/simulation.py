@@ -96,9 +96,7 @@ def sessions(
 
 
 def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -> Labels:
-    """Return correct labels as after a long session: a fifth at random, the rest nearest to the hyperplane
-    they give.
-    """
+    """Return correct labels of a long session: a fifth random, the others nearest to its hyperplane."""
 
     def known(ids: NDArray[np.int64]) -> Labels:
         ids = np.sort(ids)

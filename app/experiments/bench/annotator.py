@@ -22,13 +22,10 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 BURST = 40
 GAPS_MS = (0, 20, 50)
-"""Milliseconds between the presses of a burst, one burst after the other."""
+"""Presses per burst, and the milliseconds between them, one burst after the other."""
 
 N_PATIENT = 40
-"""Answers after those at the pace, each given as soon as all that may follow is ready; they show which pace
-can be
-held.
-"""
+"""Answers after those at the pace, each given as soon as all that may follow is ready."""
 
 PATIENCE_MS = 60_000
 WATCH = Path(__file__).with_name("watch.js")
@@ -69,8 +66,7 @@ class Press(TypedDict):
         Whether that image was not ready at the press, and whether the card showed that it was waiting.
     ahead_ms : float or None
         Milliseconds from painting until all that may follow was ready; None if the press came before, or if
-        it
-        was not recorded.
+        it was not recorded.
     """
 
     answers: list[Given]
@@ -91,8 +87,7 @@ class Annotator:
     truth : callable
     pace : float
         Seconds that the annotator looks at an image, or at a grid. With plain buttons, at least as long as
-        the
-        page ignores presses after a new image.
+        the page ignores presses after a new image.
     """
 
     def __init__(self, page: Page, mode: Mode, truth: Truth, pace: float) -> None:
@@ -160,7 +155,7 @@ class Annotator:
         self._page.keyboard.press("Shift+N")
 
     def _go_to(self, place: int) -> None:
-        """Move to a place by whole rows; if it is in the same row, mark the images on the way as negative."""
+        """Move to a place by whole rows; if it is less than a row away, answer no for images on the way."""
         cursor, columns = self._page.evaluate("(({ cursor, columns }) => [cursor, columns])(bench.page())")
         down, right = divmod(place - cursor, columns)
         keys = ["ArrowDown"] * down + ["ArrowRight"] * right if down else ["n"] * right

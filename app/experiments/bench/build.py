@@ -41,8 +41,7 @@ def measure_build(word: str, out: Path | None, *, threads: int | None = None) ->
         ``items``, ``seconds`` (wall clock), ``images_per_second``, ``peak_memory_mb`` (anonymous memory of
         this process, in 10⁶ bytes; None if the system does not report it) and
         ``gist_images_per_second_two_threads``, the speed of the features alone with the images in memory;
-        None
-        if the source has its own features.
+        None if the source has its own features.
 
     Raises
     ------
@@ -84,9 +83,7 @@ def _build(source: Source, path: Path, threads: int | None) -> dict[str, Any]:
 
 
 def gist_speed(source: Source) -> float | None:
-    """Return the images per second of GIST alone, on two threads with images in memory; None for other
-    features.
-    """
+    """Return the images per second of GIST alone, two threads, images in memory; None for other features."""
     if source.n_features is not None or source.extractor != "gist":
         return None
     items = np.arange(min(len(source), GIST_CHUNK * GIST_CHUNKS), dtype=np.int64)

@@ -1,7 +1,7 @@
 """The harness of all measurements, which runs an experiment on pools, saves its rows as JSON and prints them.
 
-To add a measurement, subclass `Experiment` in a module of its own and give it a command, or, for similar
-items, a name in `app.experiments.bench.similar`.
+To add a measurement, subclass `Experiment` in a separate module and add a command, or, for similar items, a
+name in `app.experiments.bench.similar`.
 """
 
 from __future__ import annotations

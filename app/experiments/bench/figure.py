@@ -1,6 +1,4 @@
-"""Plots of time against rank: a panel per setting, a line per strategy, and the equal-time subsample behind
-them.
-"""
+"""Plots of time against rank: a panel per setting, a line per strategy, and the equal-time subsample."""
 
 from __future__ import annotations
 

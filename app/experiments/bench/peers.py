@@ -30,9 +30,7 @@ EACH_LIST = 64
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of index: the function that makes it for n rows of d numbers, and its search parameter and its
-    values.
-    """
+    """A kind of index: a function of (faiss, d, n) that makes it, its search parameter and its values."""
 
     make: Callable[[Any, int, int], Any]
     knob: str
@@ -111,9 +109,7 @@ class FaissIndex:
         self.n_bytes = int(faiss.serialize_index(self._index).nbytes)
 
     def find(self, query: Rows, n: int, effort: int) -> NDArray[np.int64]:
-        """Return the ids of the approximate n nearest to a query of shape (1, n_features), or fewer if fewer
-        are met.
-        """
+        """Return the ids of about the n nearest to a query of shape (1, n_features), possibly fewer."""
         if KNOBS[self.name] == "nprobe":
             self._index.nprobe = effort
         elif KNOBS[self.name] == "efSearch":

@@ -34,7 +34,7 @@ def class_asked_for(pool: Pool, asked: str | None) -> str:
 
 
 def truth_of(pool: Pool, positive: str) -> Truth:
-    """Return a function that tells which items are of the class."""
+    """Return a function that returns which items are of the class."""
     wanted = pool.classes.index(positive)
     return lambda items: [bool(is_yes) for is_yes in is_positive(pool.truth(items), wanted)]
 

@@ -47,9 +47,7 @@ def show_table(head: Sequence[str], lines: Iterable[Sequence[str]], *, n_left: i
 
 
 def spread(shares: Sequence[float] | NDArray[np.float64]) -> str:
-    """Return mean ± standard deviation of shares in percent; the mean alone if there is one, – if there are
-    none.
-    """
+    """Return mean ± standard deviation of shares in percent; the mean of a single share, – without shares."""
     values = 100 * np.asarray(shares)
     if not len(values):
         return "–"

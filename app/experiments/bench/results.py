@@ -72,21 +72,15 @@ class Results:
 
         ``median_ms`` and ``p90_ms`` are wall-clock times of one selection. ``ratio_to_exhaustive`` and
         ``p90_ratio_to_exhaustive`` are quantiles of time / time of the exhaustive scan for the same
-        hyperplane.
-        ``cpu_ratio_to_exhaustive`` is the same of processor time, which is more reliable while other programs
-        run.
-        ``cpu_ms_per_round`` is the mean processor time of a selection and of remembering for it;
-        ``remember_cpu_ms_per_round`` is the part of remembering. ``recall_at_1`` is the share of hyperplanes
-        whose
-        nearest item was found, and ``recall_at_1_low`` its one-sided lower 95 % bound.
+        hyperplane. ``cpu_ratio_to_exhaustive`` is the same of processor time, which is more reliable while
+        other programs run. ``cpu_ms_per_round`` is the mean processor time of a selection and of remembering
+        for it; ``remember_cpu_ms_per_round`` is the part of remembering. ``recall_at_1`` is the share of
+        hyperplanes whose nearest item was found, and ``recall_at_1_low`` its one-sided lower 95 % bound.
 
         ``rows_of_equal_time_subsample`` random rows can be scored in ``median_ms``; the median rank of the
-        nearest
-        of them is ``rank_of_equal_time_subsample``. ``ratio_to_subsample`` is the geometric mean over
-        hyperplanes
-        of (rank + 1) / (rank + 1 of that subsample), with its 95 % interval; ``ratio_to_equal_rows`` is the
-        same
-        for a subsample of as many rows as were scored.
+        nearest of them is ``rank_of_equal_time_subsample``. ``ratio_to_subsample`` is the geometric mean over
+        hyperplanes of (rank + 1) / (rank + 1 of that subsample), with its 95 % interval;
+        ``ratio_to_equal_rows`` is the same for a subsample of as many rows as were scored.
         """
         judged, reference = self.judged[strategy], self.judged[REFERENCE]
         ranks = np.array([one.rank for one in judged])

@@ -2,10 +2,8 @@
 
 The fairest version keeps rows in random order and reads a run of them from contiguous memory: a BLAS product,
 the bias, absolute values, the argmin. The cost of such a run is measured beside the strategies, for 1, 2, 4,
-…
-rows up to the whole pool at random places. It is measured with one thread and with all that are allowed,
-since
-a short run may be slower with several. Its result is the nearest of as many random rows, whose rank is
+… rows up to the whole pool at random places. It is measured with one thread and with all that are allowed,
+since a short run may be slower with several. Its result is the nearest of as many random rows, whose rank is
 computed by brute force. Logarithms are interpolated between two sizes.
 """
 
@@ -27,9 +25,7 @@ WINDOWS = 20
 """Number of random subsamples of each size that are ranked for each hyperplane."""
 
 COPIED_ROWS = 1 << 17
-"""Number of rows copied from a pool that is not stored in float32; longer runs go through the copy
-repeatedly.
-"""
+"""Number of rows copied from a pool that is not stored in float32; longer runs repeat the copy."""
 
 Floats = NDArray[np.float64]
 
@@ -134,9 +130,7 @@ class EqualTimeSubsample:
         return 1000 * (perf_counter() - start)
 
     def _parts(self, size: int) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Return `size` consecutive rows from a random one on, and the parts of the output for their
-        products.
-        """
+        """Return `size` consecutive rows from a random place, with the output for their products."""
         first_rows = [first for first, _ in self._blocks]
         n = first_rows[-1] + len(self._blocks[-1][1])
         row, done = int(self._rng.integers(n)), 0

@@ -1,5 +1,4 @@
-"""The labeling page in a real browser: time from a key press to the next image, and check of the stored
-answers.
+"""The labeling page in a real browser: time from a key press to the next image, and a check of the answers.
 
 A project is made on a pool and served by its own process, as ``closecall serve`` does. A simulated annotator,
 who knows the truth, presses keys, and the page itself records which picture was painted then. Afterwards the

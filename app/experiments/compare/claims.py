@@ -2,8 +2,7 @@
 
 A claim is a set of statements that a number is above a threshold. A statement holds if the whole 95 %
 interval is above the threshold, does not hold if all of it is below, and is left open otherwise. A claim
-holds
-if all its statements hold, and does not hold if one of them does not.
+holds if all its statements hold, and does not hold if one of them does not.
 """
 
 from __future__ import annotations
@@ -132,12 +131,10 @@ class Measures:
         return np.asarray(np.log(np.maximum(medians, np.finfo(np.float64).tiny)))
 
     def gain_in_time(self, name: str) -> Floats:
-        """Return the AUROC above that of round 0, in points, averaged over the time that every strategy
-        spent.
+        """Return the AUROC above that of round 0, in points, averaged over equal time for all strategies.
 
         In each race, all strategies get the time that the quickest needed for all its labels, including
-        labeling
-        and selection.
+        labeling and selection.
         """
         gain = self.results.of(self.results.gain, name)
         return np.array(

@@ -37,7 +37,7 @@ IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
 
 @dataclass(frozen=True)
 class Wish:
-    """Options of the command; see `plan.Plan`. Classes and pool are as given by the user."""
+    """Options of the command, with classes and pool as given; see `plan.Plan`."""
 
     pool: Path | None
     classes: tuple[str, ...]

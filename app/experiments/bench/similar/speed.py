@@ -43,8 +43,7 @@ CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
 COMPARED = {"table": (20, 80), "tables": (5, 20), "orders": (5, 20)}
 """Codes compared per candidate, by structures that have a choice. One large table keeps the codes of a bucket
-side by
-side, so comparing them costs less.
+side by side, so comparing them costs less.
 """
 
 N_BYTES = 200_000_000
@@ -230,9 +229,7 @@ class Speed(Figure):
 
 
 def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
-    """Return numbers of candidates and of codes compared; the latter only matter for structures that have a
-    choice.
-    """
+    """Return numbers of candidates and of codes compared, which scans and balls ignore."""
     candidates = [n for n in CANDIDATES if n <= n_rows] or [n_rows]
     factors = COMPARED.get(name, (1,))
     return [(n, factor * n) for factor in factors for n in candidates if factor * n <= max(MOST, n)]

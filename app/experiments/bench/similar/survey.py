@@ -148,9 +148,7 @@ def lengths(most: int) -> list[int]:
 
 
 def numbers_retrieved(n_neighbours: int, n_rows: int) -> list[int]:
-    """Return the round numbers 1, 2, 5, 10, … from the number of true neighbours to that of rows, and these
-    two.
-    """
+    """Return `n_neighbours`, `n_rows`, and the round numbers 1, 2, 5, 10, … between them."""
     round_ones = [step * 10**i for i in range(len(str(n_rows))) for step in _STEPS]
     return sorted({n_neighbours, n_rows, *(n for n in round_ones if n_neighbours < n < n_rows)})
 

@@ -1,5 +1,4 @@
-"""A team labeling one concept: labels per second, waits, the server's processor time, and the fate of each
-answer.
+"""A team labeling one concept: labels per second, waits, server time, and the fate of each answer.
 
 A project is made on a pool and served by its own process. The simulated annotators all run in this process,
 each with a page and a browser's store. They talk to the server as browsers do. The server may be killed while

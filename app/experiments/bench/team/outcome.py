@@ -35,9 +35,8 @@ def fate(
     -------
     dict
         ``answers``: answers in the log; ``lost``: given but not in the log; ``duplicated``: further answers
-        to
-        the same selection; ``misplaced``: in the log with another item, word or name than given, or given by
-        nobody.
+        to the same selection; ``misplaced``: in the log with another item, word or name than given, or given
+        by nobody.
     """
     given = {press.given.id: (press.given, diary.name) for diary in diaries for press in diary.presses}
     stored = {answer.id for answer in answers}
@@ -120,9 +119,7 @@ def leases_returned(
 
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
-    """Return statistics of the time from an answer to the next item, and until the server has stored it, in
-    ms.
-    """
+    """Return statistics of the ms from an answer to the next item, and until the server has stored it."""
     following = [1000 * (press.next_at - press.at) for press in presses if press.next_at is not None]
     saving = [1000 * (press.saved_at - press.at) for press in presses if press.saved_at is not None]
     return {

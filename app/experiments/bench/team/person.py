@@ -163,9 +163,7 @@ class Person:
         return any((press.saved_at or 0.0) >= moment for press in self.diary.presses[-RECENT:])
 
     async def sit(self) -> None:
-        """Open the page, label until `stop`, and stay until all answers are saved, unless the page is
-        abandoned.
-        """
+        """Open the page, label until `stop`, and wait until all is saved, unless the page is abandoned."""
         leaves_at: float | None = None
         while not (self._over.is_set() or self.diary.left):
             async with self._opened() as page:

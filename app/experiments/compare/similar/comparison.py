@@ -29,9 +29,7 @@ SEARCHED, TIMED = 200, 25
 
 @dataclass(frozen=True)
 class Wish:
-    """Options of the command; see `app.experiments.compare.similar.plan.Plan`. The pool is as given by the
-    user.
-    """
+    """Options of the command, with the pool as given; see `app.experiments.compare.similar.plan.Plan`."""
 
     pool: Path | None
     families: tuple[str, ...]

@@ -27,9 +27,7 @@ _WIDTH, _HEIGHT, _ENTRY = 10.0, 4.4, 0.205
 _SHEET = LIGHT["secondaryBackgroundColor"]
 
 SHOWN = 0.03
-"""Share of the pool at which figures end: beyond it, a scan does as well. The table continues to the whole
-pool.
-"""
+"""Share of the pool at which figures end: beyond it, a scan is as good. The table has all shares."""
 
 
 def draw_figures(results: Results, out: Path) -> dict[str, Path]:

@@ -65,9 +65,7 @@ def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
 
 
 def headline(results: Results) -> str:
-    """Return the main result in one plain sentence, with the number of families that may be as good by
-    chance.
-    """
+    """Return the main result in a sentence, with the number of families that may be as good."""
     bits, R = max(results.plan.bits), results.first
     found = {lane: results.mean(lane, "nearest", bits=bits, retrieved=R) for lane in results.lanes}
     known = {lane: value for lane, value in found.items() if value is not None}

@@ -93,9 +93,7 @@ class Results:
 
     @classmethod
     def read(cls, plan: Plan, pool: Pool, out: Path) -> Results:
-        """Read the results of all units from their files; raise errors as
-        `app.experiments.compare.unit.read_table`.
-        """
+        """Read the results of all units from their files; see `compare.unit.read_table` for errors."""
         import pyarrow as pa
 
         tables = [read_table(out / UNITS / unit.file, schema()) for unit in plan.units]
