@@ -335,7 +335,7 @@ class LabelLog:
         return LabelState(concept_id, is_item).fold(self.answers_after(concept_id, 0, through))
 
     def catch_up(self, state: LabelState) -> LabelState:
-        """Fold answers stored since then into `state`, whoever wrote them."""
+        """Fold the answers that any process has stored since `state` into it."""
         return state.fold(self.answers_after(state.concept_id, state.seq))
 
     def labels(self, concept_id: int, through: int | None = None, *, is_item: IsItem | None = None) -> Labels:

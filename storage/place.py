@@ -93,7 +93,7 @@ def place_of(where: Where) -> LabelFile | Server:
     Raises
     ------
     StorageError
-        Of the kind "invalid" if the URL is malformed, and "other" if the driver is not installed.
+        With kind "invalid" if the URL is malformed, or "other" if the driver is not installed.
     """
     if isinstance(where, str) and is_address(where):
         try:

@@ -43,7 +43,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 def new_id() -> str:
-    """A random identifier (UUID version 4) as text."""
+    """Return a random identifier (UUID version 4) as text."""
     return str(uuid.uuid4())
 
 
@@ -93,8 +93,8 @@ class SelectionRecord:
     `trained_through` and `examples_through` are the last `seq` of the answers and the last id of the examples
     that trained the hyperplane. With `c`, `class_weight`, `seed`, `leased`, `pool_version` and `items_total`
     (the rows in the index), a selection can be computed again. `margin` is |wᵀx + b|, or None without a
-    hyperplane. Of several items selected together, only the first records what was `leased`. The log sets
-    `seq` and `created`.
+    hyperplane. If several items are selected together, only the first records `leased`. The log sets `seq`
+    and `created`.
     """
 
     session_id: str

@@ -30,7 +30,7 @@ UNKNOWN = -1
 """An unknown duration in the column `Answers.taken`."""
 
 DECIDED = -2
-"""Stands for the annotator of adjudications: each replaces the one before, whoever makes it."""
+"""Annotator id of adjudications: each replaces the previous one, independent of its author."""
 
 Column = NDArray[np.int64]
 

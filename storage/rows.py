@@ -26,7 +26,7 @@ def columns(model: type[Base]) -> list[Column[Any]]:
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970-01-01 UTC."""
+    """Return the milliseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000_000
 
 

@@ -27,7 +27,7 @@ def team(session: LabelingSession, person: Person, zone: tzinfo) -> dict[str, An
     session : LabelingSession
         A session of the concept.
     person : Person
-        Who asks.
+        The person who asks.
     zone : tzinfo
         Time zone of "today".
     """

@@ -18,11 +18,11 @@ from closecall.storage import ConceptRecord, Concepts, ExampleRecord, Labels
 CLEARLY = 1.0
 """A label is doubtful if the model of the other labels puts its item beyond the opposite margin.
 
-The bound is strict, so that most doubtful labels are mistakes. Of 600 answers chosen at the margin, 11 of
-them wrong, 6 were doubted among digits (4 rightly) and 5 among photographs (4 rightly). The other mistakes
-are further down the list: 9 of the 11 are among its first 29 items, or all of them among its first 13.
-Features that separate a class badly, such as GIST on CIFAR-10, lead to more doubts: 36, of which 4 were
-right. (Means over 3 to 5 sessions each.)
+The bound is strict, so that most doubtful labels are mistakes. Among 600 answers chosen at the margin, 11 of
+them wrong, 6 were doubted for digits (4 rightly) and 5 for photographs (4 rightly). The other mistakes are
+further down the list: 9 of the 11 are among its first 29 items, or all of them among its first 13. Features
+that separate a class badly, such as GIST on CIFAR-10, lead to more doubts: 36, of which 4 were right. (Means
+over 3 to 5 sessions each.)
 """
 
 WAIT_SECONDS = 0.25

@@ -20,11 +20,13 @@ LEASE_SECONDS = 300.0
 """Leases expire after this many seconds of inactivity."""
 
 _ENDED_AT_MOST = 10_000
-"""Once there are more expired leases than this, the oldest are forgotten."""
+"""Maximum number of expired leases to remember; the oldest are dropped first."""
 
 
 @dataclass
 class _Held:
+    """Items leased to a session, and the time of its last activity."""
+
     items: set[int]
     heard: float
 

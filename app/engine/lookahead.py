@@ -46,12 +46,12 @@ class Lookahead:
     shown : SelectionRecord
         The item in view.
     occasion : Occasion
-        Of the selections that would follow.
+        Occasion of the selections that would follow.
     concept : LiveConcept
         The concept that selects next; it may be another one than that of `shown`.
     annotator : str
     reason : object
-        Whatever else the futures depend on: they are valid while it is unchanged.
+        Everything else that the futures depend on: they are valid while it is unchanged.
     """
 
     def __init__(

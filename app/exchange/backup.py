@@ -46,7 +46,7 @@ def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
 
 
 def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str | None = None) -> None:
-    """Put a backup's labels and uploads into a project that is not being served, all or nothing.
+    """Restore a backup's labels and uploads into a project that is not being served, all or nothing.
 
     Parameters
     ----------
@@ -57,8 +57,7 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
     overwrite : bool
         Whether existing labels may be set aside.
     database : str or None
-        Where to keep the project's labels from now on: a PostgreSQL address or `IN_FOLDER`. None keeps them
-        where they are.
+        New place of the project's labels: a PostgreSQL address or `IN_FOLDER`. None keeps the present place.
 
     Raises
     ------

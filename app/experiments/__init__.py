@@ -1,1 +1,1 @@
-"""Benchmarks and comparisons: nothing here is needed in order to label."""
+"""Benchmarks and comparisons; labeling needs none of them."""

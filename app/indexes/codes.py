@@ -108,7 +108,7 @@ def n_functions(family: str) -> int:
 
 
 def unfitted(family: str, metric: Metric | None, n_rows: int) -> SimilarityHasher:
-    """Return the family, not fitted yet, for codes of so many rows; `family` as in `coded`."""
+    """Return the unfitted family for codes of `n_rows` rows; `family` as in `coded`."""
     how: dict[str, Any] = {"n_functions": n_functions(family), "random_state": SEED}
     if metric is not None:
         return MetricLSH(metric=metric, **how)
@@ -177,7 +177,7 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
 
 
 def building(structure: str, n_rows: int) -> dict[str, int]:
-    """Return the parameters to build a structure over the codes of so many rows."""
+    """Return the parameters to build a structure over the codes of `n_rows` rows."""
     return {"n_compared": n_compared(n_rows, structure), "n_bytes": BYTES_A_ROW * n_rows, "seed": SEED}
 
 

@@ -99,7 +99,7 @@ class Wanted:
         return self.family if self.labels is None else f"{self.family}-{self.concept}"
 
     def unfitted(self, n_rows: int) -> SimilarityHasher:
-        """Return the family, not fitted yet, for codes of so many rows."""
+        """Return the unfitted family for codes of `n_rows` rows."""
         return unfitted(self.family, self.metric.metric if self.metric is not None else None, n_rows)
 
 

@@ -275,14 +275,14 @@ def _needed(name: str, pool: Pool) -> Step:
 
 
 def is_due(n_items: int, seconds: float, pool: Pool) -> bool:
-    """Return whether to extend an index of so many items whose last part took so long."""
+    """Return whether to extend an index of `n_items` items whose last part took `seconds` seconds."""
     if n_items >= len(pool):
         return False
     return seconds <= CHEAP_SECONDS or pool.complete or len(pool) >= GROWTH * n_items
 
 
 def is_worth_saving(seconds: float, pool: Pool) -> bool:
-    """Return whether to save an index of this pool that took so long."""
+    """Return whether to save an index of this pool that took `seconds` seconds."""
     return pool.complete and seconds > CHEAP_SECONDS
 
 

@@ -34,8 +34,7 @@ NO_REPEATS = """
   }, true) ?? true;
 </script>
 """
-"""Script that ignores repeats of a held key. Where scripts can't run, `PlainCard.press` stops most of them.
-"""
+"""Script that ignores repeats of a held key. `PlainCard.press` stops most of them if scripts can't run."""
 
 
 def is_wanted() -> bool:

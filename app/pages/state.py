@@ -1,4 +1,4 @@
-"""What a browser's session remembers between runs of its pages."""
+"""State of a browser's session between runs of its pages."""
 
 from __future__ import annotations
 

@@ -104,8 +104,8 @@ class Uploads:
         Raises
         ------
         InputError
-            If an upload is not an image, or its features are invalid; also whatever `uploads` raises. What
-            was added is removed again then.
+            If an upload is not an image, or its features are invalid; also any error that `uploads` raises.
+            Uploads that were added are then removed again.
         """
         was_there, new, number = self._folder.exists(), [], 0
         try:

@@ -91,7 +91,7 @@ def _natural(number: object) -> int:
 
 
 class ReviewedConcept:
-    """What the reviewers of a concept share: the table of answers, the judge and the item names.
+    """State shared by the reviewers of a concept: the table of answers, the judge and the item names.
 
     Parameters
     ----------

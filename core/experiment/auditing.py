@@ -1,4 +1,4 @@
-"""Whether an audit's intervals hold the truth: sessions audited while the classifier still learns."""
+"""Simulated audits: check whether the intervals contain the true value while the classifier still learns."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from closecall.core.pool.pool import Pool
 from closecall.core.simulation.drawing import ItemsByClass
 
 MEASURES = ("precision", "recall", "found", "prevalence")
-"""What an audit is about, see `core.audit.Audited`."""
+"""Measures that an audit estimates, see `core.audit.Audited`."""
 
 
 @dataclass(frozen=True)
 class AuditedSession:
-    """What an audit said, and what is true.
+    """Estimates of one audit, and the true values.
 
     Parameters
     ----------
     audited : Audited
-        By the stratified audit.
+        Estimates from the stratified audit.
     plain : Audited
-        By as many items drawn from all alike.
+        Estimates from a simple random sample of the same size.
     truth : dict of str to float
-        Each of `MEASURES`, by looking at every item; NaN where it is a share of nothing.
+        True value of each of `MEASURES`, computed from all items; NaN if its denominator is 0.
     frames : int
-        How many frames the audit's items were drawn from.
+        Number of frames that the audit's items were drawn from.
     passed : int
-        Audited items that the strategy came to, and that the estimates are therefore not made of.
+        Number of audited items that the strategy selected later. The estimates leave them out.
     """
 
     audited: Audited
@@ -45,12 +45,12 @@ class AuditedSession:
     passed: int
 
     def interval(self, measure: str, *, plain: bool = False) -> Interval:
-        """What was found about one of `MEASURES`."""
+        """Return the interval of one of `MEASURES`."""
         interval: Interval = getattr(self.plain if plain else self.audited, measure)
         return interval
 
     def holds(self, measure: str, *, plain: bool = False) -> bool:
-        """Whether the truth lies within the interval; a share of nothing can be anything."""
+        """Return whether the interval contains the true value; True if that is undefined."""
         interval, truth = self.interval(measure, plain=plain), self.truth[measure]
         return bool(np.isnan(truth) or interval.low - 1e-12 <= truth <= interval.high + 1e-12)
 
@@ -66,31 +66,32 @@ def audited_sessions(
     level: float = LEVEL,
     seed: int = 0,
 ) -> Iterator[AuditedSession]:
-    """Sessions, each about items of its own and one class of the pool; classes take turns.
+    """Simulate sessions with an audit, each with its own items and one positive class; classes take turns.
 
     Answers that train and answers for the audit follow each other in random order. The audit gets a new frame
-    at every checkpoint, so its items come from strata of a dozen classifiers; what is judged is the last one.
+    at every checkpoint, so its items come from the strata of a dozen classifiers. The last classifier is
+    judged.
 
     Parameters
     ----------
     pool : Pool
-        Of known truth.
+        Pool whose classes are known.
     n_sessions : int
-        How many.
+        Number of sessions.
     prevalence : float, 0 … 1
-        The share of yes among each session's items.
+        Share of positives among each session's items.
     n_items, n_labels, n_audited : int
-        Items, answers that train, and answers for the audit, of each session.
+        Items, training answers and audit answers of each session.
     level : float
-        How often the intervals are to hold the truth.
+        Nominal coverage of the intervals.
     seed : int
-        Draws everything; not negative.
+        Seed of everything random; not negative.
 
     Raises
     ------
     InputError
-        If prevalence is not between 0 and 1, more answers are asked for than there are items, or fewer than
-        two classes have enough items.
+        If prevalence is not between 0 and 1, if there are more answers than items, or if fewer than two
+        classes have enough items.
     """
     if not 0 < prevalence < 1:
         raise InputError(f"prevalence must be between 0 and 1, got {prevalence}")

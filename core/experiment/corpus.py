@@ -1,4 +1,4 @@
-"""A saved corpus of hyperplanes: strategies compared by it are asked the same, today and next year."""
+"""A saved corpus of hyperplanes, so that strategies measured at different times answer the same queries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Corpus:
     Parameters
     ----------
     planes : list of Plane
-        Single ones by setting, then sessions by number and round.
+        Single hyperplanes by setting, then those of sessions by session number and round.
     pool_digest : str
         `Pool.digest` of the pool that they were trained on.
     """
@@ -54,7 +54,7 @@ class Corpus:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Self:
-        """`single_planes` of `n_singles` a setting, and `sessions`; see there for parameters and errors."""
+        """Make `single_planes`, `n_singles` per setting, and `sessions`; see there for parameters."""
         n_single = n_singles * len(SINGLE_SETTINGS)
         n = n_single + n_sessions * n_rounds
 
@@ -76,16 +76,16 @@ class Corpus:
 
     @property
     def settings(self) -> list[str]:
-        """The settings of its planes, in the order in which they first come."""
+        """Settings of the planes, in the order of their first plane."""
         return list(dict.fromkeys(plane.setting for plane in self.planes))
 
     def of(self, setting: str) -> list[Plane]:
-        """The planes of one setting, by session and round.
+        """Return the planes of one setting, by session and round.
 
         Raises
         ------
         InputError
-            If it has none of that setting.
+            If the corpus has no planes of that setting.
         """
         found = [plane for plane in self.planes if plane.setting == setting]
         if not found:
@@ -93,12 +93,12 @@ class Corpus:
         return sorted(found, key=lambda plane: (plane.session, plane.round))
 
     def save(self, path: Path | str) -> None:
-        """Write everything to the file `path` (.npz), in one step.
+        """Write the corpus to the file `path` (.npz) atomically.
 
         Raises
         ------
         InputError
-            If it cannot be written.
+            If the file cannot be written.
         """
         planes, settings = self.planes, self.settings
         arrays = {
@@ -121,12 +121,12 @@ class Corpus:
 
     @classmethod
     def load(cls, path: Path | str, pool: Pool) -> Self:
-        """The corpus in the file `path`, made for `pool`; every byte of it is checked.
+        """Load the corpus in the file `path`, made for `pool`, and verify its checksums.
 
         Raises
         ------
         InputError
-            If there is no such file, it is damaged, from a newer version, or was made for another pool.
+            If the file does not exist, is damaged, has a newer format, or was made for another pool.
         """
         path = Path(path)
         if not path.is_file():

@@ -1,10 +1,10 @@
-"""Similarity families as they take part in a comparison: their forms, and the rows they are fitted to.
+"""Similarity families in comparisons: their forms, and the rows they are fitted to.
 
-Every family of `core.hashing.FAMILIES` takes part with its defaults and the number of functions asked for.
+Every family of `core.hashing.FAMILIES` takes part with its defaults and the requested number of functions.
 `_FORMS` names the families that have several forms or need something first:
 
 - kernelized LSH: as published, of low rank, and with a transformed kernel [1]_; rank and scale are chosen on
-  queries that measure nothing else (`core.experiment.kernelized`);
+  queries that are used for nothing else (`core.experiment.kernelized`);
 - metric LSH: under a metric learned from the classes;
 - spectral hashing: as published, and with a box that leaves out the `TRIM` outermost rows at either end;
 - supervised hashing: with at most as many anchors as kernelized LSH has landmarks;
@@ -69,10 +69,10 @@ N_ANCHORS = 300
 """Number of anchors of supervised hashing, as published."""
 
 SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
-"""Yardsticks that are the same for all families and draws."""
+"""Measures of similarity whose neighbours are the same for all families and draws."""
 
 Make = Callable[[int], SimilarityHasher]
-"""A function that makes a family with a number of functions, not fitted."""
+"""A function that returns an unfitted family with a given number of functions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,13 +88,13 @@ class Draw:
     truth : array of shape (n_rows,), int16
         Their classes, −1 where unknown.
     choosing : array or csr_array of shape (n_choosing, n_features)
-        Queries that ranks and scales are chosen by.
+        Queries used to choose ranks and scales.
     kernel : str or Kernel
         Kernel of kernelized families, see `core.mercer.kernel.kernel_from`.
     n_landmarks : int
         m of kernelized families.
     share : float
-        R of the recall that ranks and scales are chosen by, as a share of the rows.
+        R of the recall@R that ranks and scales are chosen by, as a share of the rows.
     """
 
     seed: int
@@ -123,13 +123,14 @@ class Draw:
         Parameters
         ----------
         pool : Pool
-            The pool that is drawn from.
+            The pool to draw from.
         choosing, kernel, n_landmarks, share, seed
             See `Draw`.
         n_sample : int
             Rows to draw; all, if there are fewer.
         n_labels : int, optional
-            Rows of the sample to leave their class, drawn at random; by default all of known class keep it.
+            Number of rows of the sample that keep their class, drawn at random; by default, all rows of known
+            class.
 
         Raises
         ------
@@ -172,17 +173,17 @@ class Draw:
 
     @cached_property
     def published(self) -> Choice:
-        """The forms of kernelized LSH seen from the origin."""
+        """Forms of kernelized LSH with vectors from the origin."""
         return self.chosen(centred=False)
 
     @cached_property
     def centred(self) -> Choice:
-        """The forms seen from the mean."""
+        """Forms of kernelized LSH with vectors from the mean."""
         return self.chosen(centred=True)
 
     @cached_property
     def metric(self) -> Metric:
-        """The metric learned from pairs of the sample's classes.
+        """Metric learned from pairs of the sample's rows with their classes.
 
         Raises
         ------
@@ -200,11 +201,11 @@ class Draw:
 
     @property
     def landmarks(self) -> dict[str, Any]:
-        """Parameters that all kernelized forms of this draw share."""
+        """Parameters shared by all kernelized forms of this draw."""
         return {"n_landmarks": self.n_landmarks, "random_state": self.seed}
 
     def chosen(self, *, centred: bool, **params: Any) -> Choice:
-        """Choose the forms of kernelized LSH; `params` are its parameters beside `landmarks`."""
+        """Choose the forms of kernelized LSH; `params` are its parameters other than `landmarks`."""
         return choose(
             self.kernel,
             self.sample,
@@ -233,7 +234,7 @@ def families_named(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def forms_of(name: str, draw: Draw) -> dict[str, Make]:
-    """Return the forms in which a family takes part, by name; "" names an only form.
+    """Return the forms in which a family takes part, by name; a single form has the name "".
 
     Raises
     ------
@@ -256,7 +257,7 @@ def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Code
 
 
 def yardstick(family: SimilarityHasher) -> str:
-    """Name the nearness that a family's neighbours are ordered by."""
+    """Return the name of the measure that a family's neighbours are ordered by."""
     if family.estimates == "angle" or family.by_angle:
         return "angle" if getattr(family, "metric", None) is None else "learned metric"
     if isinstance(family, MinHash):
@@ -324,7 +325,7 @@ def _taught(family: type[BoostedPSH | DeepCodes]) -> Callable[[Draw], dict[str, 
 
 
 def _sets(draw: Draw) -> dict[str, Make]:
-    MinHash(n_functions=1, random_state=draw.seed).fit(draw.sample)  # raises where rows are no sets
+    MinHash(n_functions=1, random_state=draw.seed).fit(draw.sample)  # raises if rows are not sets
     return {
         "sets": lambda n: MinHash(n_functions=n, random_state=draw.seed),
         "weighted": lambda n: MinHash(weighted=True, n_functions=n, random_state=draw.seed),

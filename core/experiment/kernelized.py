@@ -1,9 +1,9 @@
 """Recall of kernelized LSH, and the choice of its rank and scale.
 
 Recall@R is the share of queries whose nearest neighbour by the kernel is among the R rows of the pool with
-the smallest Hamming distance [1]_; `core.experiment.retrieval` says how rows at equal distances count.
+the smallest Hamming distance [1]_; `core.experiment.retrieval` explains how rows at equal distances count.
 
-**Choosing rank and scale.** On queries that measure nothing else, and on a sample of the pool's rows, R being
+**Choosing rank and scale.** On queries that are used for nothing else and a sample of the pool's rows, with R
 the same share of the sample:
 
 1. the rank with the best recall for the kernel itself: the low-rank form;
@@ -36,7 +36,7 @@ from closecall.core.numerics.rows import Rows
 
 RANKS = (16, 32, 64, 128, 256, 512)
 SCALES = (1.0, 3.0, 5.0, 7.0, 9.0)
-"""The ranks and scales that the paper tries."""
+"""Ranks and scales that the paper tries."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Form:
     family: type[KernelHasher] = KernelizedLSH
 
     def hasher(self, **params: Any) -> KernelHasher:
-        """Return the family, not fitted; `params` are its other parameters."""
+        """Return the unfitted family; `params` are its other parameters."""
         flat = kernel_from(self.kernel)
         kernel = flat if self.scale is None else Transformed(flat, self.scale)
         return self.family(kernel=kernel, rank=self.rank, centred=self.centred, **params)
@@ -173,7 +173,7 @@ def choose(
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
-        Queries that measure nothing else.
+        Queries that are used for nothing else.
     share : float
         R as a share of the rows.
     ranks, scales : sequence
@@ -186,7 +186,7 @@ def choose(
     Raises
     ------
     InputError
-        If the share is not between 0 and 1, there is nothing to try, or the family refuses the rows.
+        If the share is not between 0 and 1, if there is nothing to try, or if the family refuses the rows.
     """
     if not 0 < share <= 1:
         raise InputError(f"share must be above 0 and at most 1, got {share}")

@@ -4,12 +4,12 @@ A held-out item gets the class that most of its k nearest pool items have; a tie
 The metric is learned from the classes of a few of the pool's items. Hashed search is compared with a scan of
 all rows by the same metric, in accuracy and in the share of the rows that it searches.
 
-**Choosing how to learn.** Validation queries, which measure nothing else, choose the slack γ and the number
-of the constraints; the paper uses 20 c² constraints for c classes. Many constraints with little slack overfit
-the few labels. On CIFAR-10 with 5,000 labels, the accuracy is 54 to 56 % with γ = 1, 59.6 % without learning,
-and 60 to 60.5 % with γ = 0.01 or γ = 0.1. On texts it is the other way: nearly all pairs are nearly
-orthogonal, so bounds at percentiles of their distances hardly constrain the metric. Tighter bounds, which
-pull similar pairs close together, are therefore tried as well.
+**Choosing how to learn.** The slack γ and the number of constraints are chosen on validation queries, which
+are used for nothing else; the paper uses 20 c² constraints for c classes. Many constraints with little slack
+overfit the few labels. On CIFAR-10 with 5,000 labels, the accuracy is 54 to 56 % with γ = 1, 59.6 % without
+learning, and 60 to 60.5 % with γ = 0.01 or γ = 0.1. On texts it is the other way round: nearly all pairs are
+nearly orthogonal, so bounds at percentiles of their distances hardly constrain the metric. Tighter bounds,
+which pull similar pairs close together, are therefore tried as well.
 
 **Sets.** Sparse rows are also searched by Min-Hash, as sets and as weighted sets. Each search is compared
 with a scan by the same overlap. These codes have as many bits as the others but fewer functions, because a
@@ -44,10 +44,11 @@ Classes = NDArray[np.integer]
 
 GAMMAS = (0.001, 0.01, 0.1, 1.0)
 PAIRS = (2_000, 10_000)
-"""Values to try, in the order of how much they bend the metric: the first of equally accurate ones wins."""
+"""Values to try, in increasing order of their effect on the metric: the first of equally accurate ones wins.
+"""
 
 UPPERS = (None, 1.0, 0.5)
-"""Bounds for sparse rows, see `Setting`; two rows of unit norm without a common feature are at 2."""
+"""Bounds for sparse rows, see `Setting`; two rows of unit norm without a common feature have distance 2."""
 
 _QUERIES_AT_ONCE = 500
 
@@ -97,7 +98,7 @@ def drawn_examples(pool: Pool, n: int, *, seed: int = 0) -> Items:
 
 
 def voted(classes: Classes) -> int:
-    """Return the most frequent class, of several the nearest neighbour's; −1 if no class is known.
+    """Return the most frequent class, in a tie that of the nearest neighbour; −1 if no class is known.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ def choose(
     rows : Items
         Items to find the nearest among.
     queries : Items
-        Held-out items that measure nothing else.
+        Held-out items that are used for nothing else.
     k : int
         Number of neighbours that vote.
     settings : sequence of Setting
@@ -160,7 +161,7 @@ def choose(
     Raises
     ------
     InputError
-        If there is no setting; and as `core.metric.Constraints.from_labels`.
+        If there is no setting, or as `core.metric.Constraints.from_labels`.
     """
     if not settings:
         raise InputError("a metric is chosen from settings: at least one must be given, got none")
@@ -185,7 +186,7 @@ def compare_metrics(
     n_functions: int = 256,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Measure either metric by scan and by hashing, for one draw of labels and vectors.
+    """Measure each metric by scan and by hashing, for one draw of labels and vectors.
 
     Hashed search ranks all candidates of a structure by the metric. Sparse rows have two more metrics, the
     overlaps of sets and of weighted sets.
@@ -216,17 +217,17 @@ def compare_metrics(
     Returns
     -------
     list of dict
-        For each metric a row of the scan, and one of each structure and share: ``metric``; ``search``
-        ("scan", or the structure; "hamming" is the scan of codes); ``share`` (as asked for); ``searched``
+        For each metric, a row for the scan and one for each structure and share: ``metric``; ``search``
+        ("scan", or the structure; "hamming" is the scan of codes); ``share`` (as requested); ``searched``
         (mean share of the rows that were compared in full); ``recall`` (share of the k exact neighbours by
         this metric that were found); ``accuracy``; ``seconds`` (median processor time of a query); ``bytes``
         (per item, of the features or of codes and structure); ``gamma``, ``n_pairs``, ``upper`` and
-        ``accuracy_when_chosen`` (None but for the learned metric); ``seed``.
+        ``accuracy_when_chosen`` (None except for the learned metric); ``seed``.
 
     Raises
     ------
     InputError
-        If a share is not from 0 to 1, k is less than 1, or as `choose`.
+        If a share is not above 0 and at most 1, if k is less than 1, or as `choose`.
     """
     if k < 1 or not all(0 < share <= 1 for share in shares):
         raise InputError(
@@ -271,7 +272,7 @@ def _searched(
     structures: Sequence[StructureName],
     seed: int,
 ) -> Iterator[_Found]:
-    """Yield the results of a scan, and then of hashing by each structure for each share; and their cost."""
+    """Yield results and cost of a scan, and then of hashing by each structure for each share."""
     one_by_one = queries.first(len(queries))
     nearest: list[Neighbours] = []
     for structure in structures:

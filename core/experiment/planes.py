@@ -1,4 +1,4 @@
-"""Hyperplanes to measure query strategies with: one class against the rest, labels drawn at random."""
+"""Hyperplanes to measure query strategies with: one class against the rest, with labels drawn at random."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from closecall.core.pool.pool import Pool
 from closecall.core.simulation.drawing import ItemsByClass, least_of
 
 Progress = Callable[[int, int], None]
-"""Called now and then with (hyperplanes done, hyperplanes in all); what it raises passes through."""
+"""Called from time to time with (hyperplanes done, hyperplanes in all); exceptions from it are propagated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """A trained hyperplane, and the items that a selection must leave out.
+    """A trained hyperplane, and the items that a selection must exclude.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class Plane:
     labeled : array of shape (n_labels,), int64
         Ids of the items that it was trained on, ascending.
     positive : int
-        The class that is a yes.
+        The positive class.
     setting : str
         How it was trained: ``"C=1, balanced, 50 labels"``, ``"sessions: C=10, unweighted"``.
     session, round : int
-        Which session it belongs to, and how many answers that had had then; −1 for a single one.
+        Number of its session, and number of answers in the session before it; −1 for a single hyperplane.
     """
 
     hyperplane: Hyperplane
@@ -46,16 +46,16 @@ class Plane:
 
 @dataclass(frozen=True)
 class Setting:
-    """How single hyperplanes are trained.
+    """Training parameters of single hyperplanes.
 
     Parameters
     ----------
     C, class_weight
         See `core.linear.svm.train`.
     n_labels : int
-        Drawn from all classes together (`ItemsByClass.at_random`), or
+        Number of labels, drawn from all classes together (`ItemsByClass.at_random`) unless `per_class`.
     per_class : bool
-        so many of each (`ItemsByClass.per_class`).
+        Draw `n_labels` labels of each class (`ItemsByClass.per_class`).
     """
 
     C: float
@@ -69,7 +69,7 @@ class Setting:
 
 
 PAPER = Setting(C=1, class_weight=None, n_labels=5, per_class=True)
-"""As the paper's experiments begin (Section 5.1)."""
+"""Initial setting of the paper's experiments (Section 5.1)."""
 
 SINGLE_SETTINGS = (
     PAPER,
@@ -83,24 +83,24 @@ SINGLE_SETTINGS = (
 
 
 def svm_in_words(C: float, class_weight: ClassWeight) -> str:
-    """``"C=1, unweighted"``."""
+    """Return a description such as ``"C=1, unweighted"``."""
     return f"C={C:g}, {class_weight or 'unweighted'}"
 
 
 def single_planes(pool: Pool, n: int, *, seed: int = 0, progress: Progress | None = None) -> list[Plane]:
-    """`n` hyperplanes for each of `SINGLE_SETTINGS`, each one trained on labels of its own.
+    """Train `n` hyperplanes for each of `SINGLE_SETTINGS`, each on its own labels.
 
-    Positive classes come in random order, every class as often as any other (to one): where most classes are
-    rare, so are most positives.
+    Positive classes come in random order, each class equally often (up to one). So if most classes are rare,
+    most positive classes are rare.
 
     Parameters
     ----------
     pool : Pool
-        Its classes with fewer items than a setting needs of the positive one are left out there.
+        A setting skips the classes with fewer items than it needs of the positive class.
     n : int
-        How many of each setting.
+        Number of hyperplanes per setting.
     seed : int
-        Draws the classes and the items; not negative.
+        Seed of classes and items; not negative.
     progress : callable or None
         See `Progress`.
 
@@ -126,7 +126,7 @@ def one_vs_all(
     class_weight: ClassWeight = None,
     seed: int = 0,
 ) -> list[Plane]:
-    """`n` hyperplanes trained on `labels_per_class` items of each class; see `single_planes`."""
+    """Train `n` hyperplanes on `labels_per_class` items of each class; see `single_planes`."""
     return _planes(pool, Setting(C, class_weight, labels_per_class, per_class=True), n, seed)
 
 

@@ -1,4 +1,4 @@
-"""How many labels it takes to find positives of a rare class, with a simulated annotator."""
+"""The number of labels needed to find positives of a rare class, with a simulated annotator."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from closecall.core.simulation.drawing import ItemsByClass
 from closecall.core.simulation.oracle import Oracle
 
 Progress = Callable[[int, int], None]
-"""Called now and then with (searches ended, searches in all); what it raises passes through."""
+"""Called from time to time with (searches ended, searches in all); exceptions from it are propagated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What one search for positives found.
+    """Result of one search for positives.
 
     Parameters
     ----------
     positive : int
         The class that was searched for.
     found_at : array of shape (n_found,), int64, ascending
-        How many answers it took to find the first positive, the second, and so on; with several answers to
-        one hyperplane, the position in their order counts.
+        Number of answers until the first positive was found, the second, and so on. If one hyperplane has
+        several answers, their order counts.
     n_answers : int
-        How many answers were given.
+        Number of answers.
     n_items, n_positive : int
-        Items that could have been selected in the beginning, and how many of them are positive.
+        Items that could be selected at the beginning, and how many of them are positive.
     """
 
     positive: int
@@ -45,10 +45,10 @@ class Search:
     n_positive: int
 
     def labels_needed(self, wanted: int) -> float:
-        """How many answers it takes to find `wanted` positives.
+        """Return the number of answers it takes to find `wanted` positives.
 
-        Where the search was given up before, the annotator goes on with random items, which takes
-        (n + 1) / (k + 1) answers for each positive in the mean, k of n items left being positive.
+        If the search ended earlier, the annotator is assumed to continue with random items. With k positives
+        among the n remaining items, each positive then takes (n + 1) / (k + 1) answers on average.
         """
         missing = wanted - len(self.found_at)
         if missing <= 0:
@@ -57,34 +57,34 @@ class Search:
         return self.n_answers + missing * (n_left + 1) / (k_left + 1)
 
     def labels_needed_at_random(self, wanted: int) -> float:
-        """The mean of that number if all items are drawn at random."""
+        """Return the expected number of answers if all items are drawn at random."""
         return wanted * (self.n_items + 1) / (self.n_positive + 1)
 
     def found_after(self, n_answers: int) -> int:
-        """How many positives the first `n_answers` answers found."""
+        """Return the number of positives among the first `n_answers` answers."""
         return int(np.searchsorted(self.found_at, n_answers, side="right"))
 
 
 def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, seed: int = 0) -> list[int]:
-    """`n` classes in random order, each as often as any other (to one).
+    """Draw `n` classes in random order, each equally often (up to one).
 
     Parameters
     ----------
     pool : Pool
         The class of every item must be known.
     n : int
-        How many.
+        Number of classes to draw.
     wanted : int
-        Classes with fewer other positives than that, beside the ones that a search begins with, are left out.
+        Minimum number of positives in a class, in addition to those that a search begins with.
     most_share : float, 0 … 1
-        So are classes of more than this share of the pool.
+        Maximum share of the pool that a class may have.
     seed : int
-        Draws the order.
+        Seed of the order.
 
     Raises
     ------
     InputError
-        If an item's class is unknown, or no class is as rare.
+        If an item's class is unknown, or no class qualifies.
     """
     items = ItemsByClass(pool, wanted + FIRST_YES)
     if len(items) < len(pool):
@@ -106,20 +106,20 @@ def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, see
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """What a search knows when its next items are chosen.
+    """State of a search when its next items are chosen.
 
     Parameters
     ----------
     number : int
-        Which search, from 0.
+        Number of the search, from 0.
     labels : Labels
-        All answers, those that it begins with included; only these of a `Way` that doesn't learn.
+        All answers and the initial labels; only the initial labels if the `Way` does not learn.
     answered : array of shape (n_answered,), int64, ascending
         Ids of all answered items.
     most : int
-        So many answers may be given yet.
+        Number of answers that may still be given.
     seed : int
-        For whatever is random about the choice.
+        Seed of everything random about the choice.
     """
 
     number: int
@@ -130,25 +130,25 @@ class Turn:
 
 
 class Way(ABC):
-    """How the items of searches are chosen, round by round."""
+    """A way to choose the items of searches, round by round."""
 
     learns: bool
-    """Whether what is chosen depends on the answers."""
+    """Whether the choice depends on the answers."""
 
     @abstractmethod
     def choose(self, turns: Sequence[Turn]) -> list[NDArray[np.int64]]:
-        """The next items of each search, in the order in which they are answered; none where all are."""
+        """Return the next items of each search in the order of answering; none if all have been answered."""
 
 
 class ByStrategy(Way):
-    """Items that a query strategy selects for an SVM, which has the default parameters of new projects.
+    """Items that a query strategy selects for an SVM with the default parameters of new projects.
 
     Parameters
     ----------
     strategy : QueryStrategy
         Fitted to the pool.
     batch : int
-        How many items are selected for one hyperplane.
+        Number of items to select for each hyperplane.
     """
 
     def __init__(self, strategy: QueryStrategy, batch: int = 1) -> None:
@@ -181,25 +181,25 @@ def search_positives(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Search]:
-    """Search for each of some classes, one search beside the other.
+    """Search for the positives of several classes, all searches side by side.
 
     A search begins with one item of the class and five others, drawn at random, which don't count. In each
-    round items are chosen by all answers so far, and the annotator's true answers to them are the next ones.
-    It ends when `wanted` positives are found, or after `most` answers; where nothing is learned from the
-    answers it always goes to its end.
+    round, items are chosen from all answers so far, and the annotator gives the true answers to them. A
+    search ends when `wanted` positives are found, or after `most` answers. If the `way` does not learn, the
+    limit of answers does not apply.
 
     Parameters
     ----------
     pool : Pool
-        Whose classes are searched for.
+        The pool to search.
     way : Way
         How items are chosen: `ByStrategy`, or `core.experiment.similar.FindSimilar`.
     positives : sequence of int
         A class for each search; see `classes_to_search`.
     wanted, most : int
-        When a search ends.
+        Numbers of positives and of answers that end a search.
     seed : int
-        Draws the first items: the same whatever the way; not negative.
+        Seed of the initial items, which are the same for every way; not negative.
     progress : callable or None
         See `Progress`.
     """
@@ -220,7 +220,7 @@ def search_positives(
 
 
 class _Running:
-    """A search under way."""
+    """A running search."""
 
     def __init__(
         self, pool: Pool, items: ItemsByClass, positive: int, number: int, learns: bool, seed: int

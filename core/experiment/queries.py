@@ -1,4 +1,4 @@
-"""Items to measure with: held-out ones to search for, and others to choose parameters by."""
+"""Held-out items to measure with, and others to choose parameters by."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from closecall.core.pool.pool import Pool
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Features and classes of some items.
+    """Features and classes of items.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def held_out_queries(
 ) -> tuple[Items, Items]:
     """Draw held-out items to measure with, and other ones to choose parameters by.
 
-    No row of the pool is one of them.
+    None of them is a row of the pool.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def held_out_queries(
     known : bool
         Draw only items whose class is known.
     seed : int
-        Seed of the drawing.
+        Seed of the draw.
 
     Returns
     -------

@@ -31,9 +31,9 @@ class Retrieval:
     Parameters
     ----------
     rows : array of shape (n_queries, n_functions + 1), int64
-        How many rows differ in 0, 1, … functions.
+        Number of rows that differ in 0, 1, … functions.
     alike : array of the same shape, int64
-        How many of these have the query's class; all zero where it is unknown.
+        Number of these that have the query's class; all zero if it is unknown.
     neighbours : array of shape (n_queries, n_neighbours), int64
         Distance of each true neighbour of the query, the nearest neighbour first.
     """
@@ -72,10 +72,10 @@ class Retrieval:
     def average_precision(self) -> Floats64:
         """Return the mean precision down to each row of the query's class, of shape (n_queries,).
 
-        It is zero where there is no such row. Let r of the n rows at one distance be alike, with N rows
-        nearer and R alike ones among these. Then the i-th of the n is alike with probability r/n, and
-        (i − 1)(r − 1)/(n − 1) of the i − 1 before it are alike on average (McSherry and Najork 2008). With
-        h = 1/(N + 1) + … + 1/(N + n), they add up to r/n ((R + 1)h + (r − 1)/(n − 1) (n − (N + 1)h)).
+        It is zero if there is no such row. Let r of the n rows at one distance be alike, with N rows nearer
+        and R alike ones among these. Then the i-th of the n is alike with probability r/n, and (i − 1)(r −
+        1)/(n − 1) of the i − 1 before it are alike on average (McSherry and Najork 2008). With h = 1/(N + 1)
+        + … + 1/(N + n), they add up to r/n ((R + 1)h + (r − 1)/(n − 1) (n − (N + 1)h)).
         """
         n, r = self.rows.astype(np.float64), self.alike.astype(np.float64)
         N, R = n.cumsum(axis=1) - n, r.cumsum(axis=1) - r
@@ -108,7 +108,7 @@ def retrieve(
     Raises
     ------
     InputError
-        If a function has a number of bits that is no power of two.
+        If the number of bits per function is not a power of two.
     """
     if codes.bits & (codes.bits - 1):
         raise InputError(f"codes must have 1, 2, 4, … bits a function to be compared, got {codes.bits}")
@@ -151,7 +151,7 @@ def among_first(rows: Counts, wanted: Counts, retrieved: ArrayLike) -> Floats64:
 
 @kernel
 def _distance(a: Words, b: Words, bits: int, first_bits: Words) -> np.uint64:
-    """Count the functions in which two codes differ; the first bit of each function gathers its others."""
+    """Count the functions in which two codes differ; the first bit of each function collects its others."""
     total = np.uint64(0)
     for i in range(a.shape[0]):
         differing = a[i] ^ b[i]

@@ -1,4 +1,4 @@
-"""A question whose every answer is known, about items drawn from a pool, and an annotator who learns it."""
+"""A sample of a pool as a concept with known answers, and a simulated annotator who learns it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SampledConcept:
-    """Items in memory, and the right answer for each.
+    """Items in memory, and the correct answer for each.
 
     Parameters
     ----------
     pool : ArrayPool
-        N items, their ids being their rows.
+        N items; their ids are their rows.
     y : array of shape (N,), bool
-        Which of them are a yes.
+        Whether each item is positive.
     items : array of shape (N,), int64
-        The ids that they have in the pool they were drawn from.
+        Ids of the items in the pool they were drawn from.
     """
 
     pool: ArrayPool
@@ -48,22 +48,22 @@ class SampledConcept:
         *,
         prevalence: float | None = None,
     ) -> Self:
-        """Draw `n_items` items of known truth at random.
+        """Draw `n_items` items of known class at random.
 
         Parameters
         ----------
         pool : Pool
-            To draw from.
+            Pool to draw from.
         items : ItemsByClass
-            The same pool's.
+            Items of this pool.
         positive : int
-            The class that is a yes.
+            The positive class.
         n_items : int
-            At most as many as there are.
+            Number of items to draw; at most as many as there are.
         rng : numpy Generator
-            Draws them.
+            Random generator for the draw.
         prevalence : float or None
-            The share of yes; None for the pool's own.
+            Share of positives; None for the pool's share.
         """
         if prevalence is None:
             ids = np.sort(items.any(rng, n_items))
@@ -75,27 +75,27 @@ class SampledConcept:
 
 
 class Annotator:
-    """Answers rightly about what is nearest to the hyperplane, again and again.
+    """A simulated annotator who repeatedly answers the items nearest to the hyperplane, without errors.
 
-    Begins as every simulated session does, with one yes and five no drawn at random.
+    Like every simulated session, it begins with one positive and five negative items drawn at random.
 
     Parameters
     ----------
     concept : SampledConcept
-        What to answer about.
+        The concept to label.
     rng : numpy Generator
-        Draws the first labels.
+        Random generator for the initial labels.
     strategy : QueryStrategy or None
         Fitted to the concept's pool; the exhaustive scan by default.
 
     Attributes
     ----------
     rows : array of shape (n_labels,), int64
-        What was answered, in order.
+        Rows of the labeled items, in order.
     passed : array of int64, ascending
-        Audited items that the strategy came to.
+        Audited items that the strategy selected.
     hyperplane : Hyperplane
-        What the answers teach.
+        Trained on all answers so far.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class Annotator:
 
     @property
     def n_yes(self) -> int:
-        """How many of the answers are a yes."""
+        """Number of positive answers."""
         return int(np.count_nonzero(self._concept.y[self.rows]))
 
     def go_on(self, n: int = 1, *, audited: Rows | None = None) -> None:
-        """Answer about the next n items, passing over `audited` ones, then learn from all answers."""
+        """Answer the next n items, passing over `audited` ones, then learn from all answers."""
         waiting = np.empty(0, dtype=np.int64) if audited is None else np.setdiff1d(audited, self.passed)
         selection, passed = pass_over(lambda reached: self._select(n, reached), waiting)
         self.passed = np.union1d(self.passed, passed)

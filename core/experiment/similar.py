@@ -1,4 +1,4 @@
-"""What somebody does on the page Find similar to find positives: look at what is like them, page by page."""
+"""A simulated annotator on the page Find similar, who answers the items most similar to the positives."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ Metric = Literal["original", "learned"]
 
 
 class FindSimilar(Way):
-    """Shows the items nearest to all yes answers, a page at once, and all of a page is answered.
+    """Choose the items nearest to all positives, one page at a time; the annotator answers the whole page.
 
-    An item is as near as its nearest yes (`core.similar.nearness`). Under the learned metric, that is learned
-    again after each page, from all answers so far (`core.similar.answers`); until there are `LEAST` of each
-    kind, angles are between the features as they are. Where the answers contradict each other, items with
-    the same features being yes and no, the metric before stays. On the page itself answered items keep their
-    places, which makes its pages shorter; and a metric that comes late serves from the next page on.
+    The distance of an item is that to its nearest positive (`core.similar.nearness`). The learned metric is
+    trained after each page on all answers so far (`core.similar.answers`). Until there are `LEAST` answers of
+    each kind, angles between the original features are used. If the answers contradict each other (items with
+    the same features are positive and negative), the previous metric stays. The real page differs in two
+    ways: answered items keep their places, so a page brings fewer new items, and a metric that is not ready
+    in time applies from the next page on.
 
     Parameters
     ----------
     pool : Pool
     metric : "original" or "learned"
     page : int
-        How many items are answered before the next ones are looked for.
+        Number of items answered before the next search.
     gamma : float
-        With which the metric is learned, see `core.metric.ITML`.
+        Slack of the learned metric, see `core.metric.ITML`.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Similarity families measured on one pool: recall and precision of codes, their cost, and search structures.
+"""Recall, precision and cost of similarity families and their search structures on one pool.
 
-**Yardsticks.** The true neighbours of a query are those by the nearness that the family looks for
-(`core.similar.nearness`), and, the same for all families, those by the angle between the rows. Precision
-needs neither, only the query's class.
+**Yardsticks.** The true neighbours of a query are found in two ways: by the measure that the family is made
+for (`core.similar.nearness`), and by the angle between the rows, which is the same for all families.
+Precision needs neither, only the query's class.
 
 **Codes.** Rows are ordered by their Hamming distance from the query (`core.experiment.retrieval`).
 
@@ -11,9 +11,9 @@ exactly (`core.similar.index`). Recall@10 is the share of the ten exact neighbou
 share searched is that of the rows whose features were read. Times are of whole queries, relative to the exact
 scan by the same yardstick.
 
-**Cost.** All times are processor time of one thread, which other work on the machine disturbs least. Fitting
-is timed once for each length of code; hashing of the first `TIMED_ROWS` rows at most; a query is hashed and
-compared with all codes.
+**Cost.** All times are processor time of one thread, which is least affected by other work on the machine.
+Fitting is timed once for each code length. Hashing is timed on the first `TIMED_ROWS` rows at most. The time
+of a query is that of hashing it and comparing it with all codes.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ SEARCHED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Shares of the pool that a structure may rank exactly, one after the other."""
 
 USUALLY_COMPARED = 5
-"""Codes compared per row ranked exactly, by structures that can choose."""
+"""Codes compared per row ranked exactly, by structures that have a choice."""
 
 COMPARED = {"table": 40}
-"""Other numbers: a table's codes lie in the order of its buckets, so comparing them costs less."""
+"""Exceptions: a table's codes lie in the order of its buckets, so comparing them costs less."""
 
 BYTES_A_ROW = 256
 """Memory of tables and permuted orders beside the codes, in bytes per row."""
 
 WANTED = 10
-"""The k of recall@k of structures."""
+"""k of the structures' recall@k."""
 
 TIMED_ROWS = 8_192
 
@@ -79,9 +79,9 @@ class Value(NamedTuple):
     bits : int
         Functions per code.
     structure : str or None
-        Search structure that the number is about; None for the codes themselves.
+        Search structure that was measured; None for the codes themselves.
     retrieved : int or None
-        Number of rows: the first by code, or those ranked exactly.
+        Number of rows: the first rows by code, or the rows ranked exactly.
     measure : str
         Codes: "nearest" (recall@R), "neighbours" (share of the true ones), "neighbours by angle",
         "precision". Structures: "recall", "searched" and "compared" (shares of the pool), "seconds" (per
@@ -101,14 +101,14 @@ class Value(NamedTuple):
 
 @dataclass(eq=False)
 class Truths:
-    """The exact neighbours of the queries by each yardstick, found in one pass over the pool each.
+    """Exact neighbours of the queries by each yardstick, each found in one pass over the pool.
 
     Parameters
     ----------
     pool : Pool
     queries : Items
     n : int
-        Number of neighbours of a query.
+        Number of neighbours per query.
     n_timed : int
         Number of queries that the exact scan is timed with, one by one.
     """
@@ -120,14 +120,14 @@ class Truths:
     _found: dict[str, tuple[Ids, float]] = field(default_factory=dict)
 
     def by(self, key: str, nearness: Nearness) -> tuple[Ids, float]:
-        """Return the neighbours by one nearness, and the median seconds of an exact scan.
+        """Return the neighbours by one measure, and the median seconds of an exact scan.
 
         Parameters
         ----------
         key : str
-            Names the nearness; neighbours found once are kept under it.
+            Name of the measure, under which neighbours are cached.
         nearness : Nearness
-            Orders the rows.
+            Measure that orders the rows.
 
         Returns
         -------
@@ -156,9 +156,9 @@ class Measured:
     values : list of Value
         In the order of forms, bits, structures.
     yardsticks : dict
-        The nearness that each form's neighbours are ordered by, by the form's name.
+        Measure that each form's neighbours are ordered by, by the form's name.
     refused : dict
-        Why a form does not apply, or not with a number of bits, by "form" or "form, bits".
+        Why a form does not apply, at all or with a number of bits, by "form" or "form, bits".
     """
 
     values: list[Value]
@@ -191,15 +191,15 @@ def measure_family(
     truths : Truths
         The queries and their exact neighbours.
     bits : sequence of int, ascending
-        Functions per code; structures are measured with the most.
+        Functions per code; structures are measured with the longest codes.
     retrieved : sequence of int, ascending
-        Numbers of first rows to count neighbours among; the first of them is R of recall@R.
+        Numbers of first rows in which neighbours are counted; the smallest is R of recall@R.
     n_searched : int
         Number of queries that structures answer.
     structures : sequence of str
         Names of `core.search.SIMILARITY_STRUCTURES`.
     told : callable
-        Called with the name of each form before it is measured; an exception from it ends the measurement.
+        Called with the name of each form before it is measured; exceptions from it are propagated.
     """
     values: list[Value] = []
     yardsticks: dict[str, str] = {}
@@ -241,7 +241,7 @@ _Number = tuple[str, int | None, float]
 def _fitted(
     form: str, make: Make, draw: Draw, bits: Sequence[int], refused: dict[str, str]
 ) -> tuple[dict[int, SimilarityHasher], dict[int, float]]:
-    """Return the fitted families and the seconds of fitting, by number of functions; note refusals."""
+    """Return the fitted families and the seconds of fitting, by number of functions; record refusals."""
     families, seconds = {}, {}
     for n in bits:
         start = thread_time()
@@ -289,7 +289,7 @@ def _cost(
     """Yield the times of fitting, hashing and a query, and the chosen rank and scale."""
     yield "fit seconds", None, fit_seconds
     rows = pool.rows(np.arange(min(TIMED_ROWS, len(pool))))
-    family.hash_points(cut(rows, 0, 1))  # the first one loads compiled code
+    family.hash_points(cut(rows, 0, 1))  # the first call loads compiled code
     yield "hash seconds", None, timed(family.hash_points, rows)[1] / rows.shape[0]
     scan = SIMILARITY_STRUCTURES["scan"].build(codes, None, n_compared=0, n_bytes=0, seed=0)
 
@@ -319,7 +319,7 @@ def _structure(
     n_searched: int,
     seed: int,
 ) -> Iterator[_Number]:
-    """Yield recall@10, shares of the pool and times for each share that may be ranked exactly."""
+    """Yield recall@10, shares of the pool and times, for each share that may be ranked exactly."""
     pool = truths.pool
     start = thread_time()
     a_candidate = COMPARED.get(name, USUALLY_COMPARED)
@@ -385,7 +385,7 @@ def search_each(
         Ids of the k exact neighbours of each query.
     """
     k = len(exact[0])
-    search.neighbours(queries[0], k)  # the first one loads compiled code
+    search.neighbours(queries[0], k)  # the first call loads compiled code
     both = [timed(search.neighbours, query, k) for query in queries]
     found = [one for one, _ in both]
     return Searched(
@@ -397,7 +397,7 @@ def search_each(
 
 
 def timed(work: Callable[P, T], *args: P.args, **words: P.kwargs) -> tuple[T, float]:
-    """Call `work`; return its result and the seconds of processor time that the calling thread took."""
+    """Call `work`; return its result and the processor time of the calling thread in seconds."""
     start = thread_time()
     result = work(*args, **words)
     return result, thread_time() - start

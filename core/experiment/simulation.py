@@ -1,4 +1,4 @@
-"""Whole labeling sessions with a simulated annotator."""
+"""Simulated labeling sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.core.simulation.drawing import ItemsByClass
 from closecall.core.simulation.oracle import Oracle
 
 FIRST_YES, FIRST_NO = 1, 5
-"""Labels that a session begins with."""
+"""Numbers of positive and negative labels that a session begins with."""
 
 _SVMS: tuple[tuple[float, ClassWeight], ...] = ((1, None), (10, "balanced"), (10, None), (1, "balanced"))
 _NOISY_TURN = 3
@@ -32,41 +32,41 @@ def sessions(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Plane]:
-    """The hyperplanes of simulated sessions, `n_rounds` of each, in the order of sessions and rounds.
+    """Simulate sessions and return their hyperplanes, `n_rounds` per session, ordered by session and round.
 
-    A session asks for one class (see `single_planes`) and begins with labels that are right: one item of the
-    class and five of the others, drawn at random, or with `labels_before`. Its round r trains the SVM on all
-    labels so far and gives a plane; the strategy selects one item for it; the annotator's answer is the next
-    label. What a strategy misses stays in the pool, near the next hyperplane, too: its own sessions tell most
-    about it.
+    A session has one positive class (see `single_planes`) and begins with correct labels: one item of the
+    class and five others, drawn at random, or `labels_before`. Round r trains the SVM on all labels so far,
+    which gives a plane. The strategy selects one item for it, and the annotator's answer is the next label.
+    An item that a strategy misses stays in the pool, near the next hyperplane, so a strategy is best measured
+    in sessions of its own.
 
-    C of 1 and 10, unweighted and balanced, take turns; where there is noise, each third set of four sessions
-    has it, as its setting says. So 12 sessions are the smallest even mixture. The annotator of session s is
-    ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. A session is the same however many others
-    run beside it; all go side by side, because one pass of the pool can answer for all.
+    C = 1 and C = 10, unweighted and balanced, take turns. With noise, every third group of four sessions has
+    noisy answers, and their setting says so; 12 sessions are thus the smallest even mixture. The annotator of
+    session s is ``Oracle(pool.truth, positive, noise=noise, seed=seed + s)``. All sessions run side by side,
+    because one pass over the pool can answer all of them. A session does not depend on the number of others.
 
     Parameters
     ----------
     pool : Pool
         The class of every item must be known.
     n_sessions, n_rounds : int
-        Sessions, and hyperplanes of each.
+        Number of sessions, and of hyperplanes per session.
     strategy : QueryStrategy or None
         Fitted to the pool; the exhaustive scan by default.
     n_before : int
-        Begin with so many `labels_before`; with 0, with the six.
+        Number of `labels_before` to begin with; 0 for six random labels.
     noise : float
-        The noisy sessions' probability of a wrong answer, 0 … 1; 0 for none.
+        Probability of a wrong answer in noisy sessions, 0 … 1; 0 for no noisy sessions.
     seed : int
-        Draws the classes and the first labels; not negative.
+        Seed of the classes and the initial labels; not negative.
     progress : callable or None
         See `Progress`.
 
     Raises
     ------
     InputError
-        If noise is no probability, an item's class is unknown, or there are fewer than two classes or too few
-        items.
+        If noise is not a probability, if an item's class is unknown, or if there are fewer than two classes
+        or too few items.
     """
     if not 0 <= noise <= 1:
         raise InputError(f"noise must be a probability from 0 to 1, got {noise}")
@@ -96,7 +96,7 @@ def sessions(
 
 
 def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -> Labels:
-    """Right labels as of a long session: a fifth at random, the others nearest to what these teach."""
+    """Return correct labels of a long session: a fifth random, the others nearest to its hyperplane."""
 
     def known(ids: NDArray[np.int64]) -> Labels:
         ids = np.sort(ids)
@@ -113,7 +113,7 @@ def labels_before(pool: Pool, positive: int, n: int, rng: np.random.Generator) -
 
 
 class _Session:
-    """One that is under way."""
+    """A running session."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class _Session:
         self.planes: list[Plane] = []
 
     def ask(self) -> Request:
-        """The next hyperplane, which the labels so far give, and what a strategy is asked for it."""
+        """Train on the labels so far, record the plane, and return the request to a strategy."""
         hyperplane = learn(self._labels, C=self._C, class_weight=self._class_weight).hyperplane
         assert hyperplane is not None
         labeled, positive = np.sort(self._labels.ids), self._oracle.positive
@@ -155,5 +155,5 @@ class _Session:
         return Request(hyperplane, exclude=labeled, seed=int(self._rng.integers(2**63)))
 
     def answer(self, item: int) -> None:
-        """The annotator answers about the item that was selected."""
+        """Let the annotator answer the selected item."""
         self._labels += Labels.of(self._pool, [item], self._oracle(item))

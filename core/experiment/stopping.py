@@ -1,4 +1,4 @@
-"""What it costs to follow the advice when to stop, and what it saves."""
+"""The cost of following the advice to stop, and the labels that it saves."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from closecall.core.pool.pool import Pool
 from closecall.core.simulation.drawing import ItemsByClass
 
 TEST_ITEMS = 10_000
-"""Items that AUROC is measured on, at most."""
+"""Maximum number of items that AUROC is measured on."""
 
 
 @dataclass(frozen=True)
 class AdvisedSession:
-    """One session that went on to the end, whatever the advice.
+    """A session that continued to the end, whatever the advice.
 
     Parameters
     ----------
     positive : int
-        The class it asked for.
+        The positive class.
     n_labels : tuple of int
-        At each checkpoint, and at the end.
+        Number of labels at each checkpoint, and at the end.
     auroc : tuple of float
-        At the same times, of items that were never asked about, 0 … 1.
+        AUROC at the same times, on items that were never selected, 0 … 1.
     stop : int or None
-        The first checkpoint at which the advice was to stop, as a place in these; None where it never was.
+        Index in `n_labels` of the first checkpoint with the advice to stop; None if there was none.
     reason : str
-        That advice, or the last.
+        Reason of that advice, or of the last one.
     """
 
     positive: int
@@ -47,12 +47,12 @@ class AdvisedSession:
 
     @property
     def lost(self) -> float:
-        """AUROC at the end minus AUROC where the advice was followed."""
+        """AUROC at the end minus AUROC at the advised stop."""
         return self.auroc[-1] - self.auroc[-1 if self.stop is None else self.stop]
 
     @property
     def saved(self) -> int:
-        """Labels that the advice saved."""
+        """Number of labels after the advised stop."""
         return self.n_labels[-1] - self.n_labels[-1 if self.stop is None else self.stop]
 
 
@@ -67,34 +67,34 @@ def advised_sessions(
     enough: float = ENOUGH,
     seed: int = 0,
 ) -> Iterator[AdvisedSession]:
-    """Sessions, each about items of its own and one class of the pool; classes take turns.
+    """Simulate sessions, each with its own items and one positive class; classes take turns.
 
-    AUROC is measured on the held-out items, or, where these have none of the class, on other items.
+    AUROC is measured on the held-out items, or on other items of the pool if no held-out item has the class.
 
     Parameters
     ----------
     pool : Pool
-        Of known truth.
+        Pool whose classes are known.
     n_sessions : int
-        How many.
+        Number of sessions.
     n_items : int
-        Items of each session.
+        Number of items per session.
     n_labels : int
         Answers after which a session ends.
     batch : int
         Answers between two trainings.
     least : float
-        Classes of which the pool has a smaller share are not asked for: their first examples have to be
-        searched for otherwise.
+        Minimum share of the pool for a class to be used. The first examples of rarer classes must be found in
+        other ways.
     enough : float
         See `core.evaluation.stopping.advise`.
     seed : int
-        Draws everything; not negative.
+        Seed of everything random; not negative.
 
     Raises
     ------
     InputError
-        If more answers are asked for than there are items, or too few items or classes are there.
+        If there are more answers than items, or too few items or classes.
     """
     if n_labels > n_items:
         raise InputError(f"{n_labels} answers need as many items, got {n_items}")
@@ -113,7 +113,7 @@ def advised_sessions(
 def _test_items(
     pool: Pool, concept: SampledConcept, positive: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Features and truth of items that the session can't ask about."""
+    """Return features and truth of items that are not part of the session."""
     held_out = pool.held_out
     known = np.flatnonzero(held_out.truth >= 0)
     truth = is_positive(held_out.truth[known], positive)

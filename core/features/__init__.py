@@ -67,7 +67,7 @@ def compute(source: Source, items: Items) -> tuple[Rows, Items, list[Problem]]:
     Parameters
     ----------
     source : Source
-        Where the items come from.
+        Source of the items.
     items : Items
         Item ids.
 

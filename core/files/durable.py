@@ -27,14 +27,14 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a file must look like: its length in bytes, and the 128-bit BLAKE2b of its content in hex."""
+    """Expected length of a file in bytes, and 128-bit BLAKE2b digest of its content in hex."""
 
     bytes: int
     checksum: str
 
 
 class _StampedFile:
-    """A file that knows the stamp of what was written to it."""
+    """A file that computes the stamp of its content while it is written."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -70,7 +70,7 @@ def write_bytes(path: Path, data: bytes) -> Stamp:
 
 
 def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Give `path` this content, in one step; one that survives a power cut where it is to be `lasting`."""
+    """Replace the content of `path` atomically; if `lasting`, the new content survives a power cut."""
     temporary = path.with_name(path.name + TEMPORARY)
     if lasting:
         write_bytes(temporary, data)
@@ -91,13 +91,13 @@ def publish_folder(temporary: Path, path: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Have a file's content on the disk, whoever wrote it."""
+    """Flush a file's content to the disk, whichever process wrote it."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in `folder` on the disk, where the system can (Windows does so by itself)."""
+    """Flush the names in `folder` to the disk; Windows does so by itself."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -108,7 +108,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """The stamp of a file as it is now."""
+    """Return the stamp of a file with its present content."""
     digest, length = hashlib.blake2b(digest_size=16), 0
     with path.open("rb") as file:
         while block := file.read(_READ_BYTES):
@@ -119,7 +119,7 @@ def stamp_of(path: Path) -> Stamp:
 
 @contextmanager
 def disk_trouble(path: Path) -> Iterator[None]:
-    """Say a full disk or a refusal by the system in one sentence that names `path`."""
+    """Raise InputError that names `path` if the disk is full or the system refuses to write."""
     try:
         yield
     except OSError as error:

@@ -70,7 +70,7 @@ class Augmentation:
         Parameters
         ----------
         X : array
-            Of shape (n_samples, n_features), float32, or csr_array.
+            Rows of shape (n_samples, n_features), float32, or csr_array.
         centred : bool
             Whether to subtract the mean.
         scale : float

@@ -26,7 +26,7 @@ def descended(objective: Objective, start: Floats64, *, steps: int, least_gain: 
     objective : callable
         The function to minimise.
     start : array, float64
-        Of any shape.
+        Starting point, of any shape.
     steps : int
         Maximum number of steps.
     least_gain : float

@@ -23,7 +23,7 @@ def principal_directions(X: csr_array, centre: Floats64, n_directions: int) -> t
     Parameters
     ----------
     X : csr_array
-        Of shape (n, n_features).
+        Rows, of shape (n, n_features).
     centre : array of shape (n_features,)
         μ.
     n_directions : int

@@ -1,6 +1,6 @@
 """Information-theoretic metric learning: the metric closest to a given one that satisfies the constraints.
 
-A positive definite A defines the squared distance d_A(x, y) = (x − y)ᵀA(x − y). Of all A that satisfy the
+A positive definite A defines the squared distance d_A(x, y) = (x − y)ᵀA(x − y). Among all A that satisfy the
 constraints, ITML finds the one closest to A₀ in the LogDet divergence
 
     D(A, A₀) = tr(AA₀⁻¹) − log det(AA₀⁻¹) − d,

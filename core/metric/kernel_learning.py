@@ -1,8 +1,8 @@
 """Kernel learning: the kernel matrix closest to a given one that satisfies the constraints.
 
-For c items with kernel matrix K₀, κ(x, x) + κ(y, y) − 2κ(x, y) is the squared distance of two items. Of all K
-whose distances satisfy the constraints, up to slack, kernel learning finds the one closest to K₀ in the
-LogDet divergence (eq. 37 of [1]_):
+For c items with kernel matrix K₀, κ(x, x) + κ(y, y) − 2κ(x, y) is the squared distance of two items. Kernel
+learning finds the K closest to K₀ in the LogDet divergence whose distances satisfy the constraints, up to
+slack (eq. 37 of [1]_):
 
     min D(K, K₀) + γ Σ D(ξ, b)   with uᵀKu ≤ ξ for similar pairs and uᵀKu ≥ ξ for others,   u = e_i − e_j
 

@@ -46,7 +46,7 @@ def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 @cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
 def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
-    """In a kernel, ``carray(float32_at(address), shape)`` is the float32 array that starts at an address.
+    """Return a float32 pointer to an address, for ``carray(float32_at(address), shape)`` in a kernel.
 
     This allows a variable number of arrays, such as the segments of a pool. The caller must keep them alive.
     """
@@ -59,7 +59,7 @@ def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
 
 @cast(Callable[[Any], Callable[[Any, Any, Any], None]], intrinsic)
 def prefetch(context: Any, array: types.Array, row: types.Integer, column: types.Integer) -> Any:  # noqa: ARG001
-    """In a kernel, ``prefetch(X, i, j)`` requests the cache line of X[i, j] in advance.
+    """Request the cache line of X[i, j] in advance: ``prefetch(X, i, j)`` in a kernel.
 
     Nothing waits for it, and positions beyond the end are harmless. If a kernel does little with each line of
     a large array, the processor's own prefetching stops at every page. Requesting lines some rows ahead makes
@@ -87,7 +87,7 @@ def prefetch(context: Any, array: types.Array, row: types.Integer, column: types
 
 @cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
 def ones(context: Any, word: types.Integer) -> Any:  # noqa: ARG001
-    """In a kernel, ``ones(word)`` is the number of set bits of an integer, by a processor instruction."""
+    """Return the number of set bits of an integer, ``ones(word)`` in a kernel, by a processor instruction."""
 
     def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ARG001
         return builder.ctpop(values[0])

@@ -1,4 +1,4 @@
-"""Where Numba keeps compiled kernels, and whether all of them are there already.
+"""Location and completeness of Numba's cache of compiled kernels.
 
 Numba writes machine code beside each module, in ``__pycache__``. If the installation is read-only, it goes
 to the user's cache folder, and if that is read-only too, to a temporary folder. ``NUMBA_CACHE_DIR`` overrides
@@ -34,7 +34,7 @@ codes on dense rows, "everything" the rest.
 
 
 def use_writable_folder() -> None:
-    """Have Numba keep machine code in a folder that can be written to, in this process and its children."""
+    """Make Numba cache machine code in a writable folder, in this process and its children."""
     if not os.environ.get(VARIABLE) and not _is_writable(PACKAGE / "numerics" / "__pycache__"):
         os.environ[VARIABLE] = str(_folder_outside())
         numba.config.reload_config()  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """Ranking of whole codes by their similarity to a query's.
 
 A key or a prefix only uses a few functions. Comparing all k functions takes one or two cache lines per row,
-far less than reading the row's features, so many more rows can be compared than scored.
+far less than reading the row's features, so far more rows can be compared than scored.
 
 Measures
 --------

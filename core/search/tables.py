@@ -53,7 +53,7 @@ _BYTES_A_ROW = 12
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What l tables with keys of k functions find, by the collision probabilities of one function [1]_.
+    """Guarantee of l tables with keys of k functions, by the collision probabilities of one function [1]_.
 
     Parameters
     ----------

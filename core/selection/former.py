@@ -22,7 +22,7 @@ def strategy_of(header: dict[str, Any]) -> str:
 
 
 def move_former_indexes(folder: Path) -> None:
-    """Give indexes in `folder` the names that their strategies have now.
+    """Rename indexes in `folder` to the current names of their strategies.
 
     Only call this while no other process writes there.
     """

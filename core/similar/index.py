@@ -248,7 +248,7 @@ class HashedSimilarity(SimilaritySearch):
         Parameters
         ----------
         pool : PoolRows
-            Of unit rows.
+            Pool of unit rows.
         family : SimilarityHasher
             Fitted to some rows of the pool.
         structure : "table", "orders", "scan", "tables" or "ball"

@@ -64,7 +64,7 @@ class Nearness(ABC):
     Parameters
     ----------
     pool : PoolRows
-        Of N unit rows.
+        Pool of N unit rows.
     """
 
     measure: Estimate

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from closecall.storage import AnswerRecord
 
     Looks = Callable[[LabelingSession, int], dict[str, Any]]
-    """What a cell shows of an item."""
+    """A function that returns the fields of an item's cell."""
 
 
 def grid_card(grid: GridSession, outcome: Outcome) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Measurements: ``closecall bench``. What is printed is for people, what ``--json`` gets is for programs."""
+"""Measurements: ``closecall bench`` prints tables for people and writes JSON for programs (``--json``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A simulated annotator at the labeling page: knows the truth, and answers by keyboard alone.
+"""A simulated annotator at the labeling page, who knows the truth and answers by keyboard alone.
 
-What the page took for an answer is noted in the page itself (``watch.js``), before the page sees the key.
+The answers that the page takes are recorded in the page itself (``watch.js``), before its own handlers see
+the key.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 BURST = 40
 GAPS_MS = (0, 20, 50)
-"""Presses of a burst, and the milliseconds between them, one burst after the other."""
+"""Presses per burst, and the milliseconds between them, one burst after the other."""
 
 N_PATIENT = 40
-"""Answers after those at the pace, each as soon as all that may follow is there: what pace can be held."""
+"""Answers after those at the pace, each given as soon as all that may follow is ready."""
 
 PATIENCE_MS = 60_000
 WATCH = Path(__file__).with_name("watch.js")
 
 Truth = Callable[[Sequence[int]], Sequence[bool]]
-"""Which of some items are a yes."""
+"""A function that returns which of some items are positive."""
 
 
 class Given(TypedDict):
-    """An answer as the page took it.
+    """An answer as recorded in the page.
 
     Parameters
     ----------
     item : int
     selection : str
-        Its id.
+        Id of the selection.
     picture : str
-        The ``data:`` URL of the image that was painted.
+        ``data:`` URL of the painted image.
     answer : str
         "yes" or "no".
     """
@@ -54,18 +55,18 @@ class Given(TypedDict):
 
 
 class Press(TypedDict):
-    """A key press that was an answer, or in a grid several.
+    """A key press that gave an answer, or several in a grid.
 
     Parameters
     ----------
     answers : list of Given
     ms : float
-        From the press to another image on the screen.
+        Milliseconds from the press to another image on the screen.
     waited, visibly : bool
-        Whether that image was not there yet, and whether the card said so.
+        Whether that image was not ready at the press, and whether the card showed that it was waiting.
     ahead_ms : float or None
-        From the painting until all that may follow was there; None where the press came before, or where
-        nobody looked.
+        Milliseconds from painting until all that may follow was ready; None if the press came before, or if
+        it was not recorded.
     """
 
     answers: list[Given]
@@ -76,17 +77,17 @@ class Press(TypedDict):
 
 
 class Annotator:
-    """Labels in one window.
+    """A simulated annotator in one browser window.
 
     Parameters
     ----------
     page : Page
-        A new one.
+        A new browser page.
     mode : Mode
     truth : callable
     pace : float
-        Seconds that the annotator looks at an image, or at a grid; with plain buttons at least as long as
-        it takes until a press is an answer.
+        Seconds that the annotator looks at an image, or at a grid. With plain buttons, at least as long as
+        the page ignores presses after a new image.
     """
 
     def __init__(self, page: Page, mode: Mode, truth: Truth, pace: float) -> None:
@@ -97,7 +98,7 @@ class Annotator:
         page.add_init_script(path=WATCH)
 
     def open(self, url: str) -> None:
-        """Open the labeling page, and wait until its index is prepared."""
+        """Open the labeling page, and wait until its index is ready."""
         self._page.goto(url)
         self._wait()
         self._page.locator(".st-key-growth").wait_for(state="hidden", timeout=PATIENCE_MS)
@@ -107,7 +108,7 @@ class Annotator:
         self._wait()
 
     def label(self, n_answers: int) -> list[Press]:
-        """Answer at least so often; what the page took for an answer, in its order."""
+        """Give at least `n_answers` answers; return the presses that the page took for answers, in order."""
         ways = {"burst": self._in_bursts, "grid": self._by_grids}
         if self._mode == "paced":
             self._page.evaluate("bench.noteWhatFollows()")
@@ -117,7 +118,7 @@ class Annotator:
         return presses
 
     def label_patiently(self, n_answers: int) -> list[Press]:
-        """Answer so often, each time as soon as all that may follow is there."""
+        """Give `n_answers` answers, each as soon as all that may follow is ready."""
         before = self._page.evaluate("bench.presses.length")
         for _ in range(n_answers):
             self._page.wait_for_function("bench.page()?.allMayFollow", timeout=PATIENCE_MS)
@@ -146,7 +147,7 @@ class Annotator:
             self._page.keyboard.press("Enter")
 
     def _mark(self) -> None:
-        """Every yes, wherever it is; of what is left, all at once, that it is a no."""
+        """Mark every positive item, and all remaining items as negative at once."""
         for place, is_yes in enumerate(self._truth(self._items)):
             if is_yes:
                 self._go_to(place)
@@ -154,7 +155,7 @@ class Annotator:
         self._page.keyboard.press("Shift+N")
 
     def _go_to(self, place: int) -> None:
-        """Onwards by whole rows; where it is only a few images on, these are marked on the way."""
+        """Move to a place by whole rows; if it is less than a row away, answer no for images on the way."""
         cursor, columns = self._page.evaluate("(({ cursor, columns }) => [cursor, columns])(bench.page())")
         down, right = divmod(place - cursor, columns)
         keys = ["ArrowDown"] * down + ["ArrowRight"] * right if down else ["n"] * right
@@ -169,7 +170,7 @@ class Annotator:
         self._page.wait_for_timeout(1000 * self._pace)
 
     def _wait(self) -> None:
-        """Until an image may be answered, all is saved, and the time of each press is known."""
+        """Wait until an image may be answered, all answers are saved, and each press has its time."""
         is_ready = (
             "page => page?.takesAnswers && page.isSaved && bench.presses.every(({ ms }) => ms !== null)"
         )

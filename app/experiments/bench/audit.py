@@ -16,7 +16,7 @@ from closecall.core.experiment.auditing import MEASURES, AuditedSession, audited
 from closecall.core.pool.pool import Pool
 
 BAND = 0.99
-"""Probability of the band that the number of intervals with the truth is compared with."""
+"""Probability of the band that the number of intervals containing the true value is compared with."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Audits(Experiment):
     Parameters
     ----------
     prevalences : tuple of float, 0 … 1
-        Shares of the items that are a yes, one after the other.
+        Shares of positive items, one after the other.
     sessions : int
         Number of sessions for each prevalence.
     items, labels, audited : int
-        Items, answers that train, and answers for the audit, of each session.
+        Items, training answers and audit answers of each session.
     seed : int
     """
 
@@ -88,11 +88,11 @@ class Audits(Experiment):
 def row_of(sessions: Sequence[AuditedSession], measure: str) -> Row:
     """Return the figures of one measure.
 
-    ``held`` is the number of intervals that hold the truth; it lies from ``band_low`` to ``band_high`` with
-    99 % probability if each interval holds with the level's. In ``settled`` sessions the truth is 0 or 1, and
-    an interval from answers of one kind cannot miss it. ``bias`` is the mean of estimate − truth, where there
-    is an estimate; ``width`` is the mean width. ``plain_held`` and ``plain_width`` are those of a simple
-    random sample of the same size.
+    ``held`` is the number of intervals that contain the true value; it lies between ``band_low`` and
+    ``band_high`` with probability 99 % if the coverage of each interval is the nominal level. In ``settled``
+    sessions the true value is 0 or 1, and an interval from answers of one kind cannot miss it. ``bias`` is
+    the mean of estimate − true value over the sessions with an estimate; ``width`` is the mean width.
+    ``plain_held`` and ``plain_width`` are those of a simple random sample of the same size.
     """
     truth = np.array([session.truth[measure] for session in sessions])
     found = [session.interval(measure) for session in sessions]
@@ -114,7 +114,7 @@ def row_of(sessions: Sequence[AuditedSession], measure: str) -> Row:
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:
-    """Return the mean of the finite values; None where there is none."""
+    """Return the mean of the finite values; None if there are none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else None
 

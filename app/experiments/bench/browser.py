@@ -1,4 +1,4 @@
-"""A browser to measure with: Chromium, driven by Playwright, which only measuring and testing need."""
+"""A headless Chromium driven by Playwright, which only benchmarks and tests need."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NAMES = (
 
 
 def find_chromium() -> str | None:
-    """The path of a Chromium on this machine, or None.
+    """Return the path of a Chromium on this machine, or None.
 
-    The one that ``CHROMIUM`` names, one on PATH, or Playwright's own.
+    It is the one that ``CHROMIUM`` names, one on PATH, or Playwright's own.
     """
     named = os.environ.get("CHROMIUM")
     if named:
@@ -39,7 +39,7 @@ def find_chromium() -> str | None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium.
+    """Run a headless Chromium as a context.
 
     Raises
     ------

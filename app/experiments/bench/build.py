@@ -1,4 +1,4 @@
-"""How fast a pool is built, and with how much memory."""
+"""Time and memory of building a pool."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ GIST_THREADS = 2
 
 
 def measure_build(word: str, out: Path | None, *, threads: int | None = None) -> dict[str, Any]:
-    """Build a pool from the source that `word` names and say what it took.
+    """Build a pool from a source, print the figures and return them.
 
     Parameters
     ----------
     word : str
-        As for ``closecall pool build``.
+        Name of the source, as for ``closecall pool build``.
     out : Path or None
-        Where the pool is to stay; None for a folder that is deleted afterwards.
+        Folder that keeps the pool; None for a temporary folder.
     threads : int or None
-        That compute features; all cores by default.
+        Threads that compute features; all cores by default.
 
     Returns
     -------
     dict
         ``items``, ``seconds`` (wall clock), ``images_per_second``, ``peak_memory_mb`` (anonymous memory of
-        this process, in 10⁶ bytes; None where the system does not say) and
-        ``gist_images_per_second_two_threads``, of the features alone, the images being in memory already;
-        None where the source brings features of its own.
+        this process, in 10⁶ bytes; None if the system does not report it) and
+        ``gist_images_per_second_two_threads``, the speed of the features alone with the images in memory;
+        None if the source has its own features.
 
     Raises
     ------
     InputError
-        If `out` holds something already: a resumed build would be measured wrongly.
+        If `out` is not empty: the time of a resumed build would be wrong.
     """
     if out is not None and out.exists() and any(out.iterdir()):
         raise InputError(f"--out must be a new or an empty folder, got {out}")
@@ -83,7 +83,7 @@ def _build(source: Source, path: Path, threads: int | None) -> dict[str, Any]:
 
 
 def gist_speed(source: Source) -> float | None:
-    """Images a second of GIST alone on two threads, the images being in memory; None for other features."""
+    """Return the images per second of GIST alone, two threads, images in memory; None for other features."""
     if source.n_features is not None or source.extractor != "gist":
         return None
     items = np.arange(min(len(source), GIST_CHUNK * GIST_CHUNKS), dtype=np.int64)

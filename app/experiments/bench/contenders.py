@@ -1,4 +1,4 @@
-"""What takes part in a comparison: query strategies with their indexes, and a bare BLAS product."""
+"""Contenders of a comparison: query strategies with their indexes, and a bare BLAS product."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ LADDERS = {
     "subsample": ("n_scored=500", "n_scored=2000"),
     "margin-index": ("budget=8000", "budget=10000"),
 }
-"""What takes part by default beside a strategy with its usual parameters."""
+"""Variants that take part by default, in addition to a strategy with its usual parameters."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One item selected, and what it took.
+    """A selected item, and the cost of its selection.
 
     Parameters
     ----------
     item : int
     scored : int
-        Items whose wᵀx + b was computed.
+        Number of items whose wᵀx + b was computed.
     ms, cpu_ms : float
-        Wall-clock and processor time, all threads of the process.
+        Wall-clock and processor time of all threads of the process.
     """
 
     item: int
@@ -56,20 +56,20 @@ class Answer:
 
 
 class Contender(Protocol):
-    """Answers one hyperplane after the other."""
+    """Interface of everything that answers hyperplanes one after the other."""
 
     word: str
     fit_seconds: float | None
 
     def remember(self, hyperplane: Hyperplane) -> tuple[object, float]:
-        """What its session may give with the next hyperplane, and the milliseconds of processor it took."""
+        """Return what a session remembers for the next hyperplane, and the processor time in milliseconds."""
 
     def answer(self, plane: Plane, memory: object) -> Answer:
-        """The item it selects."""
+        """Select an item for a hyperplane."""
 
 
 class StrategyContender:
-    """A fitted query strategy; `fit_seconds` is None where its index was there already."""
+    """A fitted query strategy; `fit_seconds` is None if its index was saved before."""
 
     def __init__(self, word: str, strategy: QueryStrategy, fit_seconds: float | None, seed: int) -> None:
         self.word = word
@@ -92,7 +92,7 @@ class StrategyContender:
 
 
 class BlasScan:
-    """A matrix–vector product in float32 into an array that is there already, and nothing else."""
+    """A matrix–vector product in float32 into an existing array, and nothing else."""
 
     word = BLAS_SCAN
     fit_seconds: float | None = None
@@ -106,7 +106,7 @@ class BlasScan:
         return None, 0.0
 
     def answer(self, plane: Plane, memory: object) -> Answer:  # noqa: ARG002
-        """See `Contender.answer`; finding the smallest is not timed."""
+        """See `Contender.answer`; the search for the smallest value is not timed."""
         w = plane.hyperplane.normal.astype(np.float32)
         cpu, start = process_time(), perf_counter()
         for first, X in self._pool.blocks():
@@ -119,7 +119,7 @@ class BlasScan:
 
 
 def default_words(pool: Pool) -> list[str]:
-    """All strategies that can cover the pool, with their usual parameters, and the `LADDERS`."""
+    """Return all strategies that can cover the pool, with their usual parameters, and the `LADDERS`."""
     return [
         word
         for name in covering(strategy_names(), pool)
@@ -128,23 +128,23 @@ def default_words(pool: Pool) -> list[str]:
 
 
 def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int) -> list[Contender]:
-    """The strategies that `words` name, the exhaustive one and the BLAS product, ready to answer.
+    """Return the strategies that `words` name, the exhaustive one and the BLAS product, ready to answer.
 
     Parameters
     ----------
     words : sequence of str
         See `core.selection.words`.
     pool : Pool
-        What they cover.
+        Pool to select from.
     indexes : Path or None
-        Folder in which indexes are kept from one run to the next.
+        Folder that keeps indexes from one run to the next.
     seed : int
-        For whatever is random about them.
+        Seed of everything random about the strategies.
 
     Raises
     ------
     InputError
-        If a word names no strategy, or one that cannot cover this pool.
+        If a word does not name a strategy, or names one that cannot cover this pool.
     """
     found: list[Contender] = [BlasScan(pool)]
     had: dict[str, tuple[QueryStrategy, float | None]] = {}
@@ -161,12 +161,12 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
 
 
 def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[QueryStrategy, float | None]:
-    """The strategy over the pool, and the seconds that took; None where its index was in `folder`."""
+    """Return the fitted strategy and the seconds of fitting; None if its index was in `folder`."""
     if folder is not None and folder.is_dir():
         try:
             strategy.sharing(type(strategy).load(folder, pool))
             for array in strategy.arrays().values():
-                np.count_nonzero(array)  # so that no page of it is mapped while queries are timed
+                np.count_nonzero(array)  # so that all pages are mapped before queries are timed
             return strategy, None
         except InputError as error:
             click.echo(f"The saved index is rebuilt: {error}")

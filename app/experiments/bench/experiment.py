@@ -1,7 +1,7 @@
-"""The harness of all measurements: run an experiment on pools, save its rows as JSON, print them.
+"""The harness of all measurements, which runs an experiment on pools, saves its rows as JSON and prints them.
 
-To add a measurement, subclass `Experiment` in a module of its own and give it a command, or, for similar
-items, a name in `app.experiments.bench.similar`.
+To add a measurement, subclass `Experiment` in a separate module and add a command, or, for similar items, a
+name in `app.experiments.bench.similar`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Experiment(ABC):
 
     @abstractmethod
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Measure, and yield rows as soon as they are there."""
+        """Measure, and yield rows as soon as they are available."""
 
     def show(self, rows: Sequence[Row]) -> None:  # noqa: B027
-        """Print rows that `measure` yielded together, as soon as they are there."""
+        """Print the rows that `measure` yielded together."""
 
     def conclude(self, rows: Sequence[Row]) -> None:  # noqa: B027
         """Print a summary of all rows."""
 
 
 def run(experiment: Experiment, folders: Iterable[Path], json_file: Path | None) -> None:
-    """Measure on each of the pools in `folders`; print rows, and write all of them so far to `json_file`."""
+    """Measure on each of the pools in `folders`; print rows, and write all rows so far to `json_file`."""
     rows: list[Row] = []
     with threadpool_limits(experiment.threads, user_api="blas"):
         for folder in folders:
@@ -54,5 +54,5 @@ def run(experiment: Experiment, folders: Iterable[Path], json_file: Path | None)
 
 
 def about(pool: Pool) -> Row:
-    """Return the columns that say what a row was measured on."""
+    """Return the columns that describe the pool of a row."""
     return {"data": pool.path.resolve().name, "items": len(pool), "dim": pool.n_features}

@@ -1,4 +1,4 @@
-"""Time against rank: a panel a setting, a line a strategy, the subsample given the same time behind them."""
+"""Plots of time against rank: a panel per setting, a line per strategy, and the equal-time subsample."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ DASHES = {"random": ":", "subsample": "--"} | dict.fromkeys(PAPERS, "--")
 OTHERS = "h"
 _INK, _SECOND, _LINE = LIGHT["textColor"], LIGHT["grayColor"], LIGHT["borderColor"]
 _OFFSETS = [(dx, dy) for dy in (0, 10, -10, 20, -20, 30, -30) for dx in (8, -8, 0)]
-"""Where a label may stand beside a point, in points of type, the nearest first."""
+"""Offsets of a label from its point, in points of type, the nearest first."""
 
 Mark = tuple[str, str, list[tuple[float, float]]]
 """A label, its colour, and the points that it belongs to."""
 
 
 def check_figure(path: Path | None) -> None:
-    """Refuse a file of a kind that cannot be drawn, before anything is measured.
+    """Raise an error before anything is measured if the file's format cannot be drawn.
 
     Raises
     ------
     InputError
-        If the name ends in anything but `FORMATS`, or matplotlib is not installed.
+        If the name does not end in one of `FORMATS`, or matplotlib is not installed.
     """
     if path is not None and path.suffix.lower() not in FORMATS:
         raise InputError(f"--figure must end in {' or '.join(FORMATS)}, got {path}")
@@ -70,9 +70,9 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     Parameters
     ----------
     rows : sequence of dict
-        A panel each data set, setting and number of items.
+        Rows of one or several data sets, settings and numbers of items; each combination gets a panel.
     path : Path
-        Its ending, one of `FORMATS`, says what is written.
+        File to write; its ending, one of `FORMATS`, determines the format.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
             frameon=False,
         )
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # labels are placed in axes that stay where they are
+        figure.set_layout_engine("none")  # labels are placed in axes whose size is final
         for axes, of_panel in zip(grid.flat, marks, strict=False):
             _label(axes, of_panel, figure.dpi / 72)
         with disk_trouble(path):
@@ -133,7 +133,7 @@ def _prepare(axes: Axes) -> None:
 
 
 def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
-    """Draw one setting; what of it needs a label."""
+    """Draw one setting; return the marks that need a label."""
     first = rows[0]
     title = f"{first['data']}, {first['items']:,} items, {first['queries']} hyperplanes"
     axes.set_title(first["setting"], loc="left", fontsize=10, fontweight="bold", pad=18)
@@ -174,11 +174,11 @@ def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
 
 
 def _label(axes: Axes, marks: list[Mark], unit: float) -> None:
-    """Write each label beside one of its points, at the nearest place where nothing else is.
+    """Write each label beside one of its points, in the nearest free place.
 
     `unit` is a point of type in pixels.
     """
-    _, *lines = axes.get_lines()  # the first is the full scan's
+    _, *lines = axes.get_lines()  # the first is the exhaustive scan's
     drawn = [axes.transData.transform(line.get_xydata()) for line in lines]
     along = [a + t * (b - a) for line in drawn for a, b in pairwise(line) for t in np.linspace(0, 1, 25)]
     points = np.concatenate([along, *drawn])
@@ -187,7 +187,7 @@ def _label(axes: Axes, marks: list[Mark], unit: float) -> None:
         note = axes.annotate(text, at[0], color=colour, va="bottom", annotation_clip=False)
         size = note.get_window_extent().size
         places = [(dx, dy, point) for dx, dy in _OFFSETS for point in axes.transData.transform(at)]
-        # It begins, ends or has its middle there, as it stands right, left or straight above.
+        # A label right of its point begins there, one left of it ends there, and one above it is centred.
         starts = np.array(
             [
                 (x + unit * dx - size[0] * (dx < 0) - size[0] / 2 * (dx == 0), y + unit * dy - size[1] / 2)

@@ -1,4 +1,4 @@
-"""How much memory of its own this process has."""
+"""Anonymous memory of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STATUS = Path("/proc/self/status")
 
 
 def anonymous_mb() -> float | None:
-    """RssAnon of this process in 10⁶ bytes, mapped files not counted; None where the system does not say."""
+    """Return RssAnon of this process in 10⁶ bytes, without mapped files; None if the system lacks it."""
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():
@@ -21,7 +21,7 @@ def anonymous_mb() -> float | None:
 
 
 class PeakMemory:
-    """A context whose `mb` is the most anonymous memory seen in it, looked at twenty times a second."""
+    """A context whose `mb` is the peak of anonymous memory in it, sampled twenty times a second."""
 
     def __init__(self) -> None:
         self.mb = anonymous_mb()

@@ -1,4 +1,4 @@
-"""What became of each answer that the page took, and how long each image was waited for."""
+"""The fate of each answer that the page took, and the wait for each image."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def fate(
     selections: Mapping[str, SelectionRecord],
     picture: Callable[[int], str],
 ) -> dict[str, int]:
-    """How many of the answers given are not in the log, more than once, or other than they were given.
+    """Count the given answers that are lost, duplicated or misplaced in the log.
 
     Parameters
     ----------
     presses : sequence of Press
-        What the page took for an answer.
+        Presses that the page took for answers.
     answers, selections
-        What is in the log.
+        Contents of the log.
     picture : callable
-        An item's picture as the page shows it.
+        Returns an item's picture as the page shows it.
 
     Returns
     -------
     dict
-        ``answers`` given; ``lost``; ``duplicated``; ``misplaced``: with another item than the one whose
-        picture was painted, or another word.
+        ``answers``: answers given; ``lost``: not in the log; ``duplicated``: in the log more than once;
+        ``misplaced``: in the log with another item than the one whose picture was painted, or another word.
     """
     given = [answer for press in presses for answer in press["answers"]]
     painted = {answer["selection"]: answer for answer in given}
@@ -57,7 +57,7 @@ def fate(
 
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
-    """Milliseconds from a press to the next image, or the next grid, on the screen."""
+    """Return statistics of the time from a press to the next image or grid on the screen, in ms."""
     times = [press["ms"] for press in presses]
     return {
         "median_ms": float(np.median(times)),
@@ -68,25 +68,25 @@ def waits(presses: Sequence[Press]) -> dict[str, Any]:
 
 
 def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[str, Any]:
-    """How soon all that may follow an image was there, and at what pace it always is.
+    """Return how soon all that may follow an image was ready, and the pace at which it always is.
 
     Parameters
     ----------
     presses : sequence of Press
-        At the pace.
+        Presses at the pace.
     patient : sequence of Press
-        Each as soon as all was there.
+        Presses as soon as all that may follow was ready.
 
     Returns
     -------
     dict
-        ``ahead_median_ms`` and ``ahead_p95_ms`` after the painting, None where the press came before;
-        ``waited``, how many presses had to wait for what follows, and ``waited_visibly``, how many of them so
-        long that the card said so; ``held_pace_seconds``, for how long an image has to be looked at until
-        what follows is there in 95 of 100 rounds.
+        ``ahead_median_ms`` and ``ahead_p95_ms``: time from painting until all was ready, None if the press
+        came before. ``waited``: number of presses that had to wait for the next image; ``waited_visibly``:
+        those that waited until the card showed it. ``held_pace_seconds``: seconds per image after which all
+        is ready in 95 of 100 rounds.
     """
     soonest = [press["ahead_ms"] for press in patient if press["ahead_ms"] is not None]
-    ahead = [press["ahead_ms"] for press in presses[1:]]  # nobody saw how long the first was painted
+    ahead = [press["ahead_ms"] for press in presses[1:]]  # it is unknown when the first image was painted
     return {
         "ahead_median_ms": _quantile(ahead, 0.5),
         "ahead_p95_ms": _quantile(ahead, 0.95),
@@ -97,7 +97,7 @@ def looking_ahead(presses: Sequence[Press], patient: Sequence[Press]) -> dict[st
 
 
 def _quantile(times: Sequence[float | None], share: float) -> float | None:
-    """Of the times, where None is longer than all others."""
+    """Return a quantile of the times; None counts as longer than all others."""
     known = [np.inf if time is None else time for time in times]
     found = float(np.quantile(known, share, method="higher")) if known else np.inf
     return found if np.isfinite(found) else None

@@ -1,7 +1,7 @@
-"""faiss's indexes beside our own structures: the library that most use for nearest neighbours [1]_.
+"""Indexes of faiss, the most widely used library for nearest neighbours, beside our own structures [1]_.
 
-It keeps its own copy of the rows in memory, where our pools lie on the disk. It is built and asked with one
-thread, as our structures are.
+faiss keeps its own copy of the rows in memory, whereas our pools are on the disk. It is built and queried
+with one thread, as our structures are.
 
 References
 ----------
@@ -25,12 +25,12 @@ from closecall.core.numerics.rows import Rows
 from closecall.core.pool.pool import Pool
 
 EACH_LIST = 64
-"""So many rows are drawn for each list of an inverted file, to find where lists should be."""
+"""Training rows per list of an inverted file."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How an index is made for n rows of d numbers, and by which of its numbers a query looks further."""
+    """A kind of index: a function of (faiss, d, n) that makes it, its search parameter and its values."""
 
     make: Callable[[Any, int, int], Any]
     knob: str
@@ -60,30 +60,30 @@ _KINDS = {
 }
 
 PEERS = tuple(_KINDS)
-"""A scan by inner products; an inverted file of 4√N lists; a graph, HNSW, with 16 links a row."""
+"""A scan by inner products; an inverted file of 4√N lists; an HNSW graph with 16 links per row."""
 
 KNOBS = {name: kind.knob for name, kind in _KINDS.items()}
-"""What faiss calls the number by which a query looks further; empty where there is none."""
+"""faiss's name of the parameter that controls the search effort; empty if there is none."""
 
 
 class FaissIndex:
-    """An index of faiss over the rows of a pool.
+    """A faiss index over the rows of a pool.
 
     Parameters
     ----------
     name : str
         One of `PEERS`.
     pool : Pool
-        Of dense rows.
+        A pool of dense rows.
 
     Attributes
     ----------
     efforts : tuple of int
-        How far a query may look, see `find`.
+        Values of the search effort, see `find`.
     build_seconds : float
-        Rows copied, places of lists found, and all.
+        Seconds to build the index, with copying of rows and training of lists.
     n_bytes : int
-        Of the index, written out.
+        Size of the serialized index.
 
     Raises
     ------
@@ -109,7 +109,7 @@ class FaissIndex:
         self.n_bytes = int(faiss.serialize_index(self._index).nbytes)
 
     def find(self, query: Rows, n: int, effort: int) -> NDArray[np.int64]:
-        """The ids of about the n nearest to a query of shape (1, n_features); fewer where no more are met."""
+        """Return the ids of about the n nearest to a query of shape (1, n_features), possibly fewer."""
         if KNOBS[self.name] == "nprobe":
             self._index.nprobe = effort
         elif KNOBS[self.name] == "efSearch":
@@ -119,7 +119,7 @@ class FaissIndex:
 
 
 def loaded(name: str) -> Any:
-    """The library, for the index `name`; it will use one thread.
+    """Load faiss, limited to one thread, for the index `name`.
 
     Raises
     ------

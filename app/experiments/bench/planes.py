@@ -1,4 +1,4 @@
-"""A corpus of hyperplanes for a pool, and a table that shows whether its settings are what they should be."""
+"""A corpus of hyperplanes for a pool, and a table to check its settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_from
 
 SHOWN_ROWS = 10_000
-"""Items, evenly spaced, that the table's wᵀx are of."""
+"""Number of evenly spaced items whose wᵀx the table is computed from."""
 
 
 def make_corpus(
@@ -30,12 +30,13 @@ def make_corpus(
     noise: float,
     seed: int,
 ) -> Corpus:
-    """Make a corpus with a progress bar, save it as the file `out`, and say what it holds.
+    """Make a corpus with a progress bar, save it as the file `out`, and print a summary.
 
     Raises
     ------
     InputError
-        If the pool is not complete, cannot serve, or nothing or nowhere to write is named.
+        If the pool is incomplete or unsuitable, if no hyperplanes are requested, or if the folder of `out`
+        does not exist.
     """
     if not pool.complete:
         raise InputError(f"the pool {pool.path} is still being built: hyperplanes are for all of its items")
@@ -69,7 +70,7 @@ def make_corpus(
 
 
 def show_corpus(corpus: Corpus, pool: Pool) -> None:
-    """Print for each setting how many hyperplanes there are, and where they lie."""
+    """Print the number of hyperplanes of each setting, and their position."""
     shown = np.linspace(0, len(pool) - 1, min(SHOWN_ROWS, len(pool))).astype(np.int64)
     X = pool.rows(shown).astype(np.float64)
     width = max(len(setting) for setting in corpus.settings)

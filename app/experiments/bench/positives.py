@@ -28,13 +28,13 @@ DEFAULT_WORDS = (
     "mixture:margin=0,likely=0.8,random=0.2",
     "mixture:margin=0.5,likely=0.5,random=0",
 )
-"""Strategies by default: the parts of the mixture, and mixtures of two of them and of all three."""
+"""Default strategies: the parts of the mixture, and mixtures of two of them and of all three."""
 
 SIMILAR = "similar"
-"""Name of the page Find similar, `core.experiment.similar`; it may have parameters."""
+"""Name of the page Find similar (`core.experiment.similar`); it may have parameters."""
 
 COURSE = (50, 100, 200, 500, 1000, 2000, 5000)
-"""Numbers of answers after which the positives found are reported, as far as the searches go."""
+"""Numbers of answers after which the positives found are reported, up to the length of the searches."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class Positives(Experiment):
     Parameters
     ----------
     words : tuple of str
-        Strategies, see `core.selection.words`, and `SIMILAR`; `DEFAULT_WORDS` where there is none.
+        Strategies, see `core.selection.words`, and `SIMILAR`; `DEFAULT_WORDS` if empty.
     searches : int
-        Searches of each strategy, for different classes while there are any.
+        Searches of each strategy, for different classes as long as there are any.
     wanted : int
-        Positives to find.
+        Number of positives to find.
     most : int
-        Answers after which a search is given up.
+        Number of answers after which a search ends.
     batch : int
-        Items selected for one hyperplane; Find similar has pages of its own.
+        Items selected for one hyperplane; Find similar has its own page size.
     share : float
-        Classes that make up more of the pool are left out.
+        Maximum share of the pool that a class may have.
     seed : int
         Seed of the classes and of the items that searches begin with.
     """
@@ -75,7 +75,7 @@ class Positives(Experiment):
         Raises
         ------
         InputError
-            As `ways`, or if there is nothing to search for.
+            As `ways`, or if no class qualifies.
         """
         positives = classes_to_search(pool, self.searches, self.wanted, self.share, seed=self.seed)
         for word, way in ways(pool, self.words or DEFAULT_WORDS, self.batch, self.seed).items():
@@ -122,7 +122,7 @@ def ways(pool: Pool, words: Sequence[str], batch: int, seed: int) -> dict[str, W
     Raises
     ------
     InputError
-        If a word names neither a strategy nor `SIMILAR`, or an unknown parameter.
+        If a word names neither a strategy nor `SIMILAR`, or has an unknown parameter.
     """
     strategies = [word for word in words if parts_of(word)[0] != SIMILAR]
     taking_part = {
@@ -150,9 +150,9 @@ def row_of(found: Sequence[Search], plan: Positives) -> Row:
 
     ``labels_needed`` is the geometric mean over searches of `Search.labels_needed`, with its 95 % interval,
     and ``labels_needed_median`` the median; ``reached`` is the share of searches that found all wanted
-    positives. ``fewer_than_random`` is the geometric mean of (labels needed at random, the mean of their
-    distribution) / (labels needed), with its interval. ``found_after`` has the mean number of positives found
-    after each number of answers of `COURSE`, as far as every search goes or has found all wanted positives.
+    positives. ``fewer_than_random`` is the geometric mean of (expected labels needed at random) / (labels
+    needed), with its interval. ``found_after`` is the mean number of positives found after each number of
+    answers in `COURSE`, up to the maximum length of a search.
     """
     needed = np.array([search.labels_needed(plan.wanted) for search in found])
     at_random = np.array([search.labels_needed_at_random(plan.wanted) for search in found])

@@ -1,4 +1,4 @@
-"""Projects that are made to be measured: a pool whose truth is known, a class to ask for, labels."""
+"""Projects for benchmarks: a pool of known truth, a positive class, and initial labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from closecall.storage import AnswerRecord, Concepts, Database, LabelLog, new_id
 
 
 def class_asked_for(pool: Pool, asked: str | None) -> str:
-    """The class that means yes; the pool's first by default.
+    """Return the positive class; the pool's first class by default.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def class_asked_for(pool: Pool, asked: str | None) -> str:
 
 
 def truth_of(pool: Pool, positive: str) -> Truth:
-    """Which items are of the class."""
+    """Return a function that returns which items are of the class."""
     wanted = pool.classes.index(positive)
     return lambda items: [bool(is_yes) for is_yes in is_positive(pool.truth(items), wanted)]
 
@@ -51,14 +51,14 @@ def make_project(
     database: str | None = None,
     lease_seconds: float | None = None,
 ) -> None:
-    """Make a project that asks for a class, with so many labels of one annotator.
+    """Make a project for a positive class, with `n_labels` labels by one annotator.
 
     Raises
     ------
     InputError
-        If there is one already, or if the database's address can't be used.
+        If the project exists already, or if the database's address is not valid.
     StorageError
-        If the database can't be used.
+        If the database fails.
     """
     project.parent.mkdir(parents=True, exist_ok=True)
     with Workspace(project.parent, database=database) as workspace:

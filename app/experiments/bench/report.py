@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from closecall.core.files.durable import disk_trouble
 
 QUIET = 0.9
-"""A scan that has a processor for a smaller share of its time is disturbed."""
+"""Share of processor time to wall-clock time below which a scan counts as disturbed."""
 
 
 def write_json(path: Path | None, result: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
-    """Write one result, or a list with one row a line, to `path`; do nothing if it is None."""
+    """Write one result, or a list with one row per line, to `path`; do nothing if it is None."""
     if path is None:
         return
     if isinstance(result, dict):
@@ -47,7 +47,7 @@ def show_table(head: Sequence[str], lines: Iterable[Sequence[str]], *, n_left: i
 
 
 def spread(shares: Sequence[float] | NDArray[np.float64]) -> str:
-    """Return mean ± standard deviation of shares in percent, the mean alone of one, – of none."""
+    """Return mean ± standard deviation of shares in percent; the mean of a single share, – without shares."""
     values = 100 * np.asarray(shares)
     if not len(values):
         return "–"
@@ -56,7 +56,7 @@ def spread(shares: Sequence[float] | NDArray[np.float64]) -> str:
 
 
 def each(values: Iterable[float | None]) -> str:
-    """Return all values, – for None."""
+    """Return all values as text, with – for None."""
     return " ".join("–" if value is None else f"{value:g}" for value in values)
 
 
@@ -70,5 +70,5 @@ def show_disturbance(share: float) -> None:
 
 
 def share_in_words(ratio: float) -> str:
-    """Return a ratio to the exhaustive scan: 1/n below a half."""
+    """Return a ratio to the exhaustive scan as text, as 1/n below a half."""
     return f"1/{1 / ratio:,.0f}" if ratio < 0.5 else f"{ratio:.2f}"

@@ -1,4 +1,4 @@
-"""What was measured, one row a strategy."""
+"""Measured results, one row per strategy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Judged:
-    """One answer, compared with brute force.
+    """An answer, compared with brute force.
 
     Parameters
     ----------
     answer : Answer
     remember_cpu_ms : float
-        Processor time of `remember` with the hyperplane before this one.
+        Processor time of `remember` with the previous hyperplane.
     margin : float
         |wᵀx + b| of the item.
     rank : int
-        How many items are nearer.
+        Number of nearer items.
     """
 
     answer: Answer
@@ -43,13 +43,13 @@ class Results:
     Parameters
     ----------
     setting : str
-        What the hyperplanes have in common.
+        Setting of the hyperplanes.
     subsample : EqualTimeSubsample
-        Measured with the same hyperplanes.
+        Subsample measured with the same hyperplanes.
     sessions : list of int
-        Each hyperplane's session, −1 for a single one.
+        Session of each hyperplane, −1 for a single one.
     judged : dict of lists of Judged
-        By strategy, in the order of `sessions`.
+        Answers by strategy, in the order of `sessions`.
     """
 
     setting: str
@@ -59,7 +59,7 @@ class Results:
 
     @classmethod
     def joined(cls, setting: str, parts: Sequence[Self]) -> Self:
-        """Several settings of one pool as one."""
+        """Join the results of several settings of one pool."""
         return cls(
             setting,
             EqualTimeSubsample.joined([part.subsample for part in parts]),
@@ -68,19 +68,19 @@ class Results:
         )
 
     def row(self, strategy: str, seed: int = 0) -> Row:
-        """The figures of one strategy.
+        """Return the figures of one strategy.
 
-        ``median_ms`` and ``p90_ms`` are wall-clock times of one selection; ``ratio_to_exhaustive`` and
-        ``p90_ratio_to_exhaustive`` are of time / time of the exhaustive scan for the same hyperplane;
-        ``cpu_ratio_to_exhaustive`` is of processor times, which tell more where other programs run, too.
-        ``cpu_ms_per_round`` is the mean processor time of a selection and of what is remembered for it, and
-        ``remember_cpu_ms_per_round`` that of the latter. ``recall_at_1`` is the share of hyperplanes whose
-        nearest item was found, ``recall_at_1_low`` its one-sided lower 95 % bound.
+        ``median_ms`` and ``p90_ms`` are wall-clock times of one selection. ``ratio_to_exhaustive`` and
+        ``p90_ratio_to_exhaustive`` are quantiles of time / time of the exhaustive scan for the same
+        hyperplane. ``cpu_ratio_to_exhaustive`` is the same of processor time, which is more reliable while
+        other programs run. ``cpu_ms_per_round`` is the mean processor time of a selection and of remembering
+        for it; ``remember_cpu_ms_per_round`` is the part of remembering. ``recall_at_1`` is the share of
+        hyperplanes whose nearest item was found, and ``recall_at_1_low`` its one-sided lower 95 % bound.
 
-        ``rows_of_equal_time_subsample`` random rows can be scored in ``median_ms``, and the nearest of them
-        has ``rank_of_equal_time_subsample`` in the median. ``ratio_to_subsample`` is the geometric mean over
+        ``rows_of_equal_time_subsample`` random rows can be scored in ``median_ms``; the median rank of the
+        nearest of them is ``rank_of_equal_time_subsample``. ``ratio_to_subsample`` is the geometric mean over
         hyperplanes of (rank + 1) / (rank + 1 of that subsample), with its 95 % interval;
-        ``ratio_to_equal_rows`` the same for the subsample of as many rows as were scored.
+        ``ratio_to_equal_rows`` is the same for a subsample of as many rows as were scored.
         """
         judged, reference = self.judged[strategy], self.judged[REFERENCE]
         ranks = np.array([one.rank for one in judged])
@@ -116,7 +116,7 @@ class Results:
         }
 
     def _ratio(self, name: str, ranks: Any, rows: float, seed: int) -> Row:
-        # Rounds of a session resemble each other; single hyperplanes are trained on labels of their own.
+        # Rounds of a session resemble each other; single hyperplanes are trained on their own labels.
         clusters = [s if s >= 0 else -1 - place for place, s in enumerate(self.sessions)]
         logs = np.log1p(ranks) - self.subsample.log_ranks(rows)
         mean, low, high = mean_ratio(logs, clusters, seed)

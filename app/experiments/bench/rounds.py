@@ -1,4 +1,4 @@
-"""Which hyperplanes are asked about, and what each one's session may remember."""
+"""The hyperplanes of a comparison, and the previous hyperplane that a session may remember."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 
 RUN = 10
-"""Of a session, so many rounds are played one after the other at least."""
+"""Minimum number of consecutive rounds of a session."""
 
 Round = tuple[Plane, Hyperplane | None]
-"""A hyperplane, and the one of the round before in its session."""
+"""A hyperplane, and that of the previous round in its session."""
 
 
 def planes_for(
     pool: Pool, corpus: Path | None, settings: Sequence[str], queries: int, seed: int
 ) -> list[Plane]:
-    """The hyperplanes that a comparison is about.
+    """Return the hyperplanes of a comparison.
 
     Parameters
     ----------
     pool : Pool
-        They were trained on it.
+        Pool that they were trained on.
     corpus : Path or None
-        File of a `Corpus`; None for `queries` new ones in the paper's setting.
+        File of a `Corpus`; None to train `queries` hyperplanes in the paper's setting.
     settings : sequence of str
-        Only those settings; where there is none of that name, those whose name contains it. None for all.
+        Names of settings, or parts of names; all settings if empty.
     queries, seed : int
-        How many new ones, and what draws their labels.
+        Number of hyperplanes to train, and seed of their labels.
 
     Raises
     ------
     InputError
-        If there is no such setting, or no such corpus, or nothing to train on.
+        If there is no such setting or corpus, or no labels to train on.
     """
     if corpus is None:
         found = Corpus(one_vs_all(pool, queries, seed=seed), pool.digest)
@@ -59,10 +59,11 @@ def planes_for(
 
 
 def rounds_of(planes: Sequence[Plane], n: int) -> list[Round]:
-    """At most `n` of a setting's planes, which are in the order of sessions and rounds.
+    """Return at most `n` of a setting's planes, which are in the order of sessions and rounds.
 
-    Single ones are the first. Of sessions they are runs of consecutive rounds, from as many sessions as that
-    gives `RUN` rounds each; the first session's run is its beginning, the last one's is its end.
+    From single planes, it takes the first ones. From sessions, it takes runs of consecutive rounds, in as
+    many sessions as possible with at least `RUN` rounds each. The run of the first session is at its
+    beginning, that of the last session at its end.
     """
     sessions = [list(group) for _, group in groupby(planes, key=lambda plane: plane.session)]
     if planes[0].session < 0:

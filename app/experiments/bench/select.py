@@ -1,11 +1,11 @@
-"""Query strategies side by side on one pool: what a selection costs, and how near to the hyperplane it comes.
+"""Query strategies side by side on one pool: the cost of a selection, and its distance from the hyperplane.
 
-Every strategy selects for one hyperplane before the next one, each time in another order, so that all of them
-meet the same caches and the same noise, and ratios compare times taken a moment apart. The random subsample
-is measured among them (`app.experiments.bench.subsample`), so that each strategy can be compared with the
-subsample that takes as long.
+All strategies select for one hyperplane before the next, each time in another order. So they meet the same
+caches and the same noise, and ratios compare times taken a moment apart. The random subsample is measured
+among them (`app.experiments.bench.subsample`), so that each strategy can be compared with the subsample that
+takes as long.
 
-A hyperplane of a session comes with the strategy's memory of the one before.
+For a hyperplane of a session, strategies get their memory of the previous one.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ class Selection(Experiment):
     settings : tuple of str
         Only the hyperplanes of these settings, see `app.experiments.bench.rounds.planes_for`.
     words : tuple of str
-        Strategies, see `core.selection.words`; `default_words` where there is none. The exhaustive scan and a
-        bare BLAS product always take part.
+        Strategies, see `core.selection.words`; `default_words` if empty. The exhaustive scan and a bare BLAS
+        product always take part.
     sizes : tuple of int
-        Numbers of first rows of the pool; all rows where there is none.
+        Numbers of first rows of the pool; all rows if empty.
     queries : int
         Maximum number of hyperplanes of each setting.
     threads : int
         Threads that BLAS may use in one call.
     warm_up : int
-        Hyperplanes before anything is timed.
+        Number of hyperplanes before timing starts.
     cold : bool
-        Let sessions remember nothing.
+        Disable the memory of sessions.
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int
         Seed of everything random: strategies, subsamples, the order of measuring.
     figure : Path or None
-        File to draw time against rank in.
+        File for the plot of time against rank.
     """
 
     corpus: Path | None
@@ -92,15 +92,14 @@ class Selection(Experiment):
         check_figure(self.figure)
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each setting, one a strategy, see `Results.row`.
+        """Yield the rows of each setting, one per strategy, see `Results.row`.
 
-        Where there are several settings of single hyperplanes, or of sessions, further rows are about all of
-        them together.
+        If there are several settings of single hyperplanes, or of sessions, further rows combine them.
 
         Raises
         ------
         InputError
-            If the pool has fewer items than asked for, or a strategy or the hyperplanes are unknown.
+            If the pool has fewer items than requested, or a strategy or the hyperplanes are unknown.
         """
         settings: dict[str, list[Plane]] = {}
         for plane in planes_for(pool, self.corpus, self.settings, self.queries, self.seed):
@@ -175,7 +174,7 @@ class Selection(Experiment):
         show_disturbance(scan["cpu_ms_per_round"] / scan["median_ms"])
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """Explain the columns, and draw the figure."""
+        """Explain the columns, and draw the plot."""
         click.echo(
             "\nms: median time of one selection. of scan: ratio to the exhaustive scan in the same run. CPU "
             "ms: processor time, including what a session remembers. rank: number of items nearer than the "
@@ -188,7 +187,7 @@ class Selection(Experiment):
 
 
 def _warm_up(pool: Pool, taking_part: Sequence[Contender], planes: Sequence[Plane]) -> None:
-    """Have kernels compiled, and the pool and the indexes mapped into this process."""
+    """Compile kernels, and map the pool and the indexes into this process."""
     for plane in planes:
         pool.scores(plane.hyperplane)
         for contender in taking_part:

@@ -1,4 +1,4 @@
-"""The server that is measured: ``closecall serve`` over one project, in a process of its own."""
+"""The server under measurement: ``closecall serve`` over one project, in its own process."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from closecall.app.runtime import child
 from closecall.core.errors import InputError
 
 START_SECONDS = 180
-"""A server that does not answer after so long won't."""
+"""Seconds after which a server that does not answer counts as failed."""
 
 
 class Server:
-    """A server that can be started again where it was, once it is stopped or killed.
+    """A server that can be restarted at the same address after it was stopped or killed.
 
     Parameters
     ----------
     project : Path
-        The project's folder; ``server.log`` in it has what the server says.
+        The project's folder; the server's output goes to ``server.log`` in it.
     """
 
     def __init__(self, project: Path) -> None:
@@ -34,29 +34,29 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address of its pages, the same after each start."""
+        """Address of its pages, the same after each start."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def is_up(self) -> bool:
-        """Whether its process runs."""
+        """Whether the server's process runs."""
         return self._process is not None
 
     @property
     def cpu_seconds(self) -> float | None:
-        """Processor time of all the server's processes so far; None where the system does not say."""
+        """Processor time of all the server's processes so far; None if the system does not report it."""
         if self._process is None:
             return self._seconds_before
         seconds = _cpu_seconds(self._process.pid)
         return None if seconds is None else self._seconds_before + seconds
 
     def start(self) -> None:
-        """Start it, and wait until it answers.
+        """Start the server, and wait until it answers.
 
         Raises
         ------
         InputError
-            If it doesn't.
+            If it does not answer.
         """
         words = ["serve", str(self.project), "--headless", "--port", str(self._port)]
         with (self.project / "server.log").open("ab") as log:
@@ -82,7 +82,7 @@ class Server:
             self._over()
 
     def kill(self) -> None:
-        """Kill −9, and with it whatever it has started."""
+        """Kill the server and all processes that it has started (SIGKILL)."""
         if self._process is not None:
             self._seconds_before = self.cpu_seconds or 0.0
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -110,7 +110,7 @@ def _is_healthy(url: str) -> bool:
 
 
 def _cpu_seconds(pid: int) -> float | None:
-    """User and system time of a process, and of its children that have ended."""
+    """Return the user and system time of a process, and of its children that have ended."""
     stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
         return None

@@ -1,9 +1,9 @@
-"""Sessions side by side at the pace of people: how long a selection takes, and what remembering costs.
+"""Sessions side by side at the pace of people: time of a selection, and cost of remembering.
 
-Sessions of a corpus are replayed, each in a thread of its own, with the `app.engine.strategy_memory.Memories`
-of the pages. A round begins when it is due, or as soon as the one before is over. Nothing else runs
-meanwhile: the exhaustive scan that times are compared with is timed before and after, and the truly nearest
-items are looked for afterwards.
+The sessions of a corpus are replayed, each in its own thread, with the `app.engine.strategy_memory.Memories`
+of the pages. A round begins when it is due, or as soon as the previous one is over. Nothing else runs
+meanwhile: the exhaustive scans for comparison are timed before and after, and the true nearest items are
+computed afterwards.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from closecall.core.selection import QueryStrategy, Request, make_strategy
 
 Mode = Literal["auto", "on", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""Hyperplanes are remembered where the pages would, always, or never."""
+"""Hyperplanes are remembered as the pages do, always, or never."""
 
 SCANS = 10
-"""Exhaustive scans timed before each mode, and after it."""
+"""Number of exhaustive scans timed before each mode, and after it."""
 
 AT_ONCE = 20
-"""Hyperplanes that one pass finds the truly nearest items for."""
+"""Number of hyperplanes whose true nearest items are found in one pass."""
 
 LEAD_SECONDS = 0.2
-"""Until the first round is due."""
+"""Seconds until the first round is due."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Round:
     Parameters
     ----------
     ms, cpu_ms : float
-        What it took, by the clock and of the processor.
+        Wall-clock and processor time.
     late_ms : float
-        How long after it was due it began.
+        Delay of its start.
     age : int or None
-        How many rounds old what the session remembered was; None where it remembered nothing.
+        Age of the session's memory in rounds; None if it remembered nothing.
     margin : float
         |wᵀx + b| of the item.
     """
@@ -70,14 +70,14 @@ class Round:
 
 @dataclass
 class Session:
-    """One that is replayed: its hyperplanes, round by round, and what came of those so far."""
+    """A session to replay: its hyperplanes, round by round, and the results of the rounds so far."""
 
     name: str
     planes: Sequence[Plane]
     rounds: list[Round] = field(default_factory=list)
 
     def play(self, index: QueryStrategy, memories: Memories | None, start: float, pace: float) -> None:
-        """Select once every `pace` seconds, from `start` on, a time of `time.perf_counter`."""
+        """Select every `pace` seconds, beginning at `start`, a time of `time.perf_counter`."""
         numbers = {plane.hyperplane.digest: number for number, plane in enumerate(self.planes)}
         for number, plane in enumerate(self.planes):
             due = start + number * pace
@@ -111,9 +111,9 @@ class Sessions(Experiment):
     n_sessions, rounds : int
         Number of sessions, and of rounds of each.
     pace : float
-        Seconds from one round of a session to its next.
+        Seconds from one round of a session to the next.
     modes : tuple of Mode
-        One after the other.
+        Modes to run, one after the other.
     settings : tuple of str
         Only the sessions of these settings, see `app.experiments.bench.rounds.planes_for`.
     word : str
@@ -121,7 +121,7 @@ class Sessions(Experiment):
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int
-        Seed of the strategy, and of when in the course of a round each session begins.
+        Seed of the strategy, and of each session's start within the first round.
     """
 
     threads = 1
@@ -142,7 +142,7 @@ class Sessions(Experiment):
         Raises
         ------
         InputError
-            If there are fewer sessions, or shorter ones, than asked for, or the strategy is unknown.
+            If there are fewer or shorter sessions than requested, or the strategy is unknown.
         """
         planes = planes_for(pool, self.corpus, self.settings, 0, self.seed)
         chosen = sessions_of(planes, self.n_sessions, self.rounds)
@@ -162,7 +162,7 @@ class Sessions(Experiment):
             yield [{"strategy": self.word, **about(pool), "memory": mode, **found}]
 
     def _play(self, sessions: Sequence[Session], index: QueryStrategy, mode: Mode) -> float:
-        """Play all sessions to their end; return the milliseconds of processor time."""
+        """Play all sessions to their end; return the processor time in milliseconds."""
         memories = None if mode == "off" else Memories(WORTHWHILE_SECONDS if mode == "auto" else 0.0)
         offsets = np.random.default_rng(self.seed).uniform(0, self.pace, len(sessions))
         cpu = time.process_time()
@@ -220,7 +220,7 @@ class Sessions(Experiment):
 
 
 def sessions_of(planes: Sequence[Plane], n_sessions: int, n_rounds: int) -> list[list[Plane]]:
-    """The first rounds of the first sessions.
+    """Return the first rounds of the first sessions.
 
     Raises
     ------
@@ -245,17 +245,17 @@ def figures(
     cpu_ms: float,
     truth: NDArray[np.float64],
 ) -> Row:
-    """What came of all rounds of one mode.
+    """Return the figures of one mode.
 
     ``median_ms``, ``p90_ms`` and ``p99_ms`` are wall-clock times of one selection; ``ratio_to_exhaustive``
-    and ``p90_ratio_to_exhaustive`` are the first two's to ``exhaustive_ms``, the median of the scans.
-    ``cpu_median_ms``, ``cpu_ratio_to_exhaustive`` and so on are the same of processor time, which tells more
-    where other programs run, too; the scans had a processor for ``scan_cpu_share`` of their time.
-    ``cpu_ms_per_round`` is processor time of the whole process, that of remembering included.
+    and ``p90_ratio_to_exhaustive`` are the ratios of the first two to ``exhaustive_ms``, the median of the
+    scans. ``cpu_median_ms``, ``cpu_ratio_to_exhaustive`` and so on are the same for processor time, which is
+    more reliable while other programs run; the scans had a processor for ``scan_cpu_share`` of their time.
+    ``cpu_ms_per_round`` is the processor time of the whole process, including remembering.
 
     ``with_memory`` is the share of selections whose session remembered something, which was
     ``memory_age_median`` and ``memory_age_p90`` rounds old. Rounds began ``late_p99_ms`` and at most
-    ``late_max_ms`` after they were due; the pace is ``sustained`` where no session fell a round behind.
+    ``late_max_ms`` after they were due; the pace is ``sustained`` if no session fell a round behind.
 
     ``recall_at_1`` is the share of selections that were as near as any item, ``recall_at_1_low`` its
     one-sided lower 95 % bound.
@@ -263,15 +263,15 @@ def figures(
     Parameters
     ----------
     sessions : sequence of Session
-        Played.
+        Sessions that were played.
     pace : float
         Seconds from one round to the next.
     scans : sequence of Answer
-        Exhaustive ones, while nothing else ran.
+        Exhaustive scans, timed while nothing else ran.
     cpu_ms : float
-        Of the process, while they were played.
+        Processor time of the process while the sessions were played.
     truth : array of shape (n_sessions, n_rounds), float64
-        The least |wᵀx + b|.
+        The smallest |wᵀx + b| of all items.
     """
     rounds = [played for session in sessions for played in session.rounds]
     late_ms = np.array([played.late_ms for played in rounds])
@@ -311,7 +311,7 @@ def _times(kind: str, selections_ms: Sequence[float], scans_ms: Sequence[float])
 
 
 def _warm_up(asked: StrategyContender, planes: Sequence[Plane]) -> None:
-    """Have kernels compiled, and the pool and the index mapped into this process."""
+    """Compile kernels, and map the pool and the index into this process."""
     for plane in planes[:3]:
         memory, _ = asked.remember(plane.hyperplane)
         asked.answer(plane, None)
@@ -325,7 +325,7 @@ def _time_scans(scan: Contender, chosen: Sequence[Sequence[Plane]]) -> list[Answ
 
 
 def _least_margins(pool: Pool, chosen: Sequence[Sequence[Plane]]) -> NDArray[np.float64]:
-    """The least |wᵀx + b| for each hyperplane, of shape (n_sessions, n_rounds)."""
+    """Return the smallest |wᵀx + b| for each hyperplane, of shape (n_sessions, n_rounds)."""
     exhaustive = make_strategy("exhaustive").fit(pool)
     requests = [Request(plane.hyperplane, exclude=plane.labeled) for own in chosen for plane in own]
     margins: list[float] = []

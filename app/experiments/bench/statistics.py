@@ -1,4 +1,4 @@
-"""How sure a measured figure is."""
+"""Confidence intervals of measured figures."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ RESAMPLES = 2000
 
 
 def recall_low(found: int, asked: int) -> float:
-    """The one-sided lower 95 % bound of a share of which `found` of `asked` were seen (Clopper, Pearson)."""
+    """Return the one-sided lower 95 % bound of a share, `found` of `asked` (Clopper, Pearson)."""
     return float(beta.ppf(0.05, found, asked - found + 1)) if found else 0.0
 
 
 def mean_ratio(
     log_ratios: NDArray[np.float64], clusters: ArrayLike, seed: int
 ) -> tuple[float, float | None, float | None]:
-    """The geometric mean of ratios and its 95 % interval, by bootstrap over whole clusters.
+    """Return the geometric mean of ratios and its 95 % interval, by bootstrap over whole clusters.
 
     Parameters
     ----------
     log_ratios : array of shape (n,)
-        Natural logarithms.
+        Natural logarithms of the ratios.
     clusters : array of shape (n,)
-        Equal where two ratios are not independent, as rounds of a session are not.
+        Cluster of each ratio, equal for dependent ratios such as the rounds of a session.
     seed : int
-        Draws the resamples.
+        Seed of the resamples.
 
     Returns
     -------
     tuple of float
-        Mean, low and high; low and high are None where there is only one cluster.
+        Mean, low and high; low and high are None if there is only one cluster.
     """
     _, members = np.unique(clusters, return_inverse=True)
     sums, sizes = np.bincount(members, log_ratios), np.bincount(members)

@@ -1,4 +1,4 @@
-"""Cost and savings of following the advice to stop, in simulated sessions that go on after it."""
+"""Cost and savings of following the advice to stop, in simulated sessions that continue after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from closecall.core.pool.pool import Pool
 
 @dataclass(frozen=True)
 class Stopping(Experiment):
-    """Sessions that go on after the advice to stop; see `core.experiment.stopping.advised_sessions`.
+    """Sessions that continue after the advice to stop; see `core.experiment.stopping.advised_sessions`.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Stopping(Experiment):
     batch : int
         Answers between two trainings.
     enough : float or None
-        Agreement from which on the advice is to stop; `ENOUGH`, as on the page, if None.
+        Agreement above which the advice is to stop; `ENOUGH`, as on the page, if None.
     seed : int
     """
 
@@ -60,7 +60,7 @@ class Stopping(Experiment):
                 "batch": self.batch,
                 "enough": enough,
                 **summary(sessions),
-                "each": [_told(session, pool) for session in sessions],
+                "each": [_session_row(session, pool) for session in sessions],
             }
         ]
 
@@ -87,8 +87,8 @@ def summary(sessions: list[AdvisedSession]) -> Row:
     """Return the figures of all sessions together.
 
     ``stopped`` counts the sessions with the advice to stop; the others lose and save nothing. ``lost_mean``
-    and ``lost_max`` are points of AUROC, at the end of the session minus at the advice; ``saved_median`` is
-    a number of labels and ``saved_share`` their share of all.
+    and ``lost_max`` are points of AUROC, at the end of the session minus at the advice. ``saved_median`` is a
+    number of labels, and ``saved_share`` the share of all labels.
     """
     lost = np.array([100 * session.lost for session in sessions])
     saved = np.array([session.saved for session in sessions])
@@ -101,7 +101,7 @@ def summary(sessions: list[AdvisedSession]) -> Row:
     }
 
 
-def _told(session: AdvisedSession, pool: Pool) -> Row:
+def _session_row(session: AdvisedSession, pool: Pool) -> Row:
     return {
         "class": pool.classes[session.positive],
         "labels": list(session.n_labels),

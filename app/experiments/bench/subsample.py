@@ -1,10 +1,10 @@
-"""The random subsample given the same time: the baseline that everything called fast must beat.
+"""The equal-time random subsample: the baseline that every fast strategy must beat.
 
-The strongest honest one keeps rows in random order and reads a run of them from contiguous memory: a BLAS
-product, the bias, absolute values, the place of the smallest. What such a run costs is measured beside the
-strategies, for 1, 2, 4, … rows up to the whole pool at random places, with one thread as well as with all
-that are allowed, since a short run may be slower with several. What it finds is the nearest of as many random
-rows, of which brute force tells the rank. Between two lengths, logarithms are interpolated.
+The fairest version keeps rows in random order and reads a run of them from contiguous memory: a BLAS product,
+the bias, absolute values, the argmin. The cost of such a run is measured beside the strategies, for 1, 2, 4,
+… rows up to the whole pool at random places. It is measured with one thread and with all that are allowed,
+since a short run may be slower with several. Its result is the nearest of as many random rows, whose rank is
+computed by brute force. Logarithms are interpolated between two sizes.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 
 WINDOWS = 20
-"""Random subsamples of each size that are ranked for each hyperplane."""
+"""Number of random subsamples of each size that are ranked for each hyperplane."""
 
 COPIED_ROWS = 1 << 17
-"""Of a pool that is not stored in float32, so many rows are copied and gone around for longer runs."""
+"""Number of rows copied from a pool that is not stored in float32; longer runs repeat the copy."""
 
 Floats = NDArray[np.float64]
 
 
 class EqualTimeSubsample:
-    """What the nearest of a random subsample costs and how near it is, by its size.
+    """Cost of a random subsample and rank of its nearest row, by its size.
 
     `time` and `rank` are called once for each hyperplane. The other methods are for afterwards.
 
@@ -39,14 +39,14 @@ class EqualTimeSubsample:
     ----------
     pool : Pool
     seed : int
-        Draws places and subsamples.
+        Seed of places and subsamples.
     threads : int
-        That BLAS may use.
+        Threads that BLAS may use.
 
     Attributes
     ----------
     sizes : array of shape (n_sizes,)
-        Ascending; the last is all of the pool.
+        Ascending; the last is the size of the pool.
     """
 
     def __init__(self, pool: Pool, seed: int = 0, threads: int = 1) -> None:
@@ -61,20 +61,20 @@ class EqualTimeSubsample:
             if pool.dtype == np.float32
             else [(0, pool.rows(np.arange(min(n, COPIED_ROWS))))]
         )
-        self._out = np.full(n, 0, dtype=np.float32)  # its pages are there, as zeros would not be
+        self._out = np.full(n, 0, dtype=np.float32)  # its pages are mapped, unlike those of zeros
         self._ms: list[list[list[float]]] = []
         self._ranks: list[NDArray[np.int64]] = []
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """What was measured of one pool in several parts as one."""
+        """Join measurements of one pool that were made in several parts."""
         whole = copy(parts[0])
         whole._ms = [ms for part in parts for ms in part._ms]
         whole._ranks = [ranks for part in parts for ranks in part._ranks]
         return whole
 
     def time(self, hyperplane: Hyperplane) -> None:
-        """Measure what a subsample of each size costs."""
+        """Measure the cost of a subsample of each size."""
         w, b = hyperplane.normal.astype(np.float32), np.float32(hyperplane.bias)
         ms = []
         for threads in self._threads:
@@ -83,7 +83,7 @@ class EqualTimeSubsample:
         self._ms.append(ms)
 
     def rank(self, margins: NDArray[np.float32]) -> None:
-        """Rank the nearest of random subsamples of each size, given all |wᵀx + b|, infinite if excluded."""
+        """Rank the nearest rows of random subsamples, given all |wᵀx + b| (infinite if excluded)."""
         available = margins[self._shuffled]
         available = available[np.isfinite(available)]
         n = len(available)
@@ -96,23 +96,23 @@ class EqualTimeSubsample:
         self._ranks.append(np.searchsorted(np.sort(available), np.array(nearest)))
 
     def rows_in(self, ms: float) -> float:
-        """How many rows can be scored in that time."""
+        """Return the number of rows that can be scored in that time."""
         # A size that took longer than a larger one was disturbed.
         costs = np.minimum.accumulate(np.median(self._ms, axis=0).min(axis=0)[::-1])[::-1]
         return float(np.exp(np.interp(np.log(ms), np.log(costs), np.log(self.sizes))))
 
     def median_rank(self, rows: float) -> float:
-        """The median rank of the nearest of so many rows, over hyperplanes and subsamples."""
+        """Return the median rank of the nearest of `rows` rows, over hyperplanes and subsamples."""
         logs = np.log1p(np.median(self._ranks, axis=(0, 1)))
         return float(np.expm1(self._between(logs, rows)))
 
     def log_ranks(self, rows: float) -> Floats:
-        """For each hyperplane the mean of log(rank + 1) of the nearest of so many rows."""
+        """Return the mean of log(rank + 1) of the nearest of `rows` rows, for each hyperplane."""
         logs = np.log1p(np.array(self._ranks)).mean(axis=1)
         return np.asarray(self._between(logs.T, rows))
 
     def _between(self, values: Floats, rows: float) -> Any:
-        """Of `values` of shape (n_sizes, ...) those at a size that is not among `sizes`."""
+        """Interpolate `values` of shape (n_sizes, ...) at a size that is not among `sizes`."""
         place = np.interp(np.log(rows), np.log(self.sizes), np.arange(len(self.sizes)))
         below = int(place)
         above = min(below + 1, len(values) - 1)
@@ -130,7 +130,7 @@ class EqualTimeSubsample:
         return 1000 * (perf_counter() - start)
 
     def _parts(self, size: int) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """`size` rows one after the other from a random one on, and where their products go."""
+        """Return `size` consecutive rows from a random place, with the output for their products."""
         first_rows = [first for first, _ in self._blocks]
         n = first_rows[-1] + len(self._blocks[-1][1])
         row, done = int(self._rng.integers(n)), 0

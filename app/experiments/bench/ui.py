@@ -1,8 +1,8 @@
-"""The labeling page in a real browser: from a key press to the next image on the screen, and what was stored.
+"""The labeling page in a real browser: time from a key press to the next image, and a check of the answers.
 
-A project is made on a pool and served by a process of its own, as ``closecall serve`` does. A simulated
-annotator, who knows the truth, presses keys, and the page itself notes which picture was painted then.
-Afterwards the label database is read.
+A project is made on a pool and served by its own process, as ``closecall serve`` does. A simulated annotator,
+who knows the truth, presses keys, and the page itself records which picture was painted then. Afterwards the
+label database is read.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SPARE = 200
-"""Items that must be left: bursts and grids come to some more answers than asked for."""
+"""Additional items that the pool must have: bursts and grids give a few more answers than requested."""
 
 
 @dataclass(frozen=True)
 class Labeling(Experiment):
-    """Labeling in a real browser, each mode on a project of its own.
+    """Labeling in a real browser, with a project for each mode.
 
     Parameters
     ----------
     positive : str or None
-        The class that is asked for; the pool's first if None.
+        The positive class; the pool's first class if None.
     n_answers : int
-        Answers of each mode.
+        Number of answers in each mode.
     pace : float
-        Seconds that the person looks at an image.
+        Seconds that the annotator looks at an image.
     n_labels : int
-        Labels that are there before.
+        Number of initial labels.
     modes : tuple of Mode
-        One after the other; `MODES` where there is none.
+        Modes to run, one after the other; `MODES` if empty.
     strategy : str or None
         The query strategy; the page's default if None.
     out : Path or None
         Folder that keeps the projects.
     seed : int
-        Seed of the items that are labeled before.
+        Seed of the initial labels.
     """
 
     positive: str | None
@@ -77,8 +77,8 @@ class Labeling(Experiment):
         Raises
         ------
         InputError
-            If the pool has no such class or too few items, a project exists already, there is no browser, or
-            the page takes no more answers.
+            If the pool has no such class or too few items, if a project exists already, if there is no
+            browser, or if the page takes no more answers.
         """
         modes = self.modes or MODES
         positive = self._check(pool, modes)
@@ -109,7 +109,7 @@ class Labeling(Experiment):
                 yield [{"mode": mode, **_row(project, picture, presses, patient), **about}]
 
     def _check(self, pool: Pool, modes: Sequence[Mode]) -> str:
-        """Return the class that is asked for, if the pool and the folder allow the measurement."""
+        """Return the positive class, if the pool and the folder allow the measurement."""
         positive = class_asked_for(pool, self.positive)
         needed = self.n_labels + self.n_answers + SPARE
         if len(pool) < needed:
@@ -160,7 +160,7 @@ def _show_looking_ahead(row: Row) -> None:
 
 @contextmanager
 def _patience(mode: Mode, page: Page, picture: Path) -> Iterator[None]:
-    """Say in a sentence where the page keeps the annotator waiting, and keep a picture of it."""
+    """Raise InputError and save a screenshot if the page keeps the annotator waiting."""
     from playwright.sync_api import Error
     from playwright.sync_api import TimeoutError as TookTooLong
 
@@ -197,7 +197,7 @@ def _row(
     return {
         **waits(presses),
         **fate([*presses, *patient], answers, selections, picture),
-        # Labels that change no support vector leave the hyperplane as it is, trained again all the same.
+        # Labels that change no support vector leave the hyperplane unchanged although it is trained again.
         "retrains": len({s.n_labels for s in trained}),
         "hyperplanes": len({s.hyperplane_digest for s in trained}),
         "queries": len({(s.session_id, s.round) for s in selections.values()}),

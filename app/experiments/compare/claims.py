@@ -1,8 +1,8 @@
-"""The paper's claims, and a sceptic's, held against what was measured.
+"""Verdicts on the paper's claims, and on a sceptic's, from the measured results.
 
-A claim is a set of statements that a number is above a threshold. One holds where the whole 95 % interval is
-above, does not hold where all of it is below, and is left open otherwise. The claim holds if all its
-statements do, and does not if one of them does not.
+A claim is a set of statements that a number is above a threshold. A statement holds if the whole 95 %
+interval is above the threshold, does not hold if all of it is below, and is left open otherwise. A claim
+holds if all its statements hold, and does not hold if one of them does not.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from closecall.core.selection.hashed import PAPERS
 RANDOM, SUBSAMPLE, EXHAUSTIVE = "random", "subsample", "exhaustive"
 
 FORMS = {"": "Hashing", "-weighted": "Weighted hashing"}
-"""The papers' methods and our weighted form: what names end in, and what claims call them."""
+"""Suffixes of strategy names and their titles in claims: the papers' methods and our weighted form."""
 
 CLOSE = 1.0
-"""Points of AUROC by which hashing may fall behind the exhaustive scan and still be called close."""
+"""Points of AUROC by which hashing may be behind the exhaustive scan and still count as close."""
 
 ORDER = 10.0
-"""How many times faster "an order of magnitude" is."""
+"""Factor that counts as "an order of magnitude"."""
 
 Floats = NDArray[np.float64]
 
 
 class Verdict(Enum):
-    """What the intervals say."""
+    """Verdict of the intervals."""
 
     HOLDS = "holds"
     DOES_NOT = "does not hold"
@@ -45,16 +45,16 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Statement:
-    """That a number is above a threshold.
+    """A statement that a number is above a threshold.
 
     Parameters
     ----------
     text : str
-        What is compared, in words, with the figures.
+        The comparison in words, with its figures.
     measured : Interval
         The number.
     threshold : float
-        What it is compared with.
+        The threshold.
     """
 
     text: str
@@ -63,7 +63,7 @@ class Statement:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the interval is above the threshold."""
+        """Verdict on whether the interval is above the threshold."""
         low, high = self.measured.low, self.measured.high
         if low is None or high is None or np.isnan(low) or low <= self.threshold <= high:
             return Verdict.OPEN
@@ -72,14 +72,14 @@ class Statement:
 
 @dataclass(frozen=True)
 class Claim:
-    """Several statements that stand or fall together.
+    """A claim of several statements.
 
     Parameters
     ----------
     title : str
         The claim in a few words.
     meaning : str
-        What was compared, and how.
+        The comparison and its method.
     statements : tuple of Statement
     """
 
@@ -89,7 +89,7 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """That of all statements together."""
+        """Verdict of all statements together."""
         verdicts = {statement.verdict for statement in self.statements}
         if Verdict.DOES_NOT in verdicts:
             return Verdict.DOES_NOT
@@ -97,13 +97,13 @@ class Claim:
 
 
 class Measures:
-    """One number a race for each strategy, and how two strategies differ in it.
+    """Measures with one number per race and strategy, and differences between strategies.
 
     Parameters
     ----------
     results : Results
     label_seconds : float
-        What a label costs the annotator.
+        Seconds that the annotator needs for a label.
     """
 
     def __init__(self, results: Results, label_seconds: float) -> None:
@@ -114,26 +114,26 @@ class Measures:
         ]
 
     def gain(self, name: str) -> Floats:
-        """AUROC above the beginning, in points, the mean over all rounds."""
+        """Return the AUROC above that of round 0, in points, averaged over all rounds."""
         return self.results.of(self.results.mean_gain, name)
 
     def last_gain(self, name: str) -> Floats:
-        """AUROC above the beginning, in points, after the last round."""
+        """Return the AUROC above that of round 0, in points, after the last round."""
         return np.asarray(self.results.of(self.results.gain, name)[:, -1])
 
     def log_seconds(self, name: str) -> Floats:
-        """Of a selection, the median of all rounds; natural logarithm."""
+        """Return the natural logarithm of the median selection time over all rounds."""
         return np.asarray(np.log(np.median(self.results.of(self.results.select_seconds, name), axis=1)))
 
     def log_margin(self, name: str) -> Floats:
-        """|wᵀx| of what was selected, the median of all rounds; natural logarithm."""
+        """Return the natural logarithm of the median |wᵀx| of the selected items over all rounds."""
         medians = np.median(self.results.of(self.results.margin, name), axis=1)
         return np.asarray(np.log(np.maximum(medians, np.finfo(np.float64).tiny)))
 
     def gain_in_time(self, name: str) -> Floats:
-        """AUROC above the beginning, in points, the mean over the time that every strategy spent.
+        """Return the AUROC above that of round 0, in points, averaged over equal time for all strategies.
 
-        In each race all strategies are given the time in which the quickest had all its labels; it goes into
+        In each race, all strategies get the time that the quickest needed for all its labels, including
         labeling and selection.
         """
         gain = self.results.of(self.results.gain, name)
@@ -145,16 +145,16 @@ class Measures:
         )
 
     def spent(self, name: str) -> Floats:
-        """Seconds of selection and labeling up to each round, of shape (n_units, iterations + 1)."""
+        """Return the seconds of selection and labeling until each round, shape (n_units, iterations + 1)."""
         seconds = self.results.of(self.results.select_seconds, name) + self.label_seconds
         return np.pad(np.cumsum(seconds, axis=1), ((0, 0), (1, 0)))
 
     def difference(self, of: Callable[[str], Floats], first: str, second: str) -> Interval:
-        """What the first strategy has more than the second, race by race."""
+        """Return the interval of the first strategy's advantage over the second, paired by race."""
         return interval(of(first) - of(second), self.results.classes)
 
     def mean(self, of: Callable[[str], Floats], name: str) -> Interval:
-        """What the strategy has."""
+        """Return the interval of a strategy's mean."""
         return interval(of(name), self.results.classes)
 
     def _limits(self) -> Floats:
@@ -162,16 +162,16 @@ class Measures:
 
 
 def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
-    """The mean, over the time from 0 to `limit`, of what was there at each moment.
+    """Return the mean of a step function over the time from 0 to `limit`.
 
     Parameters
     ----------
     spent : array of shape (n,), ascending from 0
-        When each value began to be.
+        Time at which each value begins.
     values : array of shape (n,)
-        They stay until the next.
+        Each value lasts until the next begins.
     limit : float
-        Where time ends; positive.
+        End of the time; positive.
     """
     begins = np.minimum(spent, limit)
     lasts = np.diff(np.append(begins, limit))
@@ -179,7 +179,7 @@ def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
 
 
 def claims(measures: Measures) -> list[Claim]:
-    """Those that can be judged with the strategies that took part to the end, for each form of hashing."""
+    """Return the claims that can be judged by the strategies that finished, for each form of hashing."""
     there = {name_of(name): name for name in reversed(measures.whole)}
     subsamples = [name for name in measures.whole if name_of(name) == SUBSAMPLE]
     random, exhaustive = there.get(RANDOM), there.get(EXHAUSTIVE)
@@ -212,7 +212,7 @@ def claims(measures: Measures) -> list[Claim]:
 
 
 def lane_label(word: str) -> str:
-    """A strategy as figures and tables name it: with its parameters, where it is given any."""
+    """Return the name of a strategy in figures and tables, with its parameters if it has any."""
     if word in PEERS:
         return PEERS[word].distribution.removesuffix("-python")
     name, colon, params = word.partition(":")
@@ -223,29 +223,29 @@ def lane_label(word: str) -> str:
 
 
 def points(measured: Interval) -> str:
-    """An interval of points: "+1.2 points (+0.4 to +2.0)"."""
+    """Format an interval of points: "+1.2 points (+0.4 to +2.0)"."""
     return f"{signed(measured.mean)} points{_ends(measured, signed)}"
 
 
 def signed(number: float) -> str:
-    """A number of points: "+1.2", "−0.3", "+0.0"."""
+    """Format a number of points: "+1.2", "−0.3", "+0.0"."""
     return f"{round(number, 1) + 0.0:+.1f}".replace("-", "−")
 
 
 def times(measured: Interval) -> str:
-    """An interval of ratios: "12 times (11 to 14)"."""
+    """Format an interval of ratios: "12 times (11 to 14)"."""
     return f"{figure(measured.mean)} times{_ends(measured, figure)}"
 
 
 def figure(number: float) -> str:
-    """A number of two or three digits: "0.034", "1.04", "2.3", "12", "1,234"."""
+    """Format a number with two or three digits: "0.034", "1.04", "2.3", "12", "1,234"."""
     if abs(number) >= 9.95:
         return f"{number:,.0f}"
     return f"{number:.2f}" if 0.5 <= abs(number) < 1.995 else f"{number:#.2g}"
 
 
 def percent(number: str) -> str:
-    """A figure with its sign, which no line's end parts from it: "53 %"."""
+    """Append a percent sign that is not separated by a line break: "53 %"."""
     return f"{number}\N{NO-BREAK SPACE}%"
 
 
@@ -274,7 +274,7 @@ def _ends_above_random(measures: Measures, random: str, active: Sequence[str], c
 def _above(
     measures: Measures, of: Callable[[str], Floats], base: str, others: Sequence[str]
 ) -> tuple[Statement, ...]:
-    """That each of the others has more than the base."""
+    """Return the statements that each of the others is above the base."""
     found = [(name, measures.difference(of, name, base)) for name in others]
     return tuple(
         Statement(f"{lane_label(name)} against {lane_label(base).lower()}: {points(more)}", more, 0.0)
@@ -342,9 +342,9 @@ def _best_in_time(
 
 
 def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str], called: str) -> Claim:
-    """Against the subsamples that take just less and just more time than each hash.
+    """Compare each hash with the subsample that takes just more time, or just less if none takes more.
 
-    Who beats one that takes more time beats one of equal time.
+    A hash that beats a subsample with more time also beats one with equal time.
     """
     statements = []
     sizes = {name: strategy_from(name).params()["n_scored"] for name in subsamples}

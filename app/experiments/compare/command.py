@@ -11,19 +11,19 @@ import click
 from closecall.app.experiments.compare.similar.command import compare_similar
 
 QUICK = {"runs": 2, "iterations": 200, "classes": 10}
-"""What --quick makes smaller, where the command says nothing else."""
+"""Defaults with --quick."""
 
 FULL = {"runs": 5, "iterations": 300}
-"""The paper's."""
+"""Defaults without --quick, as in the paper."""
 
 
 class WithOthers(click.Command):
-    """A command with options of its own, which hands over to another where its first word is that one's name.
+    """A command with options of its own and subcommands, chosen by its first argument.
 
     Parameters
     ----------
     others : sequence of click.Command
-        By their names; further parameters as of `click.Command`.
+        The subcommands; further parameters as in `click.Command`.
     """
 
     def __init__(self, *args: Any, others: Sequence[click.Command] = (), **words: Any) -> None:
@@ -33,13 +33,13 @@ class WithOthers(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """See `click.Command.make_context`: that of the other command, which is the one that is then run."""
+        """See `click.Command.make_context`; returns the subcommand's context, so that it is run instead."""
         if args and args[0] in self.others:
             return self.others[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """See `click.Command.format_options`; the others come after them."""
+        """See `click.Command.format_options`; lists the subcommands after the options."""
         super().format_options(ctx, formatter)
         with formatter.section("Commands"):
             formatter.write_dl([(name, other.get_short_help_str(60)) for name, other in self.others.items()])
@@ -130,7 +130,8 @@ def compare(
 ) -> None:
     """Race query strategies on a pool of known truth, with a simulated annotator, as the paper did.
 
-    Interrupted, the same command continues. Results do not depend on the number of workers; times do.
+    If interrupted, run the same command again to continue. Results do not depend on the number of workers;
+    times do.
     """
     from closecall.app.experiments.compare.comparison import Wish, run_comparison
     from closecall.app.runtime.extras import load

@@ -1,4 +1,4 @@
-"""A comparison from its words to its report."""
+"""A comparison, from its options to its report."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from closecall.core.selection import covering, strategy_from
 from closecall.core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
 
 IMAGE_SECONDS, DOCUMENT_SECONDS = 5.0, 1.0
-"""What the paper reckons an annotator needs for an image, and for a document."""
+"""Seconds that an annotator needs for an image and for a document, as the paper assumes."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command was asked for; parameters as in `plan.Plan`, classes and pool as given."""
+    """Options of the command, with classes and pool as given; see `plan.Plan`."""
 
     pool: Path | None
     classes: tuple[str, ...]
@@ -55,15 +55,15 @@ class Wish:
 
 
 def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_seconds: float | None) -> None:
-    """Run what is not finished yet, then write results, figures and report; see `command`."""
+    """Run the unfinished units, then write results, figures and report; see `command`."""
     with begun(out, wish.pool, partial(plan_of, wish)) as (plan, pool):
         missing = plan.missing(out)
         n_workers = n_workers or os.cpu_count() or 1
         print_size(_size(plan, pool), plan, len(missing))
         if missing:
             fit_lanes(plan, pool, out, click.echo)
-            with _shown(len(missing), plan.iterations) as told:
-                run_units(plan, missing, out, n_workers, told)
+            with _shown(len(missing), plan.iterations) as advance:
+                run_units(plan, missing, out, n_workers, advance)
         if label_seconds is None:
             label_seconds = DOCUMENT_SECONDS if pool.holds_texts else IMAGE_SECONDS
         results = Results.read(plan, pool, out)
@@ -74,12 +74,12 @@ def run_comparison(wish: Wish, out: Path, *, n_workers: int | None, label_second
 
 
 def plan_of(wish: Wish, pool: Pool) -> Plan:
-    """The words of the comparison that was asked for.
+    """Return the plan for the requested options.
 
     Raises
     ------
     InputError
-        If the pool can't be raced on.
+        If the pool is not suitable for races.
     """
     items = ItemsByClass(pool, wish.first)
     if len(items) < len(pool):
@@ -131,7 +131,7 @@ def _size(plan: Plan, pool: Pool) -> str:
 
 @contextmanager
 def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
-    """Progress with an estimate: a bar on a terminal, elsewhere a line each finished unit."""
+    """Show progress with an estimate: a bar on a terminal, otherwise a line per finished unit."""
     if sys.stdout.isatty():
         bar: Any = click.progressbar(length=n_units * n_rounds, label="Racing")
         with bar:
@@ -139,7 +139,7 @@ def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
         return
     start, last = perf_counter(), 0
 
-    def told(rounds: int, finished: int) -> None:
+    def advance(rounds: int, finished: int) -> None:
         nonlocal last
         if finished > last:
             last = finished
@@ -147,4 +147,4 @@ def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
             ending = f", about {duration(left)} left" if finished < n_units else ""
             click.echo(f"{finished} of {n_units} races{ending}")
 
-    yield told
+    yield advance

@@ -1,4 +1,4 @@
-"""What the figures of comparisons share: their look, names at the ends of lines, and their files."""
+"""Common style of the figures of comparisons, names at the ends of lines, and writing of files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STYLE: dict[Any, Any] = {
 
 
 class End(NamedTuple):
-    """Where a line ends, and what it is called there."""
+    """End of a line, and its label."""
 
     height: float
     at: float
@@ -42,7 +42,7 @@ class End(NamedTuple):
 
 
 def write_figures(drawn: Mapping[str, Callable[[], Figure]], out: Path) -> dict[str, Path]:
-    """Draw figures into the folder `out`, as SVG and PNG; gives the SVG of each by its name."""
+    """Draw figures into the folder `out` as SVG and PNG, and return the SVG files by name."""
     found = {}
     for name, draw in drawn.items():
         with styled(name):
@@ -57,7 +57,7 @@ def write_figures(drawn: Mapping[str, Callable[[], Figure]], out: Path) -> dict[
 
 @contextmanager
 def styled(name: str) -> Iterator[None]:
-    """The look of all figures; the name makes what an SVG refers to by id its own, and always the same."""
+    """Apply the style of all figures; `name` makes the ids in the SVG unique and reproducible."""
     import matplotlib as mpl
 
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
@@ -65,12 +65,12 @@ def styled(name: str) -> Iterator[None]:
 
 
 def title(axes: Axes, text: str) -> None:
-    """What the panel shows, above it."""
+    """Write a title above the panel."""
     axes.set_title(text, loc="left", color=SECOND, fontsize=10)
 
 
 def plain(axes: Axes, grid: Any) -> None:
-    """No frame, and lines of the grid along `grid`: "x", "y" or "both"."""
+    """Remove the frame, and draw grid lines along `grid`: "x", "y" or "both"."""
     axes.grid(True, axis=grid, color=LINE, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -80,8 +80,8 @@ def plain(axes: Axes, grid: Any) -> None:
 def name_ends(axes: Axes, ends: Sequence[End]) -> None:
     """Write the names at the right edge, the lowest first, each with a thin leader.
 
-    They stand as near to their lines' ends as they can without touching: isotonic regression of the heights,
-    less the room that those below take.
+    They are as near to the ends of their lines as possible without overlapping: isotonic regression of the
+    heights minus the room needed below.
     """
     from sklearn.isotonic import IsotonicRegression
 

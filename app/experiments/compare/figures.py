@@ -1,4 +1,4 @@
-"""The figures of a comparison, as the paper has them."""
+"""The figures of a comparison, as in the paper."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FIRST_CHOSEN = 7
-"""How many of the first images chosen are shown, as in the paper."""
+"""Number of first selected images to show, as in the paper."""
 
 _WIDTH = 10.0
 _ROW = 0.42
@@ -37,17 +37,17 @@ def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out
     Parameters
     ----------
     measures : Measures
-        What was measured.
+        Measures to plot.
     pictures : dict
-        The first images that each strategy chose; none where there is nothing to be seen.
+        First images that each strategy chose; empty if there are no images.
     out : Path
-        A folder that is there.
+        An existing folder.
 
     Returns
     -------
     dict
-        The SVG of each figure by its name: "learning", "above-random", "times", "spent", "first"; those for
-        which there is nothing to draw are left out.
+        SVG files by figure: "learning", "above-random", "times", "spent", "first"; figures without data are
+        left out.
     """
     drawn: dict[str, Callable[[], Figure]] = {
         "learning": lambda: _learning(measures),
@@ -62,7 +62,7 @@ def draw_figures(measures: Measures, pictures: dict[str, list[Image.Image]], out
 
 
 def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
-    """The first images that each strategy chose in the first race; empty where there are none to be seen."""
+    """Return the first images that each strategy chose in the first race; empty if there are no images."""
     results = measures.results
     try:
         source = results.pool.source
@@ -81,12 +81,12 @@ def first_pictures(measures: Measures) -> dict[str, list[Image.Image]]:
 
 
 def colour_of(word: str) -> str:
-    """A strategy's colour in the light."""
+    """Return a strategy's colour in light mode."""
     return STRATEGY_COLOURS.get(name_of(word), (SECOND,))[0]
 
 
 def _learning(measures: Measures) -> Figure:
-    """AUROC against labels."""
+    """Draw AUROC against labels."""
     labels = np.arange(measures.results.plan.iterations + 1)
     picture, axes = _panel()
     _curves(axes, measures, lambda name: (labels, _mean_gain(measures, name)))
@@ -95,7 +95,7 @@ def _learning(measures: Measures) -> Figure:
 
 
 def _spent(measures: Measures) -> Figure:
-    """AUROC against the time spent on selecting and labeling."""
+    """Draw AUROC against the time spent on selecting and labeling."""
     picture, axes = _panel()
     _curves(axes, measures, lambda name: (measures.spent(name).mean(axis=0) / 60, _mean_gain(measures, name)))
     axes.set_xlabel(f"minutes of selection and labeling, {measures.label_seconds:g} s a label")
@@ -112,7 +112,7 @@ def _panel() -> tuple[Figure, Axes]:
 
 
 def _above_random(measures: Measures) -> Figure:
-    """How much more than random each strategy gained, with intervals."""
+    """Draw each strategy's gain above random, with intervals."""
     from matplotlib.figure import Figure
 
     base = _random(measures)
@@ -133,7 +133,7 @@ def _random(measures: Measures) -> str | None:
 
 
 def _times(measures: Measures) -> Figure:
-    """Box plots of selection times and of |wᵀx|, a row a strategy."""
+    """Draw box plots of selection times and of |wᵀx|, one row per strategy."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
@@ -164,7 +164,7 @@ def _times(measures: Measures) -> Figure:
 
 
 def _first(pictures: dict[str, list[Image.Image]]) -> Figure:
-    """The first images that each strategy chose."""
+    """Draw the first images that each strategy chose."""
     from matplotlib.figure import Figure
 
     picture = Figure(figsize=(8.4, 0.95 * len(pictures)))
@@ -194,7 +194,7 @@ def _mean_gain(measures: Measures, name: str) -> Any:
 
 
 def _curves(axes: Axes, measures: Measures, course: Callable[[str], tuple[Any, Any]]) -> None:
-    """A line a strategy, named where it ends."""
+    """Draw one line per strategy, labeled at its end."""
     plain(axes, "y")
     ends = []
     for name in measures.results.names:
@@ -220,7 +220,7 @@ def _curves(axes: Axes, measures: Measures, course: Callable[[str], tuple[Any, A
 
 
 def _rows(axes: Axes, names: Sequence[str]) -> None:
-    """A row a strategy, the first on top."""
+    """Prepare one row per strategy, the first on top."""
     axes.set_yticks(range(len(names)), [lane_label(name) for name in names])
     for tick, name in zip(axes.get_yticklabels(), names, strict=True):
         tick.set_color(colour_of(name))
@@ -237,7 +237,7 @@ def _whisker(axes: Axes, place: int, more: Interval, name: str) -> None:
 
 
 def _box(axes: Axes, place: int, values: Any, name: str, unit: str = "") -> None:
-    """Quartiles as a box, the 5th and 95th percentile as whiskers, the median in figures."""
+    """Draw quartiles as a box, the 5th and 95th percentiles as whiskers, and write the median."""
     colour = colour_of(name)
     shown = box(values[np.asarray(values) > 0])
     axes.plot([shown.low, shown.high], [place, place], color=colour, linewidth=1.2, solid_capstyle="butt")
@@ -265,7 +265,7 @@ def _box(axes: Axes, place: int, values: Any, name: str, unit: str = "") -> None
 
 
 def _glyph(axes: Axes, x: float, y: float, name: str) -> None:
-    """The strategy's mark; in a colour of its own only together with its shape."""
+    """Draw the strategy's mark, which differs in shape as well as in colour."""
     colour = colour_of(name)
     hollow = name_of(name) == RANDOM or name_of(name) in PAPERS
     axes.plot(

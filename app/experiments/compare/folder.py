@@ -1,4 +1,4 @@
-"""The folder of a comparison: one command at a time works in it, and goes on where another one ended."""
+"""The folder of a comparison: one command at a time works in it, and continues where another one ended."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 
 DIGITS = "digits:50000"
-"""The pool where none is named."""
+"""Default pool."""
 
 P = TypeVar("P", bound=Settled[Any])
 
 
 @contextmanager
 def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterator[tuple[P, Pool]]:
-    """The words of a comparison, settled in the folder `out`, and its pool.
+    """Lock the folder `out`, store or check the plan, and yield it with its pool.
 
     Parameters
     ----------
     out : Path
-        Made where it isn't there; nobody else works in it meanwhile.
+        Created if missing; locked against other commands.
     named : Path, optional
-        The pool's folder; without it digits, drawn first where they are not there yet.
+        The pool's folder; by default, a pool of digits, which is built if missing.
     plan_of : callable
-        Gives the words that were asked for, of this pool.
+        Returns the requested plan for a pool.
 
     Raises
     ------
     InputError
-        If another command is at work there, the pool is not whole, or the folder holds other words.
+        If another command is running in the folder, the pool is incomplete, or the folder has another plan.
     """
     with _alone(out):
         pool = _pool_named(named, out)
@@ -53,14 +53,14 @@ def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterat
 
 
 def print_size(title: str, plan: Settled[Any], n_missing: int) -> None:
-    """Print what is compared, as `title`, and how much of it is there already."""
+    """Print the size of the comparison, as `title`, and the number of finished units."""
     n = len(plan.units)
     click.echo(title if n_missing == n else f"{title} {n - n_missing} of {n} are there already.")
 
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """Make the folder `out`, and refuse to work in it beside another command."""
+    """Create the folder `out`, and lock it against other commands."""
     with disk_trouble(out):
         out.mkdir(parents=True, exist_ok=True)
     try:

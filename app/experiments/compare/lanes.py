@@ -22,7 +22,7 @@ INDEXES = "indexes"
 
 
 def fit_lanes(plan: Plan, pool: Pool, out: Path, tell: Callable[[str], None]) -> None:
-    """Build the indexes that are worth saving, those that are in `out` already excepted.
+    """Build and save the indexes that are worth saving, except those that are already in `out`.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def fit_lanes(plan: Plan, pool: Pool, out: Path, tell: Callable[[str], None]) ->
 
 
 def open_lanes(plan: Plan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
-    """All lanes by name: with the index that was saved, or fitted here and now."""
+    """Return all lanes by name, with their saved indexes or freshly fitted."""
     lanes: dict[str, QueryStrategy] = {}
     for word in plan.strategies:
         strategy = strategy_from(word, random_state=plan.seed)
@@ -56,7 +56,7 @@ def open_lanes(plan: Plan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
 
 
 def _index(strategy: QueryStrategy) -> QueryStrategy:
-    """The strategy whose index it asks."""
+    """Return the strategy whose index this one uses."""
     if strategy.index_name == strategy.name:
         return strategy
     return make_strategy(strategy.index_name, **strategy.index_params())
@@ -68,7 +68,7 @@ def _folder(out: Path, index: QueryStrategy) -> Path:
 
 
 def _loaded(index: QueryStrategy, folder: Path, pool: Pool) -> QueryStrategy | None:
-    """The saved index, where it is whole and of this pool."""
+    """Return the saved index, or None if it is damaged or of another pool."""
     try:
         return type(index).load(folder, pool)
     except InputError:

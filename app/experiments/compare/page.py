@@ -1,4 +1,4 @@
-"""What the reports of comparisons share: one HTML file that needs nothing beside it, in light and dark."""
+"""Common parts of the reports of comparisons: one self-contained HTML file, in light and dark mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from closecall.core.files.durable import disk_trouble, replace_file
 REPORT = "report.html"
 
 GLYPHS = Path(__file__).parents[2] / "components" / "shared" / "glyphs.html"
-"""The marks of strategies, as the pages have them."""
+"""The marks of strategies, as on the pages."""
 
 _VARIABLES = {
     "page": "backgroundColor",
@@ -31,20 +31,20 @@ _VARIABLES = {
 }
 
 _FONTS = {"Source Sans": "SourceSansVF-Upright", "Source Serif": "SourceSerifVariable-Roman"}
-"""Which of the files that the pages' framework has."""
+"""Names of the font files that come with Streamlit."""
 
 
 def write_page(template: str, path: Path, **words: Any) -> Path:
-    """Fill a template of this folder, which extends ``page.html``, and write the file `path`; returns it.
+    """Fill a template of this folder, which extends ``page.html``; write the file `path` and return it.
 
     Parameters
     ----------
     template : str
-        Its file, below this folder.
+        Path of the template in this folder.
     path : Path
-        In a folder that is there.
+        File in an existing folder.
     **words
-        What the template needs beside type, colours and marks.
+        Variables of the template other than fonts, colours and marks.
     """
     environment = Environment(
         loader=PackageLoader("closecall.app.experiments.compare", "."),
@@ -64,12 +64,12 @@ def write_page(template: str, path: Path, **words: Any) -> Path:
 
 
 def drawing(path: Path, name: str, caption: str) -> dict[str, Any]:
-    """A figure as templates show it: the SVG in the file `path`, its ids made its own by `name`."""
+    """Return a figure for templates: the SVG in the file `path`, with ids that begin with `name`."""
     return {"caption": caption, "svg": Markup(inline(path.read_text("utf-8"), name))}
 
 
 def inline(svg: str, name: str) -> str:
-    """An SVG of matplotlib's as a part of a page: its colours follow the page's, its ids are its own."""
+    """Convert an SVG by matplotlib to a part of a page, with the page's colours and unique ids."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' id="[a-z]+[0-9a-z.]*_\d+"', "", svg)
@@ -86,13 +86,13 @@ def inline(svg: str, name: str) -> str:
 
 
 def _light() -> dict[str, str]:
-    """Each colour of the figures in the light, by the variable that the page has for it."""
+    """Return the colours of the figures in light mode by the names of the page's variables."""
     own = {name: light for name, (light, _) in STRATEGY_COLOURS.items()}
     return own | {name: LIGHT[_VARIABLES[name]] for name in ("ink", "second", "line", "sheet", "yes", "no")}
 
 
 def _fonts() -> str:
-    """The page's type, as far as it is installed, within the file."""
+    """Return the page's fonts as embedded CSS, as far as they are installed."""
     streamlit = find_spec("streamlit")
     folders = streamlit.submodule_search_locations if streamlit else None
     style = ""

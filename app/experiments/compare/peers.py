@@ -1,8 +1,8 @@
 """Uncertainty sampling of other libraries, in the same race.
 
-Each peer is asked as its manual tells, with our hyperplane as its fitted classifier of two classes: the
+Each peer is called as in its manual, with our hyperplane as its fitted classifier of two classes: the
 probability of a yes is the logistic function of wᵀx + b, so that the least certain item is the one nearest to
-the hyperplane. It has the whole pool as one matrix, and a limit of memory for what it makes of that.
+the hyperplane. It gets the whole pool as one matrix, and a limit on the memory that it may use in addition.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import Choice, PoolRows, Progress, Query, QueryStrategy
 
 GIGABYTES = 4.0
-"""What a peer may take, beside the pool itself."""
+"""Memory that a peer may use in addition to the pool."""
 
 
 class LinearProbabilities:
-    """The hyperplane as a fitted classifier, as far as peers ask one.
+    """The hyperplane as a fitted classifier, with the methods that peers call.
 
     Parameters
     ----------
@@ -44,42 +44,42 @@ class LinearProbabilities:
         self._bias = hyperplane.bias
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probabilities of no and yes for each row, of shape (n, 2)."""
+        """Return the probabilities of no and yes for each row, of shape (n, 2)."""
         yes = expit((X @ self._normal).astype(np.float64) + self._bias)
         return np.column_stack([1 - yes, yes])
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Whether each row is a yes."""
+        """Return 1 for each positive row and 0 for the others, of shape (n,)."""
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
 
 class Peer(QueryStrategy):
-    """Another library's uncertainty sampling.
+    """Uncertainty sampling of another library.
 
     Parameters
     ----------
     gigabytes : float
-        How much more memory than now it may take; more is told as a failure. Where the system has no such
-        limit (it is Linux's), there is none.
+        Memory that it may use in addition to the current memory; using more counts as a failure. There is no
+        limit on systems other than Linux.
     random_state : int
     """
 
     package: ClassVar[str]
-    """What is imported."""
+    """Name of the package to import."""
 
     distribution: ClassVar[str]
-    """What is installed."""
+    """Name of the distribution to install."""
 
     def __init__(self, *, gigabytes: float = GIGABYTES, random_state: int = 0) -> None:
         super().__init__(random_state=random_state)
         self.gigabytes = gigabytes
 
     def check(self) -> None:
-        """See `QueryStrategy.check`: whether the library is there."""
+        """See `QueryStrategy.check`: check that the library is installed."""
         load(self.package, "peers", distribution=self.distribution)
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: ARG002
-        """See `QueryStrategy.prepare`: the pool as one matrix, if there is room for it."""
+        """See `QueryStrategy.prepare`: load the pool as one matrix, if the memory suffices."""
         self.X_: Any = None
         with suppress(MemoryError), memory_limited(self.gigabytes):
             parts = [X for _, X in pool.blocks()]
@@ -87,7 +87,7 @@ class Peer(QueryStrategy):
             self.X_ = parts[0] if len(parts) == 1 else join(parts)
 
     def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`; in the order of the distances, which peers do not promise."""
+        """See `QueryStrategy.choose`; sorts by distance, which peers do not guarantee."""
         if self.X_ is None:
             raise MemoryError
         labeled = np.isin(self.pool_.ids, query.exclude, assume_unique=True)
@@ -102,13 +102,14 @@ class Peer(QueryStrategy):
 
     @abstractmethod
     def ask(self, classifier: LinearProbabilities, labeled: NDArray[np.bool_], n: int) -> NDArray[np.int64]:
-        """The rows that the peer selects: n of those that are not `labeled`."""
+        """Return the rows that the peer selects: n of those that are not `labeled`."""
 
 
 class Modal(Peer):
     """modAL's `uncertainty_sampling`.
 
-    It knows no labeled rows: it is asked for as many more, and those that are labeled are passed over.
+    It has no notion of labeled rows, so it is called for n plus the number of labeled rows, and the labeled
+    ones are dropped.
     """
 
     name = "modal"
@@ -145,7 +146,7 @@ class ScikitActiveml(Peer):
 
     @cached_property
     def _wrapper(self) -> Any:
-        """The kind of classifier that it takes."""
+        """Subclass of the library's classifier that wraps the hyperplane."""
         from skactiveml.base import SkactivemlClassifier
 
         class Fitted(SkactivemlClassifier):  # type: ignore[misc]
@@ -182,7 +183,7 @@ PEERS: dict[str, type[Peer]] = {cls.name: cls for cls in (ScikitActiveml, SmallT
 
 
 def make_peer(name: str, *, random_state: int = 0) -> Peer:
-    """A peer, not fitted yet.
+    """Return an unfitted peer.
 
     Raises
     ------
@@ -196,7 +197,7 @@ def make_peer(name: str, *, random_state: int = 0) -> Peer:
 
 @contextmanager
 def memory_limited(gigabytes: float) -> Iterator[None]:
-    """Let allocations raise a MemoryError that would take this process so much further than it is now."""
+    """Raise MemoryError for allocations that exceed the current memory of this process by `gigabytes`."""
     status = Path("/proc/self/status")
     if not status.is_file():
         yield

@@ -1,4 +1,4 @@
-"""What a comparison consists of: its words, and the units of work that follow from them."""
+"""The plan of a comparison, and the units of work that follow from it."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ STRATEGIES = (
     "bh-hash-weighted",
     "margin-index",
 )
-"""Who takes part by default; the small subsamples take about as long as hashing does."""
+"""Strategies by default; the small subsamples take about as long as hashing does."""
 
 NAMES_VERSION = 1
-"""Version of the names of strategies; the comparisons without one are older than `RENAMED`."""
+"""Version of the strategy names; comparisons without it are older than `RENAMED`."""
 
 
 class Unit(NamedTuple):
-    """The smallest piece of work: one class, one repetition, all strategies."""
+    """The smallest unit of work: one class, one repetition, all strategies."""
 
     positive: int
     run: int
 
     @property
     def file(self) -> str:
-        """The file of its results, in the folder `UNITS`."""
+        """Name of the file of its results, in the folder `UNITS`."""
         return f"class-{self.positive:03d}-run-{self.run:02d}.parquet"
 
 
 @dataclass(frozen=True)
 class Plan(Settled[Unit]):
-    """The words of a comparison: all that its results follow from.
+    """The options of a comparison, which determine its results.
 
     Parameters
     ----------
     pool, pool_digest, closecall
         See `app.experiments.compare.settled.Settled`.
     classes : tuple of int
-        Each is the positive one in its turn.
+        Positive classes, one after the other.
     runs, iterations : int
-        Repetitions of each class, and rounds of each.
+        Repetitions of each class, and rounds of each repetition.
     strategies : tuple of str
         See `core.selection.words`.
     peers : tuple of str
@@ -84,16 +84,16 @@ class Plan(Settled[Unit]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The lanes, in their order."""
+        """Names of the lanes, in their order."""
         return (*self.strategies, *self.peers)
 
     @property
     def units(self) -> list[Unit]:
-        """All of them, in an order in which a part of them already has all classes."""
+        """All units, ordered so that the first of them already cover all classes."""
         return [Unit(positive, run) for run in range(self.runs) for positive in self.classes]
 
     def course(self, unit: Unit) -> Course:
-        """What is raced for in one unit."""
+        """Return the parameters of the race of one unit."""
         return Course(
             positive=unit.positive,
             run=unit.run,
@@ -121,16 +121,16 @@ class Plan(Settled[Unit]):
 
 
 def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tuple[int, ...]:
-    """The classes that `words` name, in their order; all that are able where they name none.
+    """Return the classes that `words` name, in their order, or all of `able` if there are no words.
 
     Parameters
     ----------
     pool : Pool
-        Whose classes they are.
+        Pool with the classes.
     able : sequence of int
-        The classes that have enough items.
+        Classes that have enough items.
     words : sequence of str
-        Names of classes, also several with commas between them.
+        Names of classes, each word with one or several names separated by commas.
 
     Raises
     ------

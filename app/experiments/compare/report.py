@@ -1,4 +1,4 @@
-"""The report of a comparison: one HTML file that needs nothing beside it."""
+"""The report of a comparison as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ _WORDS_SHOWN = 16
 
 
 def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Path:
-    """Write the report to the folder `out`; returns its file.
+    """Write the report to the folder `out` and return its file.
 
     Parameters
     ----------
     measures : Measures
-        What was measured.
+        Measures to report.
     figures : dict
-        The SVG of each figure, by name; see `app.experiments.compare.figures.draw_figures`.
+        SVG files by figure; see `app.experiments.compare.figures.draw_figures`.
     out : Path
-        A folder that is there.
+        An existing folder.
     """
     results = measures.results
     plan, pool = results.plan, results.pool
@@ -86,7 +86,7 @@ def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Pat
 
 
 def headline(measures: Measures, found: Sequence[Claim]) -> str:
-    """What came out, in one plain sentence."""
+    """Return the main result in one plain sentence."""
     bases = [name for name in measures.whole if name_of(name) == RANDOM]
     others = [name for name in measures.whole if name_of(name) != RANDOM]
     if not measures.whole:
@@ -109,7 +109,7 @@ def headline(measures: Measures, found: Sequence[Claim]) -> str:
 
 
 def _named(word: str) -> dict[str, Any]:
-    """A strategy as the page names it: by its mark, in its colour, and its name in ink."""
+    """Return a strategy's name, colour and mark for the page."""
     name = name_of(word)
     known = name in STRATEGY_COLOURS
     return {
@@ -162,7 +162,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 
 def _row(measures: Measures, name: str) -> dict[str, Any]:
-    """A strategy's line of the table, or why it has none."""
+    """Return a strategy's row of the table, or the reason why it has none."""
     results = measures.results
     row: dict[str, Any] = {**_named(name), "reason": None, "cells": []}
     reasons = results.failures.get(name, {})
@@ -192,21 +192,21 @@ def _row(measures: Measures, name: str) -> dict[str, Any]:
 
 
 def _signed(measured: Interval) -> tuple[str, str]:
-    return _said(measured, signed)
+    return _with_bounds(measured, signed)
 
 
 def _plain(measured: Interval) -> tuple[str, str]:
-    return _said(measured, figure)
+    return _with_bounds(measured, figure)
 
 
-def _said(measured: Interval, sentence: Callable[[float], str]) -> tuple[str, str]:
+def _with_bounds(measured: Interval, sentence: Callable[[float], str]) -> tuple[str, str]:
     if measured.low is None or measured.high is None:
         return sentence(measured.mean), ""
     return sentence(measured.mean), f"{sentence(measured.low)} to {sentence(measured.high)}"
 
 
 def _picked(measures: Measures) -> list[dict[str, Any]]:
-    """The first items that each strategy chose in the first race, as they can be shown."""
+    """Return the first items that each strategy chose in the first race, for display."""
     results = measures.results
     positive = results.units[0].positive
     rows = []
@@ -242,7 +242,7 @@ def _first_words(text: str) -> str:
 
 
 def _pairs(measures: Measures) -> list[dict[str, Any]]:
-    """Differences of all pairs of strategies, the later against the earlier ones."""
+    """Return the differences of all pairs of strategies, each against the earlier ones."""
     names = measures.whole
     pairs = list(combinations(range(len(names)), 2))
     p = [signed_rank(measures.gain(names[b]) - measures.gain(names[a])) for a, b in pairs]

@@ -1,4 +1,4 @@
-"""What came out of a comparison: one table, the manifest of how, and arrays to compute with."""
+"""Results of a comparison: one table, a manifest of the conditions, and arrays to compute with."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Results:
     table : pyarrow.Table
         All results, with one row per strategy, unit and round; see `app.experiments.compare.unit.schema`.
     failures : dict
-        Why a strategy ended early, by name and unit.
+        Reasons why strategies ended early, by name and unit.
     workers : tuple of int
-        How many races ran at once; several numbers if the comparison was continued with another number.
+        Number of races at once; several numbers if the comparison was continued with another number.
     auroc : array of shape (n_strategies, n_units, iterations + 1)
         From round 0 on.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
-        Of rounds 1 and later; `answer` is 1 for yes and 0 for no.
+        Values of rounds 1 and later; `answer` is 1 for yes and 0 for no.
     item : array of int64, of the same shape
         The item that was selected, −1 if there was none.
     """
@@ -72,12 +72,12 @@ class Results:
 
     @classmethod
     def read(cls, plan: Plan, pool: Pool, out: Path) -> Results:
-        """The results of all units, from their files.
+        """Read the results of all units from their files.
 
         Raises
         ------
         InputError
-            If one is missing or damaged.
+            If a file is missing or damaged.
         """
         import pyarrow as pa
 
@@ -94,32 +94,32 @@ class Results:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The strategies, in their order."""
+        """Names of the strategies, in their order."""
         return self.plan.names
 
     @property
     def classes(self) -> NDArray[np.int64]:
-        """Each unit's class, of shape (n_units,)."""
+        """Class of each unit, of shape (n_units,)."""
         return np.array([unit.positive for unit in self.units])
 
     def of(self, values: NDArray[Any], name: str) -> NDArray[Any]:
-        """The part of an array that belongs to a strategy, its first axis gone."""
+        """Return the values of one strategy from an array, without the first axis."""
         return np.asarray(values[self.names.index(name)])
 
     def yes_share(self, name: str) -> float:
-        """Which share of what the strategy asked was a yes."""
+        """Return the share of positive answers among the items that the strategy selected."""
         return float(np.nanmean(self.of(self.answer, name)))
 
     @property
     def gain(self) -> Floats:
-        """AUROC above where the unit began, in points, of shape (n_strategies, n_units, iterations + 1)."""
+        """AUROC above that of round 0, in points, of shape (n_strategies, n_units, iterations + 1)."""
         return 100 * (self.auroc - self.auroc[:, :, :1])
 
     @property
     def mean_gain(self) -> Floats:
-        """The mean of `gain` over rounds 1 and later, of shape (n_strategies, n_units).
+        """Mean of `gain` over rounds 1 and later, of shape (n_strategies, n_units).
 
-        It is the area under the learning curve, above the level at which all strategies begin, per label.
+        It is the area per label between the learning curve and the level at which all strategies begin.
         """
         return np.asarray(self.gain[:, :, 1:].mean(axis=2))
 
@@ -150,7 +150,7 @@ def write_manifest(out: Path, contents: dict[str, Any]) -> None:
 
 
 def about(pool: Pool) -> dict[str, Any]:
-    """What a manifest says of a pool."""
+    """Return the description of a pool in the manifest."""
     return {
         "title": pool.title,
         "digest": pool.digest,
@@ -161,7 +161,7 @@ def about(pool: Pool) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured on, as the system tells it."""
+    """Return a description of this machine, as reported by the system."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -171,7 +171,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what computes."""
+    """Return the versions of Closecall and its numerical packages."""
     found = {}
     for name in _PACKAGES:
         try:

@@ -19,30 +19,30 @@ UNITS = "units"
 
 
 class Unit(Protocol):
-    """The smallest piece of work of a comparison."""
+    """The smallest unit of work of a comparison."""
 
     @property
     def file(self) -> str:
-        """The file of its results, in the folder `UNITS`."""
+        """Name of the file of its results, in the folder `UNITS`."""
 
 
 U = TypeVar("U", bound=Unit)
 
-_FORMER_NAME = "marginalia"  # under which the first comparisons keep the version of this program
+_FORMER_NAME = "marginalia"  # key of this program's version in the first comparisons
 
 
 @dataclass(frozen=True)
 class Settled(ABC, Generic[U]):
-    """All that the results of a comparison follow from; every comparison adds its own words.
+    """The options that determine the results of a comparison; subclasses add their own.
 
     Parameters
     ----------
     pool : str
-        Its folder.
+        The pool's folder.
     pool_digest : str
         See `Pool.digest`.
     closecall : str
-        The version of this program.
+        Version of this program.
     """
 
     pool: str
@@ -52,19 +52,19 @@ class Settled(ABC, Generic[U]):
     @property
     @abstractmethod
     def units(self) -> list[U]:
-        """All units, in an order in which a part of them already says something of everything."""
+        """All units, ordered so that the first of them already cover everything."""
 
     def missing(self, out: Path) -> list[U]:
-        """The units that have no file in the folder `out` yet."""
+        """Return the units that have no file in the folder `out` yet."""
         return [unit for unit in self.units if not (out / UNITS / unit.file).is_file()]
 
     def open_pool(self) -> Pool:
-        """The pool that it is about.
+        """Open the pool.
 
         Raises
         ------
         InputError
-            If it has changed meanwhile.
+            If it has changed since the comparison began.
         """
         pool = Pool.open(self.pool)
         if pool.digest != self.pool_digest:
@@ -72,12 +72,14 @@ class Settled(ABC, Generic[U]):
         return pool
 
     def settle(self, out: Path, names: Sequence[str]) -> None:
-        """Write the words to the folder `out`, or find the same ones there; `names` are those of classes.
+        """Store the options in the folder `out`, or check that they equal the stored ones.
+
+        `names` are the names of the classes.
 
         Raises
         ------
         InputError
-            If others are there.
+            If the folder has other options.
         """
         path = out / PLAN
         if path.exists():
@@ -89,7 +91,7 @@ class Settled(ABC, Generic[U]):
 
     @classmethod
     def read(cls, out: Path) -> Self:
-        """The words in the folder `out`.
+        """Read the options in the folder `out`.
 
         Raises
         ------
@@ -113,18 +115,18 @@ class Settled(ABC, Generic[U]):
 
     @classmethod
     def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:  # noqa: ARG003
-        """Return stored words as this version understands them.
+        """Convert stored options to those of this version.
 
         Raises
         ------
         InputError
-            If they mean something else today.
+            If they have another meaning now.
         """
         return stored
 
     def _compare_with(self, there: Self, out: Path, names: Sequence[str]) -> None:
         for word in fields(self):
-            # The pool may have been moved: its digest tells whether it is the same.
+            # The pool may have been moved: its digest determines whether it is the same.
             if getattr(self, word.name) != getattr(there, word.name) and word.name != "pool":
                 mine, other = self._in_words(word.name, names), there._in_words(word.name, names)
                 raise InputError(
@@ -137,7 +139,7 @@ class Settled(ABC, Generic[U]):
 
 
 def in_words(value: Any) -> str:
-    """A value as sentences have it."""
+    """Format a value for a sentence."""
     if isinstance(value, tuple | list):
         return ", ".join(map(str, value)) or "none"
     return str(value)

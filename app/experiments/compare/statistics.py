@@ -1,8 +1,8 @@
-"""How sure the figures of a comparison are.
+"""Confidence intervals of a comparison's figures.
 
-Races for one class resemble each other, whatever their first labels. So a mean is that of the classes'
-means, each over its runs, and its interval is Student's t over the classes: it says what to expect of another
-class of this kind. Where there is one class only, the interval is over its runs.
+Races for one class resemble each other, even with different first labels. So a mean is that of the classes'
+means, each over its runs, and its interval is Student's t over the classes: it predicts the result for
+another class of this kind. If there is only one class, the interval is over its runs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and how sure it is.
+    """A mean and its confidence interval.
 
     Parameters
     ----------
     mean : float
     low, high : float or None
-        Ends of the 95 % interval; None where there is only one value.
+        Ends of the 95 % interval; None if there is only one value.
     """
 
     mean: float
@@ -36,12 +36,12 @@ class Interval:
     high: float | None
 
     def scaled(self, factor: float) -> Interval:
-        """All three times a positive number."""
+        """Return the interval multiplied by a positive number."""
         low = None if self.low is None else factor * self.low
         return Interval(factor * self.mean, low, None if self.high is None else factor * self.high)
 
     def exp(self) -> Interval:
-        """A geometric mean, of one of logarithms."""
+        """Return the geometric mean and its interval, from those of logarithms."""
         low = None if self.low is None else float(np.exp(self.low))
         return Interval(
             float(np.exp(self.mean)), low, None if self.high is None else float(np.exp(self.high))
@@ -50,7 +50,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Box:
-    """What a box plot shows: quartiles, and the percentiles `WHISKERS`."""
+    """Values of a box plot: quartiles, and the percentiles `WHISKERS`."""
 
     low: float
     first: float
@@ -60,23 +60,23 @@ class Box:
 
 
 def cluster_means(values: ArrayLike, clusters: ArrayLike) -> Floats:
-    """The mean of each cluster's values, over the first axis, in the order of the clusters' names.
+    """Return the mean of each cluster's values over the first axis, in the order of the clusters' names.
 
     Parameters
     ----------
     values : array of shape (n, …)
-        Numbers.
+        Numbers to average.
     clusters : array of shape (n,)
-        Whose each is.
+        Cluster of each value.
     """
     values, clusters = np.asarray(values, dtype=np.float64), np.asarray(clusters)
     return np.array([values[clusters == cluster].mean(axis=0) for cluster in np.unique(clusters)])
 
 
 def mean_and_halfwidth(values: ArrayLike, clusters: ArrayLike) -> tuple[Floats, Floats]:
-    """The mean of values of shape (n, …) and half the width of its interval, over the first axis.
+    """Return the mean of values of shape (n, …) and half the width of its interval, over the first axis.
 
-    The width is NaN where there is only one value.
+    The width is NaN if there is only one value.
     """
     means = cluster_means(values, clusters)
     if len(means) == 1:
@@ -89,7 +89,7 @@ def mean_and_halfwidth(values: ArrayLike, clusters: ArrayLike) -> tuple[Floats, 
 
 
 def interval(values: ArrayLike, clusters: ArrayLike) -> Interval:
-    """The mean of values of shape (n,) and its interval, see this module."""
+    """Return the mean of values of shape (n,) and its interval, as described in this module."""
     mean, half = mean_and_halfwidth(values, clusters)
     if np.isnan(half):
         return Interval(float(mean), None, None)
@@ -97,7 +97,7 @@ def interval(values: ArrayLike, clusters: ArrayLike) -> Interval:
 
 
 def box(values: ArrayLike) -> Box:
-    """The box of all values that are numbers."""
+    """Return the box of all finite values."""
     values = np.asarray(values, dtype=np.float64)
     known = values[np.isfinite(values)]
     low, first, median, third, high = np.percentile(known, [WHISKERS[0], 25, 50, 75, WHISKERS[1]]).tolist()
@@ -105,9 +105,9 @@ def box(values: ArrayLike) -> Box:
 
 
 def signed_rank(differences: ArrayLike) -> float | None:
-    """The two-sided p of Wilcoxon's signed-rank test that the differences are symmetric about 0.
+    """Return the two-sided p of Wilcoxon's signed-rank test that the differences are symmetric about 0.
 
-    None where there are fewer than two of them, or all are 0.
+    Returns None if there are fewer than two of them, or all are 0.
     """
     differences = np.asarray(differences, dtype=np.float64)
     if len(differences) < 2 or not differences.any():
@@ -116,7 +116,7 @@ def signed_rank(differences: ArrayLike) -> float | None:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's adjustment of several p: the chance that any is so small by accident stays below it."""
+    """Adjust p-values by Holm's method, which bounds the probability of any false rejection."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))

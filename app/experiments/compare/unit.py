@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from closecall.core.simulation.race import Race, Turn
 
 TIMES = ("select_seconds", "select_cpu_seconds", "train_seconds", "train_cpu_seconds")
-"""Columns that differ from run to run; all others follow from the plan."""
+"""Columns that differ from run to run; all others are determined by the plan."""
 
 FAILURES = b"failures"
-"""Metadata of a unit's table: why lanes ended early, by name, as JSON."""
+"""Metadata of a unit's table: reasons why lanes ended early, by name, as JSON."""
 
 WORKERS = b"workers"
-"""Metadata of a unit's table: how many units were run at once."""
+"""Metadata of a unit's table: number of units run at once."""
 
 
 def schema() -> pa.Schema:
-    """The columns of a unit's table, and of all results.
+    """Return the schema of a unit's table, and of all results.
 
-    Round 0 is the classifier that the first labels gave: its columns about the item are empty.
+    Round 0 is the classifier trained on the first labels; its columns about the item are null.
     """
     import pyarrow as pa
 
@@ -56,20 +56,20 @@ def schema() -> pa.Schema:
 def run_unit(
     plan: Plan, unit: Unit, race: Race, n_workers: int, goes_on: Callable[[], bool]
 ) -> pa.Table | None:
-    """Race to the end of the plan's iterations, or of all lanes; None where `goes_on` returned false before.
+    """Race for the plan's iterations or until all lanes end; return None if `goes_on` returns False before.
 
     Parameters
     ----------
     plan : Plan
-        Says how many rounds.
+        Plan with the number of rounds.
     unit : Unit
-        What is raced for.
+        Unit to run.
     race : Race
-        At its start.
+        Race at its start.
     n_workers : int
-        How many units are run at once.
+        Number of units run at once.
     goes_on : callable
-        Asked before each round.
+        Called before each round.
     """
     import pyarrow as pa
 
@@ -97,7 +97,7 @@ def run_unit(
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write a Parquet file that is there whole or not at all."""
+    """Write a Parquet file atomically."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -108,17 +108,17 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_unit(out: Path, unit: Unit) -> pa.Table:
-    """The table of a finished unit; errors as `read_table`."""
+    """Read the table of a finished unit; raise errors as `read_table`."""
     return read_table(out / UNITS / unit.file, schema())
 
 
 def read_table(path: Path, expected: pa.Schema) -> pa.Table:
-    """A table that `write_table` wrote.
+    """Read a table that `write_table` wrote.
 
     Raises
     ------
     InputError
-        If its file is missing or damaged, or has not the columns `expected`.
+        If its file is missing or damaged, or does not have the columns `expected`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

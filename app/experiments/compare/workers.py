@@ -1,4 +1,4 @@
-"""The units of a comparison, spread over processes; each finished one is a file."""
+"""The units of a comparison, spread over processes; each finished unit is a file."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.3
 
 Told = Callable[[int, int], None]
-"""Called now and then with (rounds run, units finished) since the beginning of this call."""
+"""Called from time to time with (rounds run, units finished) since the beginning of this call."""
 
 
 def run_units(plan: Plan, units: Sequence[Unit], out: Path, n_workers: int, told: Told) -> None:
-    """Run these units and write their files.
+    """Run units and write their files.
 
-    Each worker is a process of its own with one thread of BLAS. An interruption ends all of them within a
-    round; units that were not finished leave nothing.
+    Each worker is a separate process with one thread of BLAS. An interruption ends all of them within a
+    round; unfinished units leave no files.
 
     Raises
     ------
     InputError
         If a worker is killed, or a unit can't be run.
     KeyboardInterrupt
-        Where it is interrupted.
+        If interrupted.
     """
     context = child.spawning()
     n_workers = min(n_workers, len(units))
-    # No lock here may be held by a worker that is killed, nor by an interruption: `stop` has none.
+    # A killed worker or an interruption must not hold a lock here: `stop` has none.
     stop, rounds = context.RawValue("b", 0), context.Value("q", 0)
     set_up = (plan, out, n_workers, stop, rounds)
     with (
@@ -82,7 +82,7 @@ def run_units(plan: Plan, units: Sequence[Unit], out: Path, n_workers: int, told
 
 @contextmanager
 def _interruption(stop: c_byte) -> Iterator[Callable[[], bool]]:
-    """Let the first signal to end ask the workers to stop instead of breaking in; a second one breaks in."""
+    """Let the first signal ask the workers to stop; a second signal interrupts this process."""
     seen = False
 
     def ask(number: int, _: FrameType | None) -> None:
@@ -101,7 +101,7 @@ def _interruption(stop: c_byte) -> Iterator[Callable[[], bool]]:
 
 @dataclass
 class _Worker:
-    """What a worker process keeps from one unit to the next."""
+    """State that a worker process keeps from one unit to the next."""
 
     plan: Plan
     out: Path
@@ -133,7 +133,7 @@ _worker: _Worker | None = None
 
 
 def _begin(plan: Plan, out: Path, n_workers: int, stop: c_byte, rounds: Synchronized[int]) -> None:
-    """Set up a worker process, which ends with its parent, however that ends."""
+    """Set up a worker process that ends with its parent, however that ends."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

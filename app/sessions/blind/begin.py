@@ -36,7 +36,7 @@ JUDGE = "random"
 
 @dataclass(frozen=True)
 class Offer:
-    """What a blind comparison can start with, or why it can't start.
+    """Conditions for starting a blind comparison, or the reason why it can't start.
 
     Parameters
     ----------

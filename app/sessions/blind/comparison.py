@@ -5,8 +5,8 @@ trains only its own side, and all of it is in the log like any other work. The o
 random, one turn per side in each block. An item that several sides choose is shown once; its answer counts
 for each.
 
-Where the truth of held-out items is unknown, a third side, the judge, draws items at random between the
-turns. Their answers train nobody. The strategies are compared on them; see `app.api.verdict`.
+If the truth of held-out items is unknown, a third side, the judge, draws items at random between the turns.
+Their answers train nobody. The strategies are compared on them; see `app.api.verdict`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Search:
     Parameters
     ----------
     asked : tuple
-        What was asked for.
+        The query as requested.
     queries : Queries
     lists : dict
         Results by metric: "original" always, "learned" if there is a learned metric.

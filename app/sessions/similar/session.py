@@ -89,7 +89,7 @@ class SimilarSession(BatchSession):
 
     @property
     def learning(self) -> Learning:
-        """What learns the metric from the concept's labels."""
+        """Learning of the metric from the concept's labels."""
         return self.session.project.similar.learning(self.session.concept)
 
     def look_for(self, like: Like, first: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""What strategies by hyperplane hashing share: score only the candidates that codes propose.
+"""Base class of strategies by hyperplane hashing, which score only the candidates that codes propose.
 
 A query follows Section 3.5 of the paper: collect candidates in a search structure, compute wᵀx + b of these
 alone, and take the nearest. The paper stops at N^ρ = 500 candidates.

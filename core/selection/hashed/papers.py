@@ -56,8 +56,8 @@ class CodeSearch(HashedSearch):
     ----------
     structure : "orders" or "tables"
         Permuted orders, as many as memory permits, or bucket tables; see `core.search.orders` and
-        `core.search.tables`. Of tables, the hyperplane's own buckets are read, and others only if these
-        contain too few items that may be selected.
+        `core.search.tables`. A query reads the hyperplane's own buckets, and others only if these contain too
+        few items that may be selected.
     radius, epsilon : float, optional
         r, in radians from the hyperplane, and ε: tables with the guarantee for these, with all rows in the
         hyperplane's buckets scored.

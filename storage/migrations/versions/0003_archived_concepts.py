@@ -1,4 +1,4 @@
-"""Concepts that are put away."""
+"""Archived concepts."""
 
 from __future__ import annotations
 

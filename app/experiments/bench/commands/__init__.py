@@ -1,4 +1,4 @@
-"""The commands of ``closecall bench``, one a module. They import what they run only when they run."""
+"""The commands of ``closecall bench``, one per module. They import their implementation when they run."""
 
 from __future__ import annotations
 

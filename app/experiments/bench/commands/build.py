@@ -24,7 +24,7 @@ from closecall.app.experiments.bench.commands.options import json_option
 def bench_build(
     json_file: Path | None, items: int, word: str | None, out: Path | None, threads: int | None
 ) -> None:
-    """Build a pool and say how fast, with how much memory."""
+    """Build a pool, and report its speed and memory."""
     from closecall.app.experiments.bench.build import measure_build
     from closecall.app.experiments.bench.report import write_json
 

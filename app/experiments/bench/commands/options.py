@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ labels_before_option = click.option(
 
 
 def seed_option(of: str) -> Decorator:
-    """Return the option for the seed; `of` says what it seeds."""
+    """Return the option for the seed; `of` is what it seeds."""
     return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=f"Seed of {of}.")
 
 

@@ -96,13 +96,15 @@ def bench_team(
     seed: int,
     json_file: Path | None,
 ) -> None:
-    """Let many simulated people label one question at once, each at a page of their own.
+    """Let many simulated people label one concept at once, each on a page of their own.
 
-    They speak to a real server as browsers do, with a queue of their own, and close the page or lose the
-    server as people do. What each did is compared with the log in the end.
+    The pages talk to a real server as browsers do, each with its own queue. As in real use, people close
+    their pages, and connections to the server break. In the end, the log is compared with what each of them
+    did.
 
-    With --in-process there is neither: people answer from threads of this process, and what it prints every
-    minute is its memory and the size of the log. --kills, --leave, --lease and --verify need a server.
+    With --in-process there is neither server nor page: people answer from threads of this process, and its
+    memory and the size of the log are printed every minute. --kills, --leave, --lease and --verify need a
+    server.
     """
     from closecall.app.experiments.bench.report import write_json
     from closecall.app.experiments.bench.team import inside

@@ -1,4 +1,4 @@
-"""Figures of ``closecall bench similar``, one class a module."""
+"""The figures of ``closecall bench similar``, one class per module."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ from closecall.app.experiments.bench.similar.survey import Survey
 FIGURES: dict[str, type[Figure]] = {
     figure.name: figure for figure in (Kernels, NeighbourVotes, Survey, Precision, Speed)
 }
-"""By the names that ``--what`` takes."""
+"""Figures by the values of ``--what``."""

@@ -1,4 +1,4 @@
-"""Base classes of the figures about similar items: options, checks, rows and legend that they share."""
+"""Base classes of the figures about similar items, with their shared options, checks, rows and legend."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Figure(Experiment):
     queries : int
         Held-out items to measure with, and as many others to choose parameters by.
     bits : tuple of int
-        Bits per code; `DEFAULT_BITS` where there is none.
+        Bits per code; `DEFAULT_BITS` if empty.
     """
 
     name: ClassVar[str]
     """Name of the figure: the value of ``--what``, and of the column ``figure``."""
 
     several_bits: ClassVar[bool] = False
-    """Whether codes of several lengths can be asked for."""
+    """Whether several code lengths can be requested."""
 
     threads = 1
 
@@ -58,7 +58,7 @@ class Figure(Experiment):
 
     @property
     def n_bits(self) -> int:
-        """Bits per code, where one length is measured."""
+        """Bits per code, if one length is measured."""
         return self.bits[0] if self.bits else DEFAULT_BITS
 
     def conclude(self, rows: Sequence[Row]) -> None:
@@ -86,17 +86,17 @@ class FamilyFigure(Figure):
     Parameters
     ----------
     families : tuple of str
-        Names in `core.hashing.FAMILIES`; all families where there is none.
+        Names in `core.hashing.FAMILIES`; all families if empty.
     kernels : tuple of str
         The first is the kernel of kernelized families.
     landmarks : int
         m of kernelized families.
     refused : dict
-        Why a family, or a form of it, does not apply; filled by `measure`.
+        Reasons why families, or forms of them, do not apply; filled by `measure`.
     """
 
     known: ClassVar[bool] = False
-    """Whether queries must be of known class."""
+    """Whether the classes of queries must be known."""
 
     families: tuple[str, ...]
     kernels: tuple[str, ...]
@@ -114,7 +114,7 @@ class FamilyFigure(Figure):
         Raises
         ------
         InputError
-            If the pool is too small, holds out too few items, or no family applies to it.
+            If the pool is too small, if it holds out too few items, or if no family applies to it.
         """
         self.check(pool)
         queries, choosing = held_out_queries(pool, self.queries, self.queries, known=self.known)
@@ -139,7 +139,7 @@ class FamilyFigure(Figure):
 
     @property
     def n_neighbours(self) -> int:
-        """Number of true neighbours of a query."""
+        """Number of true neighbours per query."""
         return 0
 
     @property
@@ -153,7 +153,7 @@ class FamilyFigure(Figure):
 
     @abstractmethod
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
-        """Measure one family in all its forms, and note in `refused` what does not apply."""
+        """Measure one family in all its forms, and record in `refused` what does not apply."""
 
     def show_lanes(
         self, rows: Sequence[Row], title: str, columns: Mapping[str, Callable[[Row], float | None]]
@@ -167,7 +167,7 @@ class FamilyFigure(Figure):
         title : str
             Head of the first column.
         columns : dict of callable
-            By its head, the number of a column in a row; None for rows that it is not about.
+            For each heading, a function that returns a row's value in that column, or None.
         """
         lanes: dict[Lane, list[Row]] = {}
         for row in rows:

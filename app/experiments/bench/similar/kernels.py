@@ -33,8 +33,9 @@ FORMS = {
 }
 """The forms as the table names them.
 
-Beside those of `core.experiment.kernelized.Choice`, ``kpca`` is the low-rank form with Gaussian vectors,
-``nystrom_low_rank`` the same on components about the origin, and ``nystrom`` that with all components.
+In addition to those of `core.experiment.kernelized.Choice`, ``kpca`` is the low-rank form with Gaussian
+vectors, ``nystrom_low_rank`` the same on components about the origin, and ``nystrom`` that with all
+components.
 """
 
 FITTED_TO = 50_000
@@ -43,7 +44,7 @@ FITTED_TO = 50_000
 
 @dataclass(frozen=True)
 class Kernels(Figure):
-    """Recall of the nearest item by each form, seen from the origin and from the mean.
+    """Recall of the nearest item by each form, with vectors from the origin and from the mean.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class Kernels(Figure):
     share : float
         R as a share of the pool.
     landmarks : int
-        m; of `core.experiment.kernelized.RANKS`, those below it are tried.
+        m; only the `core.experiment.kernelized.RANKS` below it are tried.
     """
 
     name: ClassVar[str] = "kernels"
@@ -72,12 +73,13 @@ class Kernels(Figure):
         """Yield the rows of each kernel and draw.
 
         A row has ``kernel``, ``centred``, ``form``, ``rank``, ``scale``, ``seed``, ``R``, ``recall``, and
-        ``recall_when_chosen`` on the other queries, None where nothing was chosen.
+        ``recall_when_chosen`` on the other queries, None if nothing was chosen.
 
         Raises
         ------
         InputError
-            If there is no such kernel, it does not apply to the features, or too few items are held out.
+            If there is no such kernel, if it does not apply to the features, or if too few items are held
+            out.
         """
         kernels = [kernel_from(word) for word in self.kernels]
         queries, choosing = held_out_queries(pool, self.queries, self.queries)

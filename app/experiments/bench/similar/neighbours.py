@@ -29,7 +29,7 @@ SEARCHES = {
 
 @dataclass(frozen=True)
 class NeighbourVotes(Figure):
-    """Accuracy of the nearest items' votes by either metric, by scan and by hashing.
+    """Accuracy of k-nn classification by both metrics, by scan and by hashing.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class NeighbourVotes(Figure):
         Raises
         ------
         InputError
-            If too few items of known class are held out; and as `compare_metrics`.
+            If too few items of known class are held out, or as `compare_metrics`.
         """
         queries, choosing = held_out_queries(pool, self.queries, self.queries, known=True)
         about = {**self.about(pool), "k": self.nearest, "labels": self.labels, "bits": self.n_bits}

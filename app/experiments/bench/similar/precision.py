@@ -1,8 +1,8 @@
-"""Precision of codes by class, where few labels are known: as in the papers on supervised codes [1]_.
+"""Precision of codes by class with few known labels, as in the papers on supervised codes [1]_.
 
-Families that learn from classes are given the classes of a few rows of the pool, the others the same rows
-without them. All rows are ordered by Hamming distance from held-out items (`core.experiment.retrieval`).
-Precision is of the first k rows; average precision is the mean of the precisions down to each row of the
+Families that learn from classes get the classes of a few rows of the pool; the others get the same rows
+without classes. All rows are ordered by Hamming distance from held-out items (`core.experiment.retrieval`).
+Precision is that of the first k rows; average precision is the mean of the precisions down to each row of the
 query's class.
 
 References
@@ -31,7 +31,7 @@ from closecall.core.experiment.similarity import Truths
 from closecall.core.pool.pool import Pool
 
 BITS = (8, 12, 16, 24, 32, 48)
-"""Lengths of code by default, as in the papers."""
+"""Default code lengths, as in the papers."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Precision(FamilyFigure):
     draws, queries, families, kernels, landmarks
         See `FamilyFigure`.
     bits : tuple of int
-        Lengths of code; `BITS` where there is none.
+        Code lengths; `BITS` if empty.
     retrieved : tuple of int
-        Precision is measured among this many of the first items.
+        Numbers of first items to measure precision among.
     labels, sample : int
-        Items of known class, and items in all, that families are fitted to.
+        Number of labeled items, and of all items, that families are fitted to.
     """
 
     name: ClassVar[str] = "precision"
@@ -60,12 +60,12 @@ class Precision(FamilyFigure):
 
     @property
     def lengths(self) -> list[int]:
-        """Lengths of code, ascending."""
+        """Code lengths, ascending."""
         return sorted(set(self.bits or BITS))
 
     @property
     def places(self) -> list[int]:
-        """Among how many first items precision is measured, ascending."""
+        """Numbers of first items to measure precision among, ascending."""
         return sorted(set(self.retrieved))
 
     @property
@@ -87,9 +87,9 @@ class Precision(FamilyFigure):
             )
 
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
-        """Return a row for each form and length of code.
+        """Return a row for each form and code length.
 
-        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list), ``precision`` (of each number of
+        A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list), ``precision`` (for each number in
         `retrieved`, the mean over queries), ``average_precision`` (likewise) and ``seed``.
         """
         pool, queries = truths.pool, truths.queries
@@ -121,7 +121,7 @@ class Precision(FamilyFigure):
         return rows
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: a table for each number, by bits."""
+        """See `Figure.show_tables`: a table for each measure, by bits."""
         click.echo(heading(rows[0], "of the query's class."))
         titles = [*(f"precision of the first {k:,}" for k in self.places), "mean average precision"]
         for number, title in enumerate(titles):

@@ -1,6 +1,6 @@
-"""Time and recall of finding the nearest ten by codes, beside the exact scan.
+"""Time and recall of finding the nearest ten by codes, compared with the exact scan.
 
-Each query goes to all structures and the exact scan by turns, so that all meet the same machine and caches.
+All structures and the exact scan take turns for each query, so that they meet the same machine and caches.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ ENOUGH = 0.8
 """Recall from which on the cheapest effort of each structure is marked."""
 
 COMPACT_BITS = 30
-"""Bits of the codes that a Hamming ball looks up."""
+"""Bits of the codes for lookups in a Hamming ball."""
 
 CANDIDATES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
-"""Numbers of rows, the likeliest by their codes, that are ranked exactly."""
+"""Numbers of candidates that are ranked exactly."""
 
 COMPARED = {"table": (20, 80), "tables": (5, 20), "orders": (5, 20)}
-"""Codes compared per candidate, by structures that can choose. One large table keeps the codes of a bucket
-side by side, so that comparing them costs less."""
+"""Codes compared per candidate, by structures that have a choice. One large table keeps the codes of a bucket
+side by side, so comparing them costs less.
+"""
 
 N_BYTES = 200_000_000
-"""Memory for several tables and orders, beside the codes."""
+"""Memory for several tables and orders in bytes, in addition to the codes."""
 
 MOST = 200_000
-"""Maximum number of codes compared, by structures that can choose."""
+"""Maximum number of codes compared, by structures that have a choice."""
 
 WARM_UP = 3
-"""Queries before those that count."""
+"""Number of queries before timing starts."""
 
 _EFFORT = ("candidates", "compared", "effort")
-"""Columns that say how far a structure searches."""
+"""Columns that describe the search effort of a structure."""
 
 
 class _Answer(NamedTuple):
@@ -66,7 +67,7 @@ class _Answer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Contender:
-    """A structure at one effort: the columns that describe it, and the function that searches."""
+    """A structure at one effort: the columns that describe it, and its search function."""
 
     words: Row
     ask: Callable[[Rows], _Answer]
@@ -79,11 +80,11 @@ class Speed(Figure):
     Parameters
     ----------
     draws, queries, bits
-        See `Figure`; a Hamming ball has codes of `COMPACT_BITS`.
+        See `Figure`; a Hamming ball uses codes of `COMPACT_BITS`.
     families : tuple of str
-        Names in `core.hashing.FAMILIES`, of families that need no labels; LSH if there are none.
+        Name in `core.hashing.FAMILIES` of a family that needs no labels; LSH if empty.
     sizes : tuple of int
-        Numbers of first items of the pool; all items where there is none.
+        Numbers of first items of the pool; all items if empty.
     peers : tuple of str
         Names in `app.experiments.bench.peers.PEERS`.
     """
@@ -109,16 +110,16 @@ class Speed(Figure):
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield the rows of each size and draw.
 
-        There is one for each structure and effort: ``ms`` of a query, of which ``lookup_ms`` until the
-        candidates are known, ``exact_ms`` of the scan beside it, ``recall``, ``hash_seconds`` of the family,
-        and ``build_seconds`` and ``bytes`` (per item) of the structure. A peer has neither codes nor
-        candidates but an ``effort``, its own parameter of how far it searches.
+        There is one for each structure and effort: ``ms`` of a query, ``lookup_ms`` for the candidates alone,
+        ``exact_ms`` of the exact scan, ``recall``, ``hash_seconds`` of the family, and ``build_seconds`` and
+        ``bytes`` (per item) of the structure. A peer has neither codes nor candidates but an ``effort``, the
+        value of its own search parameter.
 
         Raises
         ------
         InputError
-            If the pool has fewer items than asked for, too few are held out, the family does not apply, or a
-            peer is not installed or does not search by angle as the family does.
+            If the pool has fewer items than requested or holds out too few, if the family does not apply, if
+            a peer is not installed, or if the family does not search by angle as peers do.
         """
         for peer in self.peers:
             loaded(peer)
@@ -145,14 +146,14 @@ class Speed(Figure):
                 yield [{**about, "draw": seed, **row} for row in rows]
 
     def _structures(self, pool: Pool, seed: int) -> tuple[Nearness, list[_Contender]]:
-        """Return the nearness of the family, and our structures at all their efforts."""
+        """Return the measure of similarity of the family, and our structures at all their efforts."""
         rows, contenders = pool.rows(fit_rows(len(pool))), []
         own = ("scan", "table", "tables", "orders")
         for bits, names in ((self.n_bits, own), (COMPACT_BITS, ("ball",))):
             started = time.perf_counter()
             family = FAMILIES[self.family](n_functions=bits, random_state=seed)
             if names == ("ball",) and family.bits > 1:
-                continue  # a ball's codes are of single bits
+                continue  # codes in a Hamming ball have one bit per function
             family.fit(rows)
             codes = hash_rows(family, pool.blocks(), len(pool), lambda done: None)  # noqa: ARG005
             hashing, nearness = time.perf_counter() - started, nearness_of(pool, family)
@@ -190,7 +191,7 @@ class Speed(Figure):
         return contenders
 
     def show_tables(self, rows: Sequence[Row]) -> None:
-        """See `Figure.show_tables`: a table for each size, with the cheapest effort that finds enough."""
+        """See `Figure.show_tables`: a table for each size, with the cheapest sufficient effort marked."""
         for size in dict.fromkeys(row["items"] for row in rows):
             of_size = [row for row in rows if row["items"] == size]
             exact = np.mean([row["exact_ms"] for row in of_size])
@@ -228,14 +229,14 @@ class Speed(Figure):
 
 
 def _efforts(name: str, n_rows: int) -> list[tuple[int, int]]:
-    """Return numbers of candidates, and of codes compared; a scan compares all, a ball looks up."""
+    """Return numbers of candidates and of codes compared, which scans and balls ignore."""
     candidates = [n for n in CANDIDATES if n <= n_rows] or [n_rows]
     factors = COMPARED.get(name, (1,))
     return [(n, factor * n) for factor in factors for n in candidates if factor * n <= max(MOST, n)]
 
 
 def _by_codes(search: HashedSimilarity, query: Rows) -> _Answer:
-    """Search by codes; candidates are looked up once more to time that alone."""
+    """Search by codes; look the candidates up once more to time that part alone."""
     started = time.perf_counter()
     code = search.family.queries(query)[0]
     search.structure.found(code, search.n_candidates, n_compared=search.n_compared, measure=search.measure)

@@ -1,12 +1,12 @@
 """Share of the true neighbours that codes find: figures 11 and 15 of the survey [1]_.
 
 Items are ordered by Hamming distance (`core.experiment.retrieval`), and the share of a query's true
-neighbours among the first is plotted against the number of items and against the length of the code.
+neighbours among the first items is plotted against the number of items and against the code length.
 
-**The true neighbours** are those by the Euclidean distance between features, the same for all families, even
-for families that look for others. The survey does so for figure 15. For figure 11 it takes the objects that
-people have outlined in the photographs, which items of one class cannot replace: the figure ``precision``
-counts items of the class.
+**The true neighbours** are those by the Euclidean distance between features for all families, even for
+families made for other distances. The survey does so for figure 15. For figure 11 it uses objects that people
+outlined in the photographs. Items of one class cannot replace these; the figure ``precision`` counts items of
+the class.
 
 References
 ----------
@@ -32,10 +32,10 @@ from closecall.core.experiment.similarity import Truths, measure_family
 from closecall.core.pool.pool import Pool
 
 AMONG = 500
-"""Items retrieved in the table by bits, as in the survey's figure 11 (b)."""
+"""Number of items retrieved in the table by bits, as in the survey's figure 11 (b)."""
 
 SHOWN_BITS = 32
-"""Bits in the table by items retrieved, as in figure 11 (a); the longest code if that is shorter."""
+"""Bits in the table by items retrieved, as in figure 11 (a); at most those of the longest code."""
 
 LEAST_BITS = 8
 
@@ -55,7 +55,7 @@ class Survey(FamilyFigure):
     wanted : int
         Number of true neighbours to find.
     share : float
-        R of the recall that ranks and scales are chosen by, as a share of the pool.
+        R of the recall@R that ranks and scales are chosen by, as a share of the pool.
     """
 
     name: ClassVar[str] = "survey"
@@ -85,11 +85,11 @@ class Survey(FamilyFigure):
             )
 
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
-        """Return a row for each form and length of code.
+        """Return a row for each form and code length.
 
         A row has ``family``, ``form``, ``bits``, ``retrieved`` (a list), ``found`` (the share of the true
-        neighbours among the first items, 0 … 1, for each of `retrieved`), ``yardstick`` (the nearness that
-        the family itself looks for) and ``seed``.
+        neighbours among the first items, 0 … 1, for each of `retrieved`), ``yardstick`` (the measure that the
+        family is made for) and ``seed``.
         """
         n = len(truths.pool)
         retrieved = sorted({*numbers_retrieved(self.wanted, n), min(AMONG, n)})
@@ -142,13 +142,13 @@ class Survey(FamilyFigure):
 
 
 def lengths(most: int) -> list[int]:
-    """Return lengths of code: `LEAST_BITS`, doubled as long as it is below `most`, and `most`."""
+    """Return code lengths: `LEAST_BITS`, doubled as long as it is below `most`, and `most`."""
     doubled = [LEAST_BITS << i for i in range(most.bit_length()) if LEAST_BITS << i < most]
     return [*doubled, most]
 
 
 def numbers_retrieved(n_neighbours: int, n_rows: int) -> list[int]:
-    """Return the numbers 1, 2, 5, 10, … between those of true neighbours and of rows, and these two."""
+    """Return `n_neighbours`, `n_rows`, and the round numbers 1, 2, 5, 10, … between them."""
     round_ones = [step * 10**i for i in range(len(str(n_rows))) for step in _STEPS]
     return sorted({n_neighbours, n_rows, *(n for n in round_ones if n_neighbours < n < n_rows)})
 

@@ -1,8 +1,9 @@
-"""The labeling card without its looks: what ``label/flow.js`` keeps, shows and sends, rule for rule.
+"""The labeling card without its looks, following the same rules as ``label/flow.js``.
 
-It keeps each answer until the server says that it is stored, goes on at once to what the server had sent
-ahead, and lets the server change what is in view only while no answer of its own is under way. The cases of
-``tests/fixtures/card.json`` hold for both. Undo, corrections and answers of former versions are left out.
+It keeps each answer until the server confirms that it is stored, continues at once with the item that the
+server has sent ahead, and lets the server replace the item in view only if no answer of its own is in flight.
+The cases of ``tests/fixtures/card.json`` test both implementations. Undo, corrections and answers of former
+versions are left out.
 """
 
 from __future__ import annotations
@@ -18,20 +19,21 @@ from urllib.parse import quote
 ROOT = "closecall"
 
 PLAIN = "!'()*"
-"""What `encodeURIComponent` leaves as it is, and `quote` would not."""
+"""Characters that `encodeURIComponent` keeps and `quote` would encode."""
 
 Store = MutableMapping[str, str]
 """A browser's ``localStorage``: it outlives the page."""
 
 
 class Queue:
-    """Answers that the server has not acknowledged yet, each an entry of its own in the store.
+    """Answers that the server has not acknowledged yet, each a separate entry in the store.
 
     Parameters
     ----------
     store : Store
     project, session : str
-        Where new answers belong. What is left over from other sessions of the project is sent, too.
+        Project and session of new answers. Answers left over from other sessions of the project are sent,
+        too.
     """
 
     def __init__(self, store: Store, project: str, session: str) -> None:
@@ -41,16 +43,16 @@ class Queue:
 
     @property
     def pending(self) -> list[dict[str, Any]]:
-        """The answers in the order they were given."""
+        """Pending answers in the order they were given."""
         return [entry["answer"] for _, entry in self._entries()]
 
     @property
     def own(self) -> list[dict[str, Any]]:
-        """Those of this session."""
+        """Pending answers of this session."""
         return [answer for answer in self.pending if answer["session"] == self._session]
 
     def add(self, answer: Mapping[str, Any]) -> None:
-        """Keep one more."""
+        """Add an answer."""
         entries = self._entries()
         entry = {
             "place": entries[-1][1]["place"] + 1 if entries else 0,
@@ -60,7 +62,7 @@ class Queue:
         self._store[key] = json.dumps(entry)
 
     def settle(self, ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Forget answers that are stored, or refused for good; returns those that were here."""
+        """Remove answers that are stored or finally refused; return those that were in the queue."""
         settled = set(ids)
         found = [(key, entry["answer"]) for key, entry in self._entries() if entry["answer"]["id"] in settled]
         for key, _ in found:
@@ -75,7 +77,7 @@ class Queue:
 
 @dataclass(frozen=True)
 class Item:
-    """What is in view: an item, the selection that chose it, and its picture."""
+    """The item in view, the selection that chose it, and its picture."""
 
     id: int
     selection: str
@@ -84,7 +86,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Given:
-    """An answer as the card took it, of what was in view then."""
+    """An answer, and the item that was in view when it was given."""
 
     id: str
     item: int
@@ -93,14 +95,14 @@ class Given:
 
 
 class Card:
-    """One page's card; nobody waits in it, and it knows no clock but that of its answers.
+    """The card of one page; it neither blocks nor has timers.
 
     Parameters
     ----------
     store : Store
-        The browser's.
+        The browser's store.
     send : callable
-        Hands the whole queue over, without knowing whether it arrives.
+        Sends the whole queue, without knowing whether it arrives.
     """
 
     def __init__(self, store: Store, send: Callable[[list[dict[str, Any]]], None]) -> None:
@@ -117,36 +119,36 @@ class Card:
 
     @property
     def pending(self) -> list[dict[str, Any]]:
-        """What waits to be saved, left over from other sessions or not."""
+        """Answers that wait to be saved, including those of other sessions."""
         return self._queue.pending if self._queue else []
 
     @property
     def saving(self) -> set[str]:
-        """The ids of this session's answers that wait to be saved."""
+        """Ids of this session's answers that wait to be saved."""
         return {answer["id"] for answer in self._queue.own} if self._queue else set()
 
     @property
     def can_answer(self) -> bool:
-        """Whether there is something in view that has no answer yet."""
+        """Whether an item without an answer is in view."""
         return self.item is not None and self.item.selection not in self._answered
 
     @property
     def in_hand(self) -> set[int]:
-        """The items that nobody else may have: the one in view until it is answered, and what may follow."""
+        """Items leased to this page: the item in view until it is answered, and those that may follow."""
         if self.item is None or not self.can_answer:
             return set()
         return {self.item.id, *(item.id for item in self._after().values())}
 
     @property
     def poll_seconds(self) -> float | None:
-        """How long until the page asks again by itself; None where nothing is to come."""
+        """Seconds until the page polls again; None if nothing is to come."""
         waiting = self._data.get("waiting")
         if waiting is not None and (not waiting["exhausted"] or waiting["done"] < waiting["total"]):
             return POLL_SECONDS
         return POLL_AHEAD_SECONDS if self._data.get("next_is_coming") else None
 
     def update(self, data: Mapping[str, Any]) -> None:
-        """A new payload from the server."""
+        """Take a new payload from the server."""
         self._data, self.message = data, data["message"]
         if self._queue is None or data["session"] != self.session:
             self._begin(data["project"], data["session"])
@@ -166,7 +168,7 @@ class Card:
             self._look_ahead(data["next"], data["pictures"])
 
     def answer(self, word: str, *, taken_ms: int) -> tuple[Given, bool]:
-        """Answer what is in view; returns what was given, and whether the next item was there at once."""
+        """Answer the item in view; return the answer, and whether the next item was ready at once."""
         assert self.item is not None
         assert self._queue is not None
         shown, following = self.item, self._after().get(word)
@@ -191,7 +193,7 @@ class Card:
         return given, following is not None
 
     def send(self) -> None:
-        """Hand over what waits to be saved."""
+        """Send the pending answers."""
         if self.pending:
             self._send(self.pending)
 
@@ -205,7 +207,7 @@ class Card:
         assert self.item is not None
         known = self._after()
         if all(word in known and known[word].selection == views[word]["item"]["selection"] for word in views):
-            return  # nothing new, though it may be less
+            return  # nothing new, although some may be missing
         found = {
             word: _item(view["item"], pictures[str(view["item"]["id"])])
             for word, view in views.items()
@@ -214,19 +216,19 @@ class Card:
         self._ahead = self.item.selection, found
 
     def _after(self) -> dict[str, Item]:
-        """What would follow each answer to what is in view, as far as it is known."""
+        """Return the known items that follow each answer to the item in view."""
         selection, views = self._ahead
         return views if self.item is not None and selection == self.item.selection else {}
 
 
 POLL_SECONDS = 0.7
-"""While there is nothing to show yet."""
+"""Seconds between polls while there is nothing to show yet."""
 
 POLL_AHEAD_SECONDS = 0.1
-"""While the server still computes what follows; again and again `POLL_SECONDS` after that."""
+"""Seconds until the first poll while the server computes the next items; `POLL_SECONDS` from then on."""
 
 RETRY_SECONDS: Sequence[float] = (2, 3, 5, 8)
-"""Until an answer that was not acknowledged is sent again: after the first try, the second, …"""
+"""Seconds until an answer that was not acknowledged is sent again: after the first try, the second, …"""
 
 
 def _item(item: Mapping[str, Any], picture: str) -> Item:

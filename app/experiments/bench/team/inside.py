@@ -1,7 +1,7 @@
-"""A team at one question without pages: sessions answered from threads of this process.
+"""A team labeling one concept without pages: sessions answered from threads of this process.
 
-Where nothing is painted or sent, what is left is the labeling session itself: what an answer costs beyond
-training and selecting, and whether memory grows more than the log does.
+Without painting and network, only the labeling session itself is measured: the cost of an answer in addition
+to training and selecting, and whether memory grows more than the log.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import StorageError
 
 BEFORE = "before"
-"""Whose the labels are that are there before."""
+"""Annotator of the initial labels."""
 
 WARM_ROUNDS = 2
-"""Answers of each person before anything is measured: kernels are compiled, and files mapped."""
+"""Answers of each person before measuring starts, to compile kernels and map files."""
 
 LOOK_SECONDS = 60.0
-"""How often memory is looked at."""
+"""Seconds between two measurements of memory."""
 
 TRIES = 100
-"""How often an answer is sent to a database that is busy; each time waits for it, for seconds."""
+"""Number of attempts to submit an answer to a busy database; each attempt waits for it for seconds."""
 
 SETTLED = 0.25
-"""Memory is compared with the log from this share of the time on: caches have filled by then."""
+"""Share of the time after which memory is compared with the log: caches have filled by then."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, and how.
+    """Parameters of the measurement.
 
     Parameters
     ----------
     annotators : int
     minutes : float
-        How long they label.
+        Duration of labeling.
     persons : int
-        How many people an item is for; with more than one, every round asks for a further person.
+        Number of annotators per item; if it is above 1, every item asks for further annotators.
     manner : Manner
     positive : str or None
-        The class that is asked for; the pool's first by default.
+        The positive class; the pool's first class by default.
     n_labels : int
-        Labels that are there before.
+        Number of initial labels.
     database : str or None
-        The address of a database in PostgreSQL; a file in the project, if None.
+        Address of a PostgreSQL database; a file in the project, if None.
     """
 
     annotators: int = 50
@@ -83,9 +83,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Look:
-    """One moment: minutes and answers since the start, and 10⁶ bytes of memory, memories and log.
+    """A measurement: minutes and answers since the start, and 10⁶ bytes of memory, session memories and log.
 
-    `remembered_mb` is the part of `memory_mb` that memories of sessions take (`app.engine.strategy_memory`).
+    `remembered_mb` is the part of `memory_mb` that session memories take (`app.engine.strategy_memory`).
     """
 
     minutes: float
@@ -97,14 +97,14 @@ class Look:
 
 @dataclass
 class Clocks:
-    """Seconds of a processor, by what they were spent on; any thread may add to them."""
+    """Seconds of processor time by category; any thread may add to them."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def on(self, module: ModuleType, name: str, kind: str) -> Iterator[None]:
-        """Within the context, add what calls of the module's function take to this kind."""
+        """Within the context, add the processor time of calls of the module's function to category `kind`."""
         function = getattr(module, name)
 
         def timed(*arguments: Any, **named: Any) -> Any:
@@ -123,7 +123,7 @@ class Clocks:
 
 
 class Sitter:
-    """One person: looks at what is in view, answers, and has the next card."""
+    """A person who looks at the item in view, answers, and gets the next card."""
 
     def __init__(self, session: LabelingSession, truth: Truth, manner: Manner, seed: int) -> None:
         self.session = session
@@ -134,7 +134,7 @@ class Sitter:
         self._card = card_of(session)
 
     def answer(self) -> bool:
-        """Answer what is in view as a browser would, or say that there is nothing."""
+        """Answer the item in view as a browser would; return False if there is none."""
         if self._card["next_is_coming"]:
             self._card = card_of(self.session)
         item = self._card["item"]
@@ -158,7 +158,7 @@ class Sitter:
         return True
 
     def _send(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Submit an answer until it is stored, as a browser's queue does while the database is busy."""
+        """Submit an answer, and retry while the database is busy, as a browser's queue does."""
         for _ in range(TRIES - 1):
             try:
                 return submit(self.session, [given])
@@ -168,7 +168,7 @@ class Sitter:
         return submit(self.session, [given])
 
     def sit(self, until: float, stop: threading.Event) -> None:
-        """Answer at the pace until then, a time of `time.monotonic`, or until told to stop."""
+        """Answer at the pace until a time of `time.monotonic`, or until `stop` is set."""
         stop.wait(self._random.uniform(0, self._manner.pace))
         while time.monotonic() < until and not stop.is_set() and self.answer():
             stop.wait(self._manner.pace * self._random.uniform(*LOOKS))
@@ -177,16 +177,16 @@ class Sitter:
 def measure_inside(
     pool: Pool, plan: Plan, folder: Path | None, tell: Callable[[Look], None]
 ) -> dict[str, Any]:
-    """Let the team label, on a project in `folder` if it is to be kept; returns what was found.
+    """Let the team label, on a project in `folder` if it is to be kept, and return the figures.
 
-    `tell` is given each look as soon as it was taken.
+    `tell` is called with each `Look` as soon as it is measured.
 
     Raises
     ------
     InputError
-        If the pool has no such class, if `folder` is there already, or if the strategy can't be had.
+        If the pool has no such class, if `folder` exists already, or if the strategy is not available.
     StorageError
-        If the database can't be used.
+        If the database fails.
     """
     positive = class_asked_for(pool, plan.positive)
     if folder is not None and folder.exists():
@@ -215,7 +215,7 @@ def measure_inside(
 
 
 def _sit_down(project: OpenProject, plan: Plan, truth: Truth) -> list[Sitter]:
-    """Everybody has an image in view, and what is computed in the background is there."""
+    """Start all sessions, and wait until background computations have ended."""
     strategy = LabelingSession.DEFAULT
     project.indexes.want(strategy)
     while project.pool is None or (state := project.indexes.state(strategy)).fitted is None:
@@ -290,11 +290,11 @@ def _sit(
 
 
 def growth(looks: list[Look]) -> dict[str, float | None]:
-    """Return the slopes of memory and log, in 10⁶ bytes an hour, by least squares.
+    """Return the slopes of memory and log, in 10⁶ bytes per hour, by least squares.
 
-    The memories of sessions are not counted: they fill up with time, and their number of bytes is bounded.
-    Only looks after the first quarter of the time count. A slope is None with fewer than three of them, or
-    if one of its values is unknown.
+    The memories of sessions are not counted: they fill up with time, and their size is bounded. Only
+    measurements after the first quarter of the time count. A slope is None if there are fewer than three of
+    them, or if one of its values is unknown.
     """
     late = [look for look in looks if look.minutes >= SETTLED * looks[-1].minutes]
     hours = np.array([look.minutes / 60 for look in late])
@@ -312,7 +312,7 @@ def growth(looks: list[Look]) -> dict[str, float | None]:
 
 
 def _log_mb(project: OpenProject) -> float | None:
-    """The database's files; None where it is not a file."""
+    """Return the size of the database's files in 10⁶ bytes; None if it is not a file."""
     if project.file.database:
         return None
     return sum(file.stat().st_size for file in project.folder.glob(f"{LABELS_FILE}*")) / 1e6

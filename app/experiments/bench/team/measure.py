@@ -1,8 +1,8 @@
-"""A team at one question: labels a second, waits, the server's processor time, what became of each answer.
+"""A team labeling one concept: labels per second, waits, server time, and the fate of each answer.
 
-A project is made on a pool and served by a process of its own. The annotators are simulated, each with a
-page and a browser's store of their own, all in this process; they speak to the server as browsers do. The
-server may be killed in the middle of it. Afterwards the log is compared with what they did, and replayed.
+A project is made on a pool and served by its own process. The simulated annotators all run in this process,
+each with a page and a browser's store. They talk to the server as browsers do. The server may be killed while
+they label. Afterwards the log is compared with their diaries, and replayed.
 """
 
 from __future__ import annotations
@@ -36,50 +36,50 @@ from closecall.core.pool.pool import Pool
 from closecall.storage import Concepts, Database, LabelLog
 
 EARLY = (0.05, 0.15)
-"""Whoever leaves without a word does so at this share of the time."""
+"""Shares of the time between which people who abandon their page do so."""
 
 LEAST_LEASE_SECONDS = 15.0
 
 LEASE_SHARE = 0.2
-"""A lease lasts for this share of the time, so that there is time left to see it end."""
+"""Duration of a lease as a share of the time, short enough for leases to expire before the end."""
 
 LONGEST_SECONDS = 2.0
-"""From the moment that half of the team has labeled again until the next kill."""
+"""Maximum seconds from the moment when half of the team has labeled again to the next kill."""
 
 DOWN_SECONDS = 1.0
-"""A server that was killed is started again within this time."""
+"""Maximum seconds from a kill to the restart."""
 
 PATIENCE_SECONDS = 300.0
-"""With a server that is started, or has to let everybody in."""
+"""Maximum seconds for the server to let everybody in, or to take answers again after a restart."""
 
 BEFORE = "before"
-"""Whose the labels are that are there before."""
+"""Annotator of the initial labels."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, and how.
+    """Parameters of the measurement.
 
     Parameters
     ----------
     annotators : int
     minutes : float
-        For so long at least they label.
+        Minimum duration of labeling.
     kills : int
-        So often the server is killed and started again; they label until that is done.
+        Number of times the server is killed and restarted; labeling continues until then.
     leave : int
-        So many close their page without a word.
+        Number of people who abandon their page.
     lease : float or None
-        Seconds until what they had comes back.
+        Seconds until a lease expires.
     manner : Manner
     positive : str or None
-        The class that is asked for; the pool's first by default.
+        The positive class; the pool's first class by default.
     n_labels : int
-        Labels that are there before.
+        Number of initial labels.
     database : str or None
-        The address of a database in PostgreSQL; a file in the project, if None.
+        Address of a PostgreSQL database; a file in the project, if None.
     verify : bool
-        Whether the log is replayed.
+        Whether to replay the log.
     """
 
     annotators: int = 20
@@ -95,13 +95,13 @@ class Plan:
 
     @property
     def lease_seconds(self) -> float:
-        """How long a lease lasts."""
+        """Duration of a lease in seconds."""
         return self.lease or max(LEAST_LEASE_SECONDS, LEASE_SHARE * 60 * self.minutes)
 
 
 @dataclass(frozen=True)
 class Sitting:
-    """What happened: everybody's diary, how long they labeled, and what it took of a processor."""
+    """Diaries of all annotators, duration of labeling, and processor time."""
 
     diaries: Sequence[Diary]
     seconds: float
@@ -111,15 +111,15 @@ class Sitting:
 
 
 def measure_team(pool: Pool, plan: Plan, folder: Path | None) -> dict[str, Any]:
-    """Let the team label, on a project in `folder` if it is to be kept; returns what was found.
+    """Let the team label, on a project in `folder` if it is to be kept, and return the figures.
 
     Raises
     ------
     InputError
-        If the pool has no such class, if `folder` is there already, or if the server does not start, or takes
-        no answers.
+        If the pool has no such class, if `folder` exists already, or if the server does not start or takes no
+        answers.
     StorageError
-        If the database can't be used.
+        If the database fails.
     """
     positive = class_asked_for(pool, plan.positive)
     if plan.leave > plan.annotators:
@@ -152,7 +152,7 @@ def measure_team(pool: Pool, plan: Plan, folder: Path | None) -> dict[str, Any]:
 
 
 def _prepare_index(project: Path) -> None:
-    """Build what the server would build first; where it is worth it, it is saved."""
+    """Build the index that the server would build first, and save it if that is worthwhile."""
     with Workspace(project.parent) as workspace:
         indexes = workspace.project(project.name).indexes
         indexes.want(LabelingSession.DEFAULT)
@@ -209,7 +209,7 @@ async def _sit(plan: Plan, server: Server, project: str, truth: Truth) -> Sittin
 
 
 async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.Random) -> None:
-    """Kill it once half of the team has labeled since it was started, and start it again."""
+    """Kill the server once half of the team has labeled since it started, and restart it."""
     since = time.time()
     half = sum(person.diary.left is None for person in people) / 2
     async with _patience("take answers"):
@@ -223,7 +223,7 @@ async def _kill_and_start(server: Server, people: Sequence[Person], rng: random.
 
 @asynccontextmanager
 async def _patience(what: str) -> AsyncIterator[None]:
-    """Say in a sentence what the server does not do."""
+    """Raise InputError that names what the server failed to do in time."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             yield

@@ -1,4 +1,4 @@
-"""What became of everybody's answers, and who had what in hand: diaries compared with the log."""
+"""The fate of all answers, and the leases of all annotators: their diaries compared with the log."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from closecall.app.experiments.bench.team.person import Diary, Held, Press
 from closecall.storage import AnswerRecord, SelectionRecord
 
 SLACK_SECONDS = 5.0
-"""So long the last that a page said may wait for its turn at the server."""
+"""Seconds that the last message of a page may wait at the server."""
 
 
 def fate(
     diaries: Sequence[Diary], answers: Sequence[AnswerRecord], selections: Mapping[str, SelectionRecord]
 ) -> dict[str, int]:
-    """How many of the answers given are not in the log, more than once, or other than they were given.
+    """Count the given answers that are lost, duplicated or misplaced in the log.
 
     Parameters
     ----------
     diaries : sequence of Diary
-        Everybody's.
+        Diaries of all annotators.
     answers : sequence of AnswerRecord
-        All that were given at the pages, as the log has them.
+        Answers in the log that were given on the pages.
     selections : mapping
-        What was shown, by its id.
+        Selections by id.
 
     Returns
     -------
     dict
-        ``answers`` in the log; ``lost``: given, and not there; ``duplicated``: further answers to what was
-        shown once; ``misplaced``: with another item, word or name than given, or given by nobody.
+        ``answers``: answers in the log; ``lost``: given but not in the log; ``duplicated``: further answers
+        to the same selection; ``misplaced``: in the log with another item, word or name than given, or given
+        by nobody.
     """
     given = {press.given.id: (press.given, diary.name) for diary in diaries for press in diary.presses}
     stored = {answer.id for answer in answers}
@@ -59,9 +60,9 @@ def fate(
 
 
 def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
-    """The items that two people had in hand at the same time, or had in view one after the other.
+    """Return the items that two people had at the same time, or had in view one after the other.
 
-    What somebody has in hand may be another's once they were not heard of for as long as a lease lasts.
+    An item may pass to another person once its holder has been inactive for the duration of a lease.
     """
     hands: dict[int, list[tuple[Diary, Held]]] = defaultdict(list)
     for diary in diaries:
@@ -74,7 +75,7 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
 
 
 def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) -> bool:
-    """Whether two people had the item, as far as they may not."""
+    """Return whether two people had the item although the first one's lease was valid."""
     for (one, first), (other, second) in combinations(sorted(having, key=lambda each: each[1].since), 2):
         at_once = second.since < first.until
         both_saw = first.in_view and second.in_view
@@ -88,15 +89,16 @@ def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) 
 def leases_returned(
     diaries: Sequence[Diary], selections: Sequence[SelectionRecord], lease_seconds: float
 ) -> dict[str, int]:
-    """Of the items that people left with, how many came back once their leases were over.
+    """Count the items that people left with, and those that were available after their leases had expired.
 
-    An item has come back when another person had it in hand since, or when the last selection that was made
-    for somebody else could have chosen it.
+    An item was available if another person had it since, or if the last selection for somebody else could
+    have chosen it.
 
     Returns
     -------
     dict
-        ``leases_abandoned`` by those who had left long enough ago, and ``leases_returned`` of them.
+        ``leases_abandoned``, of people who left early enough, and ``leases_returned``, the part that was
+        available again.
     """
     abandoned = returned = 0
     for diary in diaries:
@@ -117,7 +119,7 @@ def leases_returned(
 
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
-    """Milliseconds from an answer to the next item in the page, and until the server has stored it."""
+    """Return statistics of the ms from an answer to the next item, and until the server has stored it."""
     following = [1000 * (press.next_at - press.at) for press in presses if press.next_at is not None]
     saving = [1000 * (press.saved_at - press.at) for press in presses if press.saved_at is not None]
     return {

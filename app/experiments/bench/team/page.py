@@ -1,7 +1,8 @@
 """A labeling page without a browser: Streamlit's websocket, and a `Card` with its timers.
 
-It says what Streamlit's front end says: ``rerun`` messages with the component's state, of the whole page
-after each connect, of the card's fragment from then on. Where the server is gone it tries again, with pauses.
+It sends what Streamlit's front end sends: ``rerun`` messages with the component's state, for the whole page
+after each connect, and for the card's fragment from then on. If the server is down, it reconnects with
+pauses.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ from closecall.app.experiments.bench.team.card import POLL_SECONDS, RETRY_SECOND
 COMPONENT = "closecall_label"
 COOKIE = "closecall_name"
 NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"
-"""Streamlit's own word for having none."""
+"""Streamlit's placeholder for a missing token."""
 
 
 LEAST_PAUSE, MOST_PAUSE = 0.5, 15.0
-"""Seconds between attempts to connect: each time twice as long."""
+"""Seconds between attempts to connect, doubled each time up to the maximum."""
 
 
 class Page:
-    """A page that somebody has open, as long as it is a context.
+    """A page that an annotator has open while in its context.
 
     Parameters
     ----------
     url : str
-        The server's.
+        The server's address.
     name : str
-        Who is signed in.
+        The annotator who is signed in.
     query : str
-        What stands behind the address.
+        Query string of the page's address.
     store : Store
-        The browser's.
+        The browser's store.
     heard : callable
-        Called after each payload that the card has taken in.
+        Called after each payload that the card has taken.
     """
 
     def __init__(self, url: str, name: str, query: str, store: Store, heard: Callable[[], None]) -> None:
@@ -143,7 +144,7 @@ class Page:
         self._heard()
 
     def _say(self, answers: list[dict[str, Any]]) -> None:
-        """The card hands its queue over, again and again until each answer in it is settled."""
+        """Send the card's queue, and retry until each answer in it is settled."""
         self._set_state(answers)
         pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
         self._set_timer("retry", pause, self._retry)

@@ -1,4 +1,4 @@
-"""A simulated annotator at a page: looks, answers by the truth, errs now and then, until it is time to go."""
+"""A simulated annotator on a page, who answers by the truth with some errors until it is time to leave."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from closecall.app.experiments.bench.team.card import Given, Store
 from closecall.app.experiments.bench.team.page import Page
 
 LOOKS = (0.5, 1.5)
-"""An image is looked at for the pace times something between these."""
+"""Range of the factor by which the time for an image differs from the pace."""
 
 RELOADS = 0.25
-"""Of those whose page does not answer, so many load it anew."""
+"""Share of annotators who reload a page that does not answer."""
 
 UNANSWERED_SECONDS = 5.0
-"""A page that waits longer for the server says so."""
+"""Seconds after which a page shows that it waits for the server."""
 
 RECENT = 50
-"""Presses that are looked at for one that was acknowledged."""
+"""Number of last presses that are searched for an acknowledged one."""
 
 SETTLE_SECONDS = 60.0
-"""So long the last answers may take to be acknowledged."""
+"""Maximum seconds for the last answers to be acknowledged."""
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How people work.
+    """Working habits of annotators.
 
     Parameters
     ----------
     pace : float
-        Seconds that an image is looked at, in the mean.
+        Mean seconds per image.
     noise : float
-        The share of wrong answers, 0 … 1.
+        Share of wrong answers, 0 … 1.
     seed : int
     """
 
@@ -48,15 +48,15 @@ class Manner:
 
 @dataclass
 class Press:
-    """An answer, and how long it was waited for.
+    """An answer, and the times of what followed.
 
     Parameters
     ----------
     given : Given
     at : float
-        When it was given, in seconds since 1970 UTC, as all times here.
+        When it was given, in seconds since 1970 UTC, like all times here.
     next_at : float or None
-        When there was something else to answer; None where that did not happen.
+        When the next item was ready; None if there was none.
     saved_at : float or None
         When the server had acknowledged it.
     """
@@ -69,7 +69,7 @@ class Press:
 
 @dataclass(frozen=True)
 class Held:
-    """An item that a page had in hand, in view or to follow, and from when until when."""
+    """An item that a page had, in view or to follow, and the start and end of that time."""
 
     item: int
     since: float
@@ -79,7 +79,7 @@ class Held:
 
 @dataclass
 class Diary:
-    """What one annotator went through.
+    """Record of one annotator.
 
     Parameters
     ----------
@@ -87,17 +87,17 @@ class Diary:
     presses : list of Press
     held : list of Held
     refused : dict
-        Why answers were refused, by their id.
+        Reasons of refused answers, by answer id.
     heard_at : list of float
-        When payloads came from the server.
+        Times of payloads from the server.
     reloads : int
-        How often the page was loaded anew.
+        Number of times the page was reloaded.
     left : float or None
-        When the page was closed without a word, with items in hand.
+        When the page was abandoned with items leased to it.
     left_with : frozenset of int
         Those items.
     session : str
-        The last one.
+        The last session.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Diary:
 
 
 class Person:
-    """Labels at a page until `stop`; then waits until all is saved.
+    """An annotator who labels on a page until `stop`, then waits until all answers are saved.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ class Person:
     truth : Truth
     manner : Manner
     begin : asyncio.Event
-        Nobody answers before it is set.
+        Set when labeling begins.
     leaves_after : float or None
-        Seconds from then on until they close the page without a word; never, if None.
+        Seconds from then until the annotator abandons the page; never, if None.
     """
 
     def __init__(
@@ -155,15 +155,15 @@ class Person:
         self._in_hand: dict[int, tuple[float, bool]] = {}
 
     def stop(self) -> None:
-        """No further answer."""
+        """Stop answering."""
         self._over.set()
 
     def has_saved_since(self, moment: float) -> bool:
-        """Whether the server has acknowledged an answer since then."""
+        """Return whether the server has acknowledged an answer since then."""
         return any((press.saved_at or 0.0) >= moment for press in self.diary.presses[-RECENT:])
 
     async def sit(self) -> None:
-        """Open the page, label until `stop`, and stay until all is saved; unless it was left before that."""
+        """Open the page, label until `stop`, and wait until all is saved, unless the page is abandoned."""
         leaves_at: float | None = None
         while not (self._over.is_set() or self.diary.left):
             async with self._opened() as page:
@@ -184,7 +184,7 @@ class Person:
         self._let_go()
 
     async def come_back(self) -> None:
-        """Open the page again if answers are left in the browser, and stay until the server has them."""
+        """Open the page again if the browser still has answers, and stay until the server has them."""
         if self._store:
             async with self._opened():
                 await self._saved()
@@ -198,7 +198,7 @@ class Person:
         return self._page
 
     async def _label(self, page: Page, leaves_at: float | None) -> None:
-        """Until it is time to go, or the page is to be loaded anew."""
+        """Label until it is time to leave, or to reload the page."""
         patience = UNANSWERED_SECONDS if self._rng.random() < RELOADS else None
         while True:
             if not await self._until(lambda: page.card.can_answer, patience, self._over):
@@ -209,7 +209,7 @@ class Person:
                 return
             if await self._pause(look):
                 return
-            if page.card.can_answer:  # an image that was taken away meanwhile is not answered
+            if page.card.can_answer:  # an image that was withdrawn meanwhile is not answered
                 self._answer(page, look)
 
     def _answer(self, page: Page, look: float) -> None:
@@ -242,7 +242,7 @@ class Person:
         self._news.set()
 
     def _note_hands(self, page: Page) -> None:
-        """What is in hand from now on, and what was until now."""
+        """Record which items the page has from now on, and which it no longer has."""
         now, card = time.time(), page.card
         in_view = card.item.id if card.item and card.can_answer else None
         wanted = {item: item == in_view for item in card.in_hand}
@@ -261,7 +261,7 @@ class Person:
         self._in_hand = {}
 
     async def _pause(self, seconds: float) -> bool:
-        """Pass some time; True where it is time to go."""
+        """Wait; return True if it is time to leave."""
         try:
             await asyncio.wait_for(self._over.wait(), seconds)
         except TimeoutError:
@@ -271,7 +271,7 @@ class Person:
     async def _until(
         self, condition: Callable[[], bool], seconds: float | None, is_over: asyncio.Event
     ) -> bool:
-        """Wait for what the server says; False where that took too long, or it is over."""
+        """Wait until a payload makes the condition true; return False after `seconds`, or if it is over."""
         until = None if seconds is None else time.time() + seconds
         while not (is_over.is_set() or condition()):
             left = None if until is None else until - time.time()

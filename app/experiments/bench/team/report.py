@@ -1,4 +1,4 @@
-"""What a team's sitting came to, in sentences."""
+"""Reports of a team's figures in sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def show_look(look: Look) -> None:
-    """Print what `app.experiments.bench.team.inside.measure_inside` saw at one moment."""
+    """Print one measurement of `app.experiments.bench.team.inside.measure_inside`."""
     memory = ""
     if look.memory_mb is not None:
         memory = (

@@ -1,1 +1,1 @@
-"""Similarity-hash families and search structures compared on one pool: ``closecall compare similar``."""
+"""Comparison of similarity-hash families and search structures on one pool: ``closecall compare similar``."""

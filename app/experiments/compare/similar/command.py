@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 QUICK: dict[str, Any] = {"bits": (16, 64, 256), "draws": 1, "queries": 200, "landmarks": 300}
-"""What --quick makes smaller, where the command says nothing else."""
+"""Defaults with --quick."""
 
 FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1_000, "landmarks": 1_000}
 
@@ -88,8 +88,8 @@ def compare_similar(
 ) -> None:
     """Compare hash families and search structures for finding similar items.
 
-    What their codes retrieve, at which length and cost, and how near tables and permuted orders come to the
-    exact scan. Interrupted, the same command continues with the next family.
+    Measures how much their codes retrieve, by code length and cost, and how near tables and permuted orders
+    come to the exact scan. If interrupted, run the same command again to continue with the next family.
     """
     from closecall.app.experiments.compare.similar.comparison import Wish, run_comparison
     from closecall.app.runtime.extras import load

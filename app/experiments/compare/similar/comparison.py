@@ -1,4 +1,4 @@
-"""A comparison of similarity families from its words to its report."""
+"""A comparison of similarity families, from its options to its report."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from closecall.core.numerics.blas import one_thread
 from closecall.core.pool.pool import Pool
 
 SEARCHED, TIMED = 200, 25
-"""So many of the queries, at most, are put to the search structures, and to the exact scan one by one."""
+"""Maximum number of queries for the search structures, and for the exact scan one by one."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command was asked for; see `app.experiments.compare.similar.plan.Plan`, the pool as given."""
+    """Options of the command, with the pool as given; see `app.experiments.compare.similar.plan.Plan`."""
 
     pool: Path | None
     families: tuple[str, ...]
@@ -45,7 +45,7 @@ class Wish:
 
 
 def run_comparison(wish: Wish, out: Path) -> None:
-    """Measure what is not measured yet, then write results, figures and report; see the command."""
+    """Measure the missing units, then write results, figures and report; see the command."""
     with begun(out, wish.pool, partial(plan_of, wish)) as (plan, pool):
         missing = plan.missing(out)
         print_size(_size(plan, pool), plan, len(missing))
@@ -61,7 +61,7 @@ def run_comparison(wish: Wish, out: Path) -> None:
 
 
 def plan_of(wish: Wish, pool: Pool) -> Plan:
-    """The words of the comparison that was asked for.
+    """Return the plan for the requested options.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
 
 
 def _measure(plan: Plan, pool: Pool, units: list[Unit], out: Path) -> None:
-    """Measure these units, one after the other, and write each as soon as it is finished."""
+    """Measure the units one after the other, and write each as soon as it is finished."""
     queries, choosing = plan.queries_of(pool)
     truths = Truths(pool, queries, plan.neighbours, TIMED)
     draws = {unit.draw: plan.draw(unit.draw, pool, choosing) for unit in units}
@@ -107,7 +107,7 @@ def _measure(plan: Plan, pool: Pool, units: list[Unit], out: Path) -> None:
             bits=plan.bits,
             retrieved=plan.retrieved(len(pool)),
             n_searched=SEARCHED,
-            told=partial(_tell, unit.family),
+            told=partial(_print_form, unit.family),
         )
         write_unit(out, unit, measured)
         left = (perf_counter() - start) * (len(units) / done - 1)
@@ -122,5 +122,5 @@ def _size(plan: Plan, pool: Pool) -> str:
     )
 
 
-def _tell(family: str, form: str) -> None:
+def _print_form(family: str, form: str) -> None:
     click.echo(f"  {lane_label(Lane(family, form))}")

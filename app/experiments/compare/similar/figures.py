@@ -1,4 +1,4 @@
-"""The figures of a comparison of similarity families, as the papers have them."""
+"""The figures of a comparison of similarity families, as in the papers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Curve = Callable[[Lane], tuple[Any, Any]]
 
 _WIDTH, _HEIGHT, _ENTRY = 10.0, 4.4, 0.205
-"""In inches; a figure is at least as high as what its legend says, an entry a line."""
+"""Sizes in inches; a figure is at least as high as its legend, with one line per entry."""
 
 _SHEET = LIGHT["secondaryBackgroundColor"]
 
 SHOWN = 0.03
-"""Figures end at this share of the pool: who retrieves more may as well scan. The table goes on to all."""
+"""Share of the pool at which figures end: beyond it, a scan is as good. The table has all shares."""
 
 
 def draw_figures(results: Results, out: Path) -> dict[str, Path]:
@@ -36,8 +36,8 @@ def draw_figures(results: Results, out: Path) -> dict[str, Path]:
     Returns
     -------
     dict
-        The SVG of each by its name: "bits", "retrieved", "angle", "precision", "structures", "times"; those
-        for which there is nothing to draw are left out.
+        SVG files by figure: "bits", "retrieved", "angle", "precision", "structures", "times"; figures without
+        data are left out.
     """
     drawn: dict[str, Callable[[], Figure]] = {
         "bits": lambda: _by_bits(results),
@@ -54,7 +54,7 @@ def draw_figures(results: Results, out: Path) -> dict[str, Path]:
 
 
 def _by_bits(results: Results) -> Figure:
-    """Recall@R against bits, and the share of all neighbours, as in figure 11 (b) of the survey."""
+    """Draw recall@R, and the share of all neighbours, against bits, as in figure 11 (b) of the survey."""
     R, k = results.first, results.told
     picture = _figure(results)
     nearest, all_of_them = picture.subplots(1, 2)
@@ -71,7 +71,7 @@ def _by_bits(results: Results) -> Figure:
 
 
 def _by_retrieved(results: Results, measure: str) -> Figure:
-    """What is found among the first rows, against how many these are; as in figure 11 (a) of the survey."""
+    """Draw a measure among the first rows against their number, as in figure 11 (a) of the survey."""
     picture = _figure(results)
     axes = picture.subplots()
     n = len(results.pool)
@@ -97,7 +97,7 @@ def _by_retrieved(results: Results, measure: str) -> Figure:
 
 
 def _structures(results: Results, against: str) -> Figure:
-    """Recall@10 of each structure against the share of the pool that it searched, or against its time."""
+    """Draw recall@10 of each structure against the share of the pool searched, or against its time."""
     names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
     picture = _figure(results)
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -135,7 +135,7 @@ def _structures(results: Results, against: str) -> Figure:
 
 
 def _figure(results: Results) -> Figure:
-    """An empty one, high enough for the legend."""
+    """Return an empty figure, high enough for the legend."""
     from matplotlib.figure import Figure
 
     height = max(_HEIGHT, 0.3 + _ENTRY * len(results.lanes))
@@ -143,7 +143,7 @@ def _figure(results: Results) -> Figure:
 
 
 def _curves(axes: Axes, results: Results, curve: Curve) -> None:
-    """A line a lane, with few marks, which take turns where lines run together."""
+    """Draw one line per lane, with few marks, at different places where lines overlap."""
     plain(axes, "both")
     axes.margins(x=0.04, y=0.06)
     for number, lane in enumerate(results.lanes):
@@ -168,7 +168,7 @@ def _curves(axes: Axes, results: Results, curve: Curve) -> None:
 
 
 def _legend(picture: Figure) -> None:
-    """All lanes that are drawn, beside the panels, in the order of the families."""
+    """List all drawn lanes beside the panels, in the order of the families."""
     lines = {str(line.get_label()): line for axes in picture.axes for line in axes.get_lines()}
     picture.legend(
         list(lines.values()),

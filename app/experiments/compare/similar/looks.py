@@ -1,8 +1,8 @@
-"""How families and their forms are drawn: a colour and a mark a family, a dash a form.
+"""The look of families and their forms: a colour and a mark per family, a dash per form.
 
-There are more families than colours that everybody tells apart, and print may have none. So no two families
-have the same mark, and no two forms of a family the same dash: either of a lane's line is told from all
-others without its colour. Where there are more families than marks, those of the others are hollow.
+There are more families than colours that everybody can distinguish, and print may have none. So no two
+families have the same mark, and no two forms of a family the same dash. Mark and dash therefore identify a
+lane without its colour. If there are more families than marks, the marks of the others are hollow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.hashing import FAMILIES
 
 Dash = tuple[float, ...]
-"""Lengths of strokes and gaps by turns, in widths of the line; none where it is solid."""
+"""Lengths of strokes and gaps in turn, in line widths; empty for solid lines."""
 
 _COLOURS = {name: light for name, (light, _) in STRATEGY_COLOURS.items()} | {
     "yes": LIGHT["blueColor"],
@@ -37,13 +37,13 @@ _HUES = (
     "no",
     "yes",
 )
-"""Families have the pages' colours, in this order, as they follow each other in `FAMILIES`."""
+"""Names of the pages' colours, given to families in the order of `FAMILIES`."""
 
 _MARKS = ("o", "v", "D", "^", "s", "P", "X", "<", ">", "*")
-"""In matplotlib's words, in the same order."""
+"""Marks of matplotlib, in the same order."""
 
 _SIZES = {"D": 4.6, "s": 4.9, "P": 7.0, "X": 7.0, "*": 8.5}
-"""In points, so that all look alike in size; others are of `_SIZE`."""
+"""Sizes in points that make all marks look equally large; others have `_SIZE`."""
 
 _SIZE = 5.8
 
@@ -64,16 +64,16 @@ _DASHES: dict[str, Dash] = {
 
 
 class Look(NamedTuple):
-    """How a lane is drawn.
+    """The look of a lane.
 
     Parameters
     ----------
     hue : str
-        The name that pages have for its colour.
+        Name of its colour on the pages.
     mark : str
         See `matplotlib.markers`.
     hollow : bool
-        Whether the mark is.
+        Whether the mark is hollow.
     dash : tuple of float
     """
 
@@ -84,24 +84,24 @@ class Look(NamedTuple):
 
     @property
     def colour(self) -> str:
-        """Its colour in the light."""
+        """The lane's colour in light mode."""
         return _COLOURS[self.hue]
 
     @property
     def size(self) -> float:
-        """Of the mark, in points."""
+        """Size of the mark, in points."""
         return _SIZES.get(self.mark, _SIZE)
 
 
 def look_of(lane: Lane) -> Look:
-    """How a family in one of its forms is drawn."""
+    """Return the look of a family in one of its forms."""
     place = list(FAMILIES).index(lane.family)
     turn, mark = divmod(place, len(_MARKS))
     return Look(_HUES[place % len(_HUES)], _MARKS[mark], turn % 2 == 1, _DASHES.get(lane.form, _SOLID))
 
 
 def outline(mark: str) -> str:
-    """A mark as the path of an SVG, about (0, 0) and at most 6 from there."""
+    """Convert a mark to the path of an SVG, centred at (0, 0) with coordinates up to 6."""
     from matplotlib.markers import MarkerStyle
     from matplotlib.transforms import Affine2D
 

@@ -1,4 +1,4 @@
-"""How families, their forms and what they are measured by are named."""
+"""Names of families, their forms and their yardsticks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ STRUCTURES = {
 
 
 def lane_label(lane: Lane) -> str:
-    """A family in one of its forms, as people call it."""
+    """Return the display name of a family in one of its forms."""
     name = FAMILY_LABELS.get(lane.family, lane.family)
     return f"{name}, {lane.form}" if lane.form else name
 
 
 def yardstick_label(word: str) -> str:
-    """What neighbours are nearest by, in words."""
+    """Return the display name of a yardstick."""
     if word in YARDSTICKS:
         return YARDSTICKS[word]
     return f"{FAMILY_LABELS[word]} itself" if word in FAMILY_LABELS else f"the {word} kernel"

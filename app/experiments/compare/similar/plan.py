@@ -1,4 +1,4 @@
-"""What a comparison of similarity families consists of: its words, and a unit a family and draw."""
+"""The plan of a comparison of similarity families, with one unit per family and draw."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from closecall.core.pool.pool import Pool
 
 
 class Unit(NamedTuple):
-    """The smallest piece of work: one family, one draw, all forms and lengths of code."""
+    """The smallest unit of work: one family, one draw, all forms and code lengths."""
 
     family: str
     draw: int
 
     @property
     def file(self) -> str:
-        """The file of its results, in the folder `UNITS`."""
+        """Name of the file of its results, in the folder `UNITS`."""
         return f"{self.family}-draw-{self.draw:02d}.parquet"
 
 
 @dataclass(frozen=True)
 class Plan(Settled[Unit]):
-    """The words of a comparison: all that its results follow from, but for times.
+    """The options of a comparison, which determine its results except times.
 
     Parameters
     ----------
@@ -36,23 +36,23 @@ class Plan(Settled[Unit]):
     families : tuple of str
         Names in `core.hashing.FAMILIES`.
     bits : tuple of int, ascending
-        Functions a code.
+        Functions per code.
     draws : int
-        Each with a sample of rows, landmarks and random vectors of its own.
+        Number of draws, each with its own sample of rows, landmarks and random vectors.
     queries : int
-        Held-out items to search for, and as many others to choose by.
+        Held-out items to search for, and as many others to choose parameters by.
     neighbours : int
-        How many of the nearest are to be found.
+        Number of nearest items to find.
     share : float
         R of recall@R, as a share of the pool.
     kernel : str
-        Of kernelized families.
+        Kernel of kernelized families.
     landmarks : int
         m.
     labels : int
-        Labels that every family that learns from classes is given, the same ones.
+        Number of labels for families that learn from classes, the same for all of them.
     seed : int
-        Draws the queries; draw i has seed + i.
+        Seed of the queries; draw i has seed + i.
     """
 
     families: tuple[str, ...]
@@ -68,11 +68,11 @@ class Plan(Settled[Unit]):
 
     @property
     def units(self) -> list[Unit]:
-        """All of them, in an order in which a part of them already has all families."""
+        """All units, ordered so that the first of them already cover all families."""
         return [Unit(family, draw) for draw in range(self.draws) for family in self.families]
 
     def retrieved(self, n_rows: int) -> list[int]:
-        """Among how many first rows is counted: from R on, three steps to each doubling, up to all rows."""
+        """Return the numbers of first rows to count among, from R to all rows, about three per doubling."""
         R = max(1, round(self.share * n_rows))
         steps = np.geomspace(R, n_rows, max(2, round(3 * np.log2(n_rows / R)) + 1)).round().astype(int)
         return sorted(set(steps.tolist()))
@@ -83,12 +83,12 @@ class Plan(Settled[Unit]):
         Raises
         ------
         InputError
-            If the pool holds out too few.
+            If the pool holds out too few items.
         """
         return held_out_queries(pool, self.queries, self.queries, seed=self.seed)
 
     def draw(self, number: int, pool: Pool, choosing: Items) -> Draw:
-        """Draw what families are fitted to."""
+        """Draw the sample that families are fitted to."""
         draw = Draw.of(
             pool,
             choosing.X,

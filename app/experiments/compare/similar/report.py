@@ -1,4 +1,4 @@
-"""The report of a comparison of similarity families: one HTML file that needs nothing beside it."""
+"""The report of a comparison of similarity families as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from closecall.core.experiment.families import FITTED_TO
 from closecall.core.experiment.similarity import SEARCHED, WANTED
 
 GOOD = 0.8
-"""Of structures is told how little they must search for this recall@10."""
+"""Recall@10 for which the report gives the share of the pool that each structure must search."""
 
 
 def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
-    """Write the report to the folder `out`; returns its file.
+    """Write the report to the folder `out` and return its file.
 
     Parameters
     ----------
     results : Results
-        What was measured.
+        Results to report.
     figures : dict
-        The SVG of each figure, by name; see `app.experiments.compare.similar.figures.draw_figures`.
+        SVG files by figure; see `app.experiments.compare.similar.figures.draw_figures`.
     out : Path
-        A folder that is there.
+        An existing folder.
     """
     plan = results.plan
     captions = _captions(results)
@@ -47,7 +47,9 @@ def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
         ],
         structure_names=[STRUCTURES[name] for name in _searched(results)],
         structures=_structures(results),
-        figures=[drawing(figures[name], name, said) for name, said in captions.items() if name in figures],
+        figures=[
+            drawing(figures[name], name, caption) for name, caption in captions.items() if name in figures
+        ],
         R=results.first,
         told=results.told,
         neighbours=plan.neighbours,
@@ -63,7 +65,7 @@ def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
 
 
 def headline(results: Results) -> str:
-    """What came out, in one plain sentence; others may be as good where chance explains what they lack."""
+    """Return the main result in a sentence, with the number of families that may be as good."""
     bits, R = max(results.plan.bits), results.first
     found = {lane: results.mean(lane, "nearest", bits=bits, retrieved=R) for lane in results.lanes}
     known = {lane: value for lane, value in found.items() if value is not None}
@@ -80,13 +82,13 @@ def headline(results: Results) -> str:
 
 
 def _chance(results: Results, recall: float) -> float:
-    """Two standard errors of the difference of two such recalls, by so many queries."""
+    """Return two standard errors of the difference of two such recalls over the queries."""
     n = results.plan.queries
     return 2 * float(np.sqrt(2 * max(recall * (1 - recall), 1 / n) / n))
 
 
 def _captions(results: Results) -> dict[str, str]:
-    """What each figure shows."""
+    """Return the caption of each figure."""
     R, share = results.first, percent(f"{100 * results.plan.share:g}")
     own = "Each family is held to the neighbours that it looks for"
     return {
@@ -116,7 +118,7 @@ def _facts(results: Results) -> str:
 
 
 def _named(lane: Lane) -> dict[str, Any]:
-    """What a line of a table calls it, and how its line looks in the figures."""
+    """Return a lane's name in the tables, and the look of its line in the figures."""
     look = look_of(lane)
     return {
         "name": lane_label(lane),
@@ -128,7 +130,7 @@ def _named(lane: Lane) -> dict[str, Any]:
 
 
 def _row(results: Results, lane: Lane) -> dict[str, Any]:
-    """A lane's line of the table, with its longest codes."""
+    """Return a lane's row of the table, for its longest codes."""
     pool, bits = results.pool, results.longest(lane)
     chosen = {name: results.mean(lane, name, bits=bits) for name in ("rank", "scale")}
     cost = {
@@ -152,7 +154,7 @@ def _row(results: Results, lane: Lane) -> dict[str, Any]:
 
 
 def _percent(results: Results, lane: Lane, measure: str, bits: int, k: int) -> tuple[str, str]:
-    """The mean over draws, and from where to where they are."""
+    """Return the mean over draws, and their range."""
     values = 100 * results.draws(lane, measure, bits=bits, retrieved=k)
     if not len(values):
         return "", ""
@@ -161,7 +163,7 @@ def _percent(results: Results, lane: Lane, measure: str, bits: int, k: int) -> t
 
 
 def _structures(results: Results) -> list[dict[str, Any]]:
-    """A lane's line of the second table: what each structure needs for a good recall."""
+    """Return the rows of the second table: the share that each structure must search for a good recall."""
     names = _searched(results)
     return [
         {**_named(lane), "cells": [_enough(results, lane, name) for name in names]} for lane in results.lanes
@@ -174,7 +176,7 @@ def _searched(results: Results) -> list[str]:
 
 
 def _enough(results: Results, lane: Lane, structure: str) -> tuple[str, str]:
-    """The least share searched that is enough for `GOOD`, and its time; else the best recall there was."""
+    """Return the least share searched that reaches `GOOD`, and its time; otherwise the best recall."""
     bits = results.longest(lane)
 
     def curve(measure: str) -> Any:

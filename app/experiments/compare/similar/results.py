@@ -1,4 +1,4 @@
-"""What came out of a comparison of similarity families: one long table, and how it is read."""
+"""Results of a comparison of similarity families: one long table, and access to its values."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ YARDSTICKS, REFUSED = b"yardsticks", b"refused"
 """Metadata of a unit's table: see `core.experiment.similarity.Measured`, as JSON."""
 
 TIMES = ("seconds", "scan ratio", "build seconds", "fit seconds", "hash seconds", "query seconds")
-"""Measures that differ from run to run; all others follow from the plan."""
+"""Measures that differ from run to run; all others are determined by the plan."""
 
 TOLD_SHARE = 0.01
-"""Where what is found is told in one number, it is among this share of the pool."""
+"""Share of the pool among which single figures count the neighbours found."""
 
 Floats = NDArray[np.float64]
 
 
 class Lane(NamedTuple):
-    """A family in one of its forms; "" is the name of an only one."""
+    """A family in one of its forms; a single form has the name ""."""
 
     family: str
     form: str
 
 
 def schema() -> pa.Schema:
-    """The columns of a unit's table, and of all results: a row a number, see `Value` for what each is."""
+    """Return the schema of a unit's table and of all results, with a row per number; see `Value`."""
     import pyarrow as pa
 
     return pa.schema(
@@ -60,7 +60,7 @@ def schema() -> pa.Schema:
 
 
 def write_unit(out: Path, unit: Unit, measured: Measured) -> None:
-    """Write what was measured for one family and draw."""
+    """Write the results of one family and draw."""
     import pyarrow as pa
 
     rows = [{"family": unit.family, "draw": unit.draw, **one._asdict()} for one in measured.values]
@@ -71,18 +71,18 @@ def write_unit(out: Path, unit: Unit, measured: Measured) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """All units of a comparison.
+    """Results of all units of a comparison.
 
     Parameters
     ----------
     plan : Plan
     pool : Pool
     table : pyarrow.Table
-        Everything, see `schema`.
+        All results, see `schema`.
     yardsticks : dict
-        What each lane's neighbours are nearest by.
+        Yardstick of each lane's neighbours.
     refused : dict
-        Why a lane does not apply, or not with so many bits: by family, and what of it.
+        Reasons why a family does not apply, by family and by the form or number of bits concerned.
     """
 
     plan: Plan
@@ -93,7 +93,7 @@ class Results:
 
     @classmethod
     def read(cls, plan: Plan, pool: Pool, out: Path) -> Results:
-        """The results of all units, from their files; errors as `app.experiments.compare.unit.read_table`."""
+        """Read the results of all units from their files; see `compare.unit.read_table` for errors."""
         import pyarrow as pa
 
         tables = [read_table(out / UNITS / unit.file, schema()) for unit in plan.units]
@@ -110,7 +110,7 @@ class Results:
 
     @property
     def lanes(self) -> list[Lane]:
-        """All that were measured, in the order of the families and their forms."""
+        """All measured lanes, in the order of the families and their forms."""
         place = {family: number for number, family in enumerate(self.plan.families)}
         return sorted(self.yardsticks, key=lambda lane: place[lane.family])
 
@@ -126,7 +126,7 @@ class Results:
 
     @property
     def told(self) -> int:
-        """Among so many first rows, about `TOLD_SHARE` of the pool, single numbers are told."""
+        """Number of first rows, about `TOLD_SHARE` of the pool, among which single figures count."""
         n = len(self.pool)
         return min(self.plan.retrieved(n), key=lambda k: abs(k - TOLD_SHARE * n))
 
@@ -139,30 +139,30 @@ class Results:
         structure: str | None = None,
         retrieved: int | None = None,
     ) -> Floats:
-        """The values of one number, a draw each; none where it was not measured."""
+        """Return the values of one measure, one per draw; empty if it was not measured."""
         return np.array([row["value"] for row in self._rows(lane, measure, bits, structure, retrieved)])
 
     def mean(self, lane: Lane, measure: str, **where: Any) -> float | None:
-        """Their mean; None where there are none."""
+        """Return the mean of `draws`; None if there are none."""
         values = self.draws(lane, measure, **where)
         return float(values.mean()) if len(values) else None
 
     def by_bits(self, lane: Lane, measure: str, retrieved: int) -> tuple[Floats, Floats]:
-        """Lengths of code, and the mean over draws at each."""
+        """Return the code lengths, and the mean over draws at each."""
         found = [(n, self.mean(lane, measure, bits=n, retrieved=retrieved)) for n in self.plan.bits]
         return _columns([(n, value) for n, value in found if value is not None])
 
     def by_retrieved(
         self, lane: Lane, measure: str, *, bits: int, structure: str | None = None
     ) -> tuple[Floats, Floats]:
-        """Numbers of rows retrieved, ascending, and the mean over draws at each."""
+        """Return the numbers of rows retrieved, ascending, and the mean over draws at each."""
         found: dict[int, list[float]] = {}
         for row in self._all.get((lane, measure, bits, structure), []):
             found.setdefault(row["retrieved"], []).append(row["value"])
         return _columns([(k, float(np.mean(values))) for k, values in sorted(found.items())])
 
     def longest(self, lane: Lane) -> int:
-        """The most bits that the lane was measured with."""
+        """Return the largest number of bits that the lane was measured with."""
         return max(bits for own, _, bits, _ in self._all if own == lane)
 
     def _rows(
