@@ -102,7 +102,8 @@ def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
     if len(found) > 1:
         concepts = ", ".join(repr(its.concept) for its in found)
         raise InputError(
-            f"{shown(model)} speaks of {len(found)} concepts: name one by --concept ({concepts})"
+            f"{shown(model)} has predictions for {len(found)} concepts: "
+            f"choose one with --concept ({concepts})"
         )
     return found[0]
 
