@@ -1,7 +1,7 @@
 """The paper's claims, and a sceptic's, held against what was measured.
 
 A claim is a set of statements that a number is above a threshold. One holds where the whole 95 % interval is
-above, does not hold where all of it is below, and is left open otherwise. The claim holds if all its
+above, does not hold where all of it is below, and is undecided otherwise. The claim holds if all its
 statements do, and does not if one of them does not.
 """
 
@@ -40,7 +40,7 @@ class Verdict(Enum):
 
     HOLDS = "holds"
     DOES_NOT = "does not hold"
-    OPEN = "left open"
+    OPEN = "undecided"
 
 
 @dataclass(frozen=True)
@@ -335,7 +335,7 @@ def _best_in_time(
             statements.append(Statement(text, more, 0.0))
     return Claim(
         f"{called} gives the best accuracy for the time spent.",
-        f"Improvement in AUROC over the seconds of selection and labeling, {measures.label_seconds:g} s a "
+        f"Improvement in AUROC over the seconds of selection and labeling, {measures.label_seconds:g} s per "
         f"label, until the quickest strategy has all its labels.",
         tuple(statements),
     )
@@ -366,7 +366,7 @@ def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str
         ]
     return Claim(
         f"{called} beats a random subsample given the same time.",
-        "The sceptic's question: improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
+        "Improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
         "subsample that takes no less time; where all take less, against the largest.",
         tuple(statements),
     )

@@ -62,7 +62,7 @@ class Plan:
     minutes : float
         How long they label.
     persons : int
-        How many people an item is for; with more than one, every round asks for a further person.
+        Number of people per item; with more than one, every round asks for a further person.
     manner : Manner
     positive : str or None
         The class that is asked for; the pool's first by default.
