@@ -198,7 +198,7 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
         return
     with written_whole(out, binary=form == "parquet") as stream:
         number = write_table(PREDICTIONS, rows, stream, form)
-    click.echo(f"{number:,} predictions of {its.name!r} in {out}")
+    click.echo(f"{counted(number, 'prediction')} of {its.name!r} in {out}")
 
 
 def predictions(pool: Pool, hyperplane: Hyperplane, labels: dict[int, bool]) -> Iterator[Row]:

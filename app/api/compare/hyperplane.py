@@ -245,7 +245,7 @@ class HyperplaneComparison:
         last = self._session.history[-1] if self._session.history else None
         is_rounds = last is not None and last.hyperplane_digest == newest.hyperplane.digest
         which = f"the hyperplane of round {last.round}" if last and is_rounds else "the newest hyperplane"
-        medians = "one hyperplane" if n == 1 else f"medians of {n_done} hyperplanes"
+        medians = "one hyperplane" if n == 1 else f"medians of {counted(n_done, 'hyperplane')}"
         medians += f" of {n} so far" if n_done < n else ""
         said = (
             f"{len(pool):,} items × {pool.n_features}, {which} "

@@ -317,7 +317,7 @@ class RacePage {
     const reached = courses.map(
       ({ ys }, i) => `${this.data.lanes[i].label} ${ys.findLast((y) => y != null)?.toFixed(3) ?? "–"}`,
     );
-    return `AUROC after ${this.records.rounds} labels: ${reached.join(", ")}`;
+    return `AUROC after ${this.records.rounds} ${this.records.rounds === 1 ? "label" : "labels"}: ${reached.join(", ")}`;
   }
 }
 

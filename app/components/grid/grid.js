@@ -221,7 +221,9 @@ class Grid {
     this.paintedAt = performance.now();
     say(
       this.spoken,
-      isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} items.`,
+      isLast
+        ? "The last grid, to be corrected."
+        : `Round ${this.data.round}, ${cells.length} ${cells.length === 1 ? "item" : "items"}.`,
     );
     this.refresh();
   }
