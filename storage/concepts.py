@@ -154,7 +154,7 @@ class Concepts:
             raise StorageError("an example image must be a PNG", "invalid")
         if len(image) > MAX_EXAMPLE_BYTES:
             raise StorageError(
-                f"an example image may have {MAX_EXAMPLE_BYTES:,} bytes, this one has {len(image):,}",
+                f"the example image is too large ({MAX_EXAMPLE_BYTES:,} bytes at most, got {len(image):,})",
                 "invalid",
             )
         vector = None
@@ -282,7 +282,8 @@ def _checked_text(name: str, value: Any) -> str | None:
     if not text and name in ("name", "question"):
         raise StorageError(f"a concept needs a {name}", "invalid")
     if len(text) > _LIMITS[name]:
+        spoken = "class that means yes" if name == "positive_class" else name
         raise StorageError(
-            f"a concept's {name} may have {_LIMITS[name]:,} characters, this one has {len(text):,}", "invalid"
+            f"the {spoken} is too long ({_LIMITS[name]:,} characters at most, got {len(text):,})", "invalid"
         )
     return text

@@ -261,8 +261,8 @@ class Schema:
         """
         if folder is None:
             raise StorageError(
-                f"{self} was written by an older version of closecall; to bring it up to date, name a "
-                "folder for the copy that is made before",
+                f"{self} was written by an older version of closecall; to bring it up to date, give a "
+                "folder for the copy that is made first",
                 "older",
             )
         return folder / f"{self.schema.replace('/', '-')}.{words}"

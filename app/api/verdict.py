@@ -164,9 +164,9 @@ def _side(side: LabelingSession, course: Course) -> dict[str, Any]:
 
 def _headline(found: dict[str, float] | None, labels: list[str]) -> str:
     if found is None:
-        return "The result is open: neither chose significantly better"
+        return f"Too early to say whether {labels[0]} or {labels[1]} chose better"
     if found["low"] <= 0 <= found["high"]:
-        return f"Left open whether {labels[0]} or {labels[1]} chose better"
+        return f"Undecided: {labels[0]} or {labels[1]}"
     better, other = labels if found["mean"] > 0 else labels[::-1]
     return f"{better} chose better than {other}"
 
@@ -176,7 +176,7 @@ def _about(blind: BlindComparison, judged: Judged, found: dict[str, float] | Non
     whose = (
         f"{len(judged.y):,} held-out items of known truth"
         if judged.by_truth
-        else f"{len(judged.y):,} items that were drawn at random among the turns and answered by you"
+        else f"{len(judged.y):,} items drawn at random and answered by you"
     )
     if found is None:
         return (
@@ -188,7 +188,7 @@ def _about(blind: BlindComparison, judged: Judged, found: dict[str, float] | Non
     return (
         f"The difference is {abs(found['mean']):.2f} points of AUROC, 95 % interval {_signed(low)} to "
         f"{_signed(high)}, on {whose}. It is about these two classifiers, after {blind.turns} answers: "
-        f"another comparison may end differently."
+        f"another comparison may turn out differently."
     )
 
 

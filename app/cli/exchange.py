@@ -19,17 +19,17 @@ _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [defa
     type=click.Choice(["csv", "jsonl", "parquet", "label-studio", "folder"]),
     default="csv",
     show_default=True,
-    help="Kind of file; folder copies the items into one folder a label or class.",
+    help="Kind of file; folder copies the items into one folder per label or class.",
 )
 @click.option("--concept", help="Only this concept, by name.  [default: all]")
 @click.option("--log", is_flag=True, help="The whole log, answer by answer, instead of the current labels.")
-@click.option("--predictions", "model", help="What an imported model of this name says, instead of labels.")
+@click.option("--predictions", "model", help="Predictions of this imported model, instead of labels.")
 @click.option("--out", type=click.Path(path_type=Path), help="File, or new folder.  [default: stdout]")
 @click.option(
     "--image-url",
     default="/data/local-files/?d=",
     show_default=True,
-    help="What Label Studio puts before an image's path to show it.",
+    help="Prefix that Label Studio puts before an image's path.",
 )
 def export_command(
     project: Path,
@@ -56,16 +56,16 @@ def export_command(
     "--format",
     "form",
     type=click.Choice(["csv", "jsonl", "parquet", "label-studio"]),
-    help="Kind of file.  [default: as FILE's name says]",
+    help="Kind of file.  [default: from FILE's name]",
 )
-@click.option("--concept", help="What the labels are about, by name.  [default: as FILE says]")
+@click.option("--concept", help="Concept of the labels, by name.  [default: from FILE]")
 @click.option(
-    "--annotator", default="import", show_default=True, help="Whose labels they are, unless FILE says."
+    "--annotator", default="import", show_default=True, help="Annotator of the labels, unless FILE names one."
 )
 @click.option(
     "--predictions",
     "model",
-    help="FILE contains a model's predictions, not labels; this is the model's name.",
+    help="Name of the model whose predictions FILE contains, instead of labels.",
 )
 def import_command(
     project: Path, file: Path, form: str | None, concept: str | None, annotator: str, model: str | None
@@ -95,7 +95,7 @@ def predictions_command(project: Path) -> None:
 
 @click.command("export-model")
 @_PROJECT
-@click.option("--concept", help="Whose classifier, by name.  [default: the only one]")
+@click.option("--concept", help="Concept of the classifier, by name.  [default: the only one]")
 @click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="New folder.")
 def export_model_command(project: Path, concept: str | None, out: Path) -> None:
     """Write a classifier of PROJECT: weights, a manifest, and a scikit-learn estimator (a pickle)."""
@@ -106,12 +106,12 @@ def export_model_command(project: Path, concept: str | None, out: Path) -> None:
 
 @click.command("predict")
 @_PROJECT
-@click.option("--concept", help="Whose classifier, by name.  [default: the only one]")
+@click.option("--concept", help="Concept of the classifier, by name.  [default: the only one]")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["csv", "jsonl", "parquet"]),
-    help="Kind of file.  [default: as --out says, else csv]",
+    help="Kind of file.  [default: from --out, else csv]",
 )
 @_OUT
 def predict_command(project: Path, concept: str | None, form: str | None, out: Path | None) -> None:
@@ -141,7 +141,7 @@ def backup(project: Path, file: Path, force: bool) -> None:
 @click.option(
     "--database",
     metavar="URL",
-    help="Where PROJECT's labels go and stay: an address in PostgreSQL, or the word sqlite.",
+    help="Where to keep PROJECT's labels: an address in PostgreSQL, or the word sqlite.",
 )
 def restore(file: Path, project: Path, force: bool, database: str | None) -> None:
     """Restore the labels and uploads of a backup FILE into PROJECT."""

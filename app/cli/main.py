@@ -61,7 +61,7 @@ def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             default="text",
             show_default=True,
             type=click.Choice(["text", "json"]),
-            help="Errors as text, or everything that happens as one JSON object a line, on stderr.",
+            help="Errors as text, or everything that happens as one JSON object per line, on stderr.",
             callback=_begin_events,
             is_eager=True,
             expose_value=False,
@@ -107,7 +107,7 @@ def demo(
     allow_hosts: tuple[str, ...],
     headless: bool,
 ) -> None:
-    """Label handwritten digits, up to a million of them, drawn on demand: nothing is downloaded."""
+    """Label up to a million handwritten digits, drawn on demand without any download."""
     from closecall.app.projects.oidc import sign_in
     from closecall.app.projects.roles import Roles
     from closecall.app.runtime.kernels import prepared_in_background
@@ -133,10 +133,10 @@ def demo(
 @main.command("serve")
 @click.argument("project", type=click.Path(path_type=Path))
 @click.option(
-    "--owner", "owners", multiple=True, help="Who may change what concerns everybody.  [default: everybody]"
+    "--owner", "owners", multiple=True, help="Who may change shared settings.  [default: everybody]"
 )
 @click.option(
-    "--annotator", "annotators", multiple=True, help="Who else may enter, or @DOMAIN.  [default: everybody]"
+    "--annotator", "annotators", multiple=True, help="Who else may label, or @DOMAIN.  [default: everybody]"
 )
 @_database_option(_OF_NEW)
 @_serving_options
@@ -199,7 +199,10 @@ def serve_project(
 
 def _tell_of_owners(roles: Roles) -> None:
     if roles.must_sign_in and not roles.owners:
-        click.echo("This project has no owner: name one with --owner, as the provider knows them.", err=True)
+        click.echo(
+            "This project has no owner: add one with --owner, under the name that the provider gives.",
+            err=True,
+        )
 
 
 @main.command("new")
@@ -212,8 +215,8 @@ def _tell_of_owners(roles: Roles) -> None:
     "--classes/--no-classes",
     "use_classes",
     default=None,
-    help="Whether subfolders are classes, and a part of the images is held out to measure accuracy.  "
-    "[default: asked; where nobody can answer, if the question names one]",
+    help="Whether subfolders are classes; then some images are held out to measure accuracy.  "
+    "[default: ask; without a terminal, only if the question names one]",
 )
 @_database_option(_OF_NEW)
 def new_project(
@@ -231,25 +234,27 @@ def new_project(
     from closecall.app.sessions.workspace import NewProject, Workspace
 
     if project.exists():
-        raise InputError(f"{project} exists already: name a new folder")
+        raise InputError(f"{project} exists already: choose a new folder")
     found = FolderClasses.of(images)
     yes = found.positive(question, positive)
     if use_classes is None and found.names and yes is None and _somebody_answers():
         use_classes = click.confirm(
-            f"Are these subfolders classes: {some(found.names)}? Then a part of the images is held out",
+            f"Are these subfolders classes: {some(found.names)}? Then some images are held out",
             default=False,
         )
     asked = NewProject(images, question, positive, guideline, use_classes=use_classes)
     with Workspace(project.resolve().parent, database=database) as workspace:
         workspace.create(asked, key=project.resolve().name)
     if found.names and (use_classes or (use_classes is None and yes is not None)):
-        click.echo(f"Subfolders are classes: {some(found.names)}. A part of the images is held out.")
+        click.echo(
+            f"Subfolders are classes: {some(found.names)}. Some images are held out to measure accuracy."
+        )
     elif found.names:
         click.echo(
             f"Subfolders do not count as classes: {some(found.names)}. All images can be labeled; "
             "--classes makes them classes."
         )
-    click.echo(f"Made. Label with: closecall serve {project}")
+    click.echo(f"Created. Label with: closecall serve {project}")
 
 
 def _somebody_answers() -> bool:
@@ -267,13 +272,13 @@ def pool() -> None:
     "--out",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the pool; resumed if there.",
+    help="Folder of the pool; an interrupted build is continued.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
 @click.option("--no-classes", is_flag=True, help="Don't take class subfolders as truth: nothing is held out.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, quiet: bool) -> None:
-    """Build a pool from SOURCE, or go on with one that was interrupted.
+    """Build a pool from SOURCE, or continue one that was interrupted.
 
     \b
     SOURCE is one of

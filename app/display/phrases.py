@@ -11,20 +11,20 @@ NAMES_SHOWN = 12
 
 
 def growth(progress: Progress) -> str:
-    """Return the progress of a pool: "612,000 of 1,000,000 items, 4,950 images/s, about 1 min 18 s left"."""
+    """Return the progress of a pool: "612,000 of 1,000,000 items, 4,950 items/s, about 1 min 18 s left"."""
     parts = [f"{progress.done:,} of {progress.total:,} items"]
     if progress.state == "stopped":
         parts.append("stopped")
     elif progress.per_second:
-        parts.append(f"{progress.per_second:,.0f} images/s")
+        parts.append(f"{progress.per_second:,.0f} items/s")
     if progress.state == "building" and progress.seconds_left is not None:
         parts.append(f"about {duration(progress.seconds_left)} left")
     return ", ".join(parts)
 
 
-def short_growth(progress: Progress) -> str:
-    """Return the progress of a pool in short: "The pool grows: 61 %, 1 min 18 s left"."""
-    share = f"The pool grows: {100 * done_share(progress):.0f} %"
+def short_growth(progress: Progress, kind: str = "image") -> str:
+    """Return the progress of a pool in short: "Preparing images: 61 %, 1 min 18 s left"."""
+    share = f"Preparing {kind}s: {100 * done_share(progress):.0f} %"
     if progress.state == "stopped":
         return f"{share}, stopped"
     return share if progress.seconds_left is None else f"{share}, {duration(progress.seconds_left)} left"
@@ -62,10 +62,15 @@ def of_class(question: str, name: str) -> str:
     return found[1] if found else stem
 
 
+def counted(n: int, word: str) -> str:
+    """Return a number of things: "1 item", "2,000 items"."""
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
 def labels_kept(n_labels: int) -> str:
     """Return the sentence about what a reset does to the labels."""
-    labels = "label stays" if n_labels == 1 else "labels stay"
-    return f"{n_labels:,} {labels} in the log, where review, export and verify find them."
+    stay = "stays" if n_labels == 1 else "stay"
+    return f"{counted(n_labels, 'label')} {stay} in the log, for review, export and verify."
 
 
 def ordinal(n: int) -> str:

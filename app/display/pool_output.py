@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from closecall.app.display.phrases import some
+from closecall.app.display.phrases import counted, some
 from closecall.core.pool.build import Progress, build, estimate
 from closecall.core.pool.pool import Pool
 from closecall.core.sources.base import Source
@@ -45,9 +45,9 @@ def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -
 
         pool = build(source, out, threads=threads, stop=stop, progress=show)
     if not pool.complete:
-        click.echo(f"Stopped at {len(pool):,} items; the same command continues from there.")
+        click.echo(f"Stopped at {counted(len(pool), 'item')}; the same command continues from there.")
     problems = pool.problems()
-    click.echo(f"{len(pool):,} items to label, {len(pool.held_out.ids):,} held out.")
+    click.echo(f"{counted(len(pool), 'item')} to label, {len(pool.held_out.ids):,} held out.")
     if problems:
         click.echo(f"{len(problems):,} could not be read; closecall pool info {out} lists them.")
 

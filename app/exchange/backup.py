@@ -42,7 +42,7 @@ def backup_labels(project: Path, file: Path, *, overwrite: bool) -> None:
     if whole:
         click.echo(f"Uploaded images that go with them: {whole:,}")
     for digest in damaged:
-        click.echo(f"Warning: the upload {digest} is left out, since it is damaged", err=True)
+        click.echo(f"Warning: the upload {digest} is left out, because it is damaged", err=True)
 
 
 def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str | None = None) -> None:
@@ -78,9 +78,9 @@ def restore_labels(file: Path, project: Path, *, overwrite: bool, database: str 
             aside = restore(file, after.labels(project), overwrite=overwrite)
         if after != before:
             after.write(project)
-            click.echo(f"From now on {project} has its labels in {after.labels(project)}")
-            click.echo(f"Those it had stay in {before.labels(project)}")
-    note = f"; those it had are in {aside}" if aside else ""
+            click.echo(f"{project} now keeps its labels in {after.labels(project)}")
+            click.echo(f"Its former labels stay in {before.labels(project)}")
+    note = f"; its former labels are in {aside}" if aside else ""
     click.echo(f"{project} has the labels of {file}{note}")
     if number:
         click.echo(f"Uploaded images that came with them: {number:,}")

@@ -42,10 +42,10 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
         If `out` exists already, or an item can't be read.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} is there already and not empty: name a new folder")
+        raise InputError(f"{out} exists already and is not empty: choose a new folder")
     half = out.with_name(out.name + ".tmp")
     if half.exists():
-        raise InputError(f"{half} is left of an export that was stopped: remove it")
+        raise InputError(f"{half} remains from an export that was stopped: remove it")
     copied: Counter[str] = Counter()
     half.mkdir()
     try:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from closecall.app.display.phrases import counted
 from closecall.app.exchange.class_folders import export_folder
 from closecall.app.exchange.offline_project import concept_named, names_of, open_labels, written_whole
 from closecall.app.projects.config import ProjectFile
@@ -41,7 +42,7 @@ def export_labels(
         if form == FOLDER:
             assert out is not None
             copied = export_folder(database, Pool.open(file.pool_path(project)), its, out)
-            click.echo(f"{sum(copied.values()):,} files in {out}: {_counts(copied)}")
+            click.echo(f"{counted(sum(copied.values()), 'file')} in {out}: {_counts(copied)}")
             return
         pool = _pool(file.pool_path(project))
         options: dict[str, Any] = {
@@ -56,7 +57,7 @@ def export_labels(
             return
         with written_whole(out, binary=form == "parquet") as stream:
             rows = export(database, stream, **options)
-        click.echo(f"{rows:,} {'tasks' if form == 'label-studio' else 'rows'} in {out}")
+        click.echo(f"{counted(rows, 'task' if form == 'label-studio' else 'row')} in {out}")
         if form == "label-studio":
             click.echo(
                 f"Label Studio's labeling interface for it is in {_write_config(database, its, pool, out)}"
@@ -87,7 +88,7 @@ def export_model_predictions(
             return
         with written_whole(out, binary=form == "parquet") as stream:
             number = export_predictions(database, its.id, stream, **table)
-    click.echo(f"{number:,} predictions of {its.model} for {its.concept!r} in {out}")
+    click.echo(f"{counted(number, 'prediction')} of {its.model} for {its.concept!r} in {out}")
 
 
 def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
@@ -102,7 +103,8 @@ def _model(database: Database, concept: str | None, model: str) -> ModelRecord:
     if len(found) > 1:
         concepts = ", ".join(repr(its.concept) for its in found)
         raise InputError(
-            f"{shown(model)} speaks of {len(found)} concepts: name one by --concept ({concepts})"
+            f"{shown(model)} has predictions for {len(found)} concepts: "
+            f"choose one with --concept ({concepts})"
         )
     return found[0]
 

@@ -10,6 +10,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.display.phrases import counted
 from closecall.app.exchange.item_matching import Items, require_matches
 from closecall.app.exchange.label_words import Meaning
 from closecall.app.exchange.offline_project import concept_named, one_concept, open_labels, open_pool
@@ -204,20 +205,20 @@ def _store(database: Database, statements: Statements, file: Path, digest: str, 
 
 
 def _print(imported: Imported, file: Path) -> None:
-    click.echo(f"{imported.new:,} labels of {file} are in the log.")
+    click.echo(f"{counted(imported.new, 'label')} of {file} stored in the log.")
     if imported.known + imported.same:
-        click.echo(f"{imported.known + imported.same:,} were there already, and are not stored again.")
+        click.echo(f"{imported.known + imported.same:,} stored already, and not stored again.")
     if imported.contested:
-        click.echo(f"{imported.contested:,} contradict another annotator: the Review page lists them.")
+        click.echo(f"{imported.contested:,} in conflict with another annotator: the Review page lists them.")
     print_matches(imported.items)
 
 
 def print_matches(items: Items) -> None:
     """Print how many items were matched by a part of their names, and which lines matched none."""
     if items.by_end:
-        click.echo(f"{items.by_end:,} names were matched by the end of their path.")
+        click.echo(f"{counted(items.by_end, 'name')} matched by the end of the path.")
     if items.unmatched.number:
-        click.echo(f"{items.unmatched.number:,} are about no item that can be labeled:")
+        click.echo(f"{items.unmatched.number:,} without an item that can be labeled:")
         for sentence in items.unmatched.listed:
             click.echo(f"  {sentence}")
         if items.unmatched.number > len(items.unmatched.listed):
@@ -240,7 +241,9 @@ def import_predictions(
         items = Items(pool)
         predicted = _predicted(read_predictions(file, form), its, pool, items, file)
         number = Predictions(database).store(its.id, model, predicted, file=as_text(file.name), digest=digest)
-    click.echo(f"{number:,} predictions of {model} for {its.name!r} are beside its labels.")
+    click.echo(
+        f"{counted(number, 'prediction')} of {model} for {its.name!r} stored, separately from its labels."
+    )
     print_matches(items)
 
 
@@ -260,7 +263,7 @@ def _predicted(
         if item is None:
             continue
         if is_there[item]:
-            raise InputError(f"{file}, {claim.place}: item {item} has a prediction already, further up")
+            raise InputError(f"{file}, {claim.place}: item {item} has a prediction already")
         is_there[item] = True
         number += 1
         yield Predicted(item, claim.score, word)

@@ -75,7 +75,7 @@ class Meaning:
         if word not in _OURS and (word == NONE_OF_THEM or word in self._classes):
             return [(its, "yes" if self._class_of[its.id] == word else "no") for its in self._concepts]
         raise InputError(
-            f"{where}: {shown(claim.word)} does not say which concept it is about: name one by --concept "
+            f"{where}: {shown(claim.word)} does not say which concept it is about: choose one with --concept "
             f"({', '.join(concept.name for concept in self._concepts)})"
         )
 
@@ -86,7 +86,7 @@ class Meaning:
         if self._only is not None and self._is_named:
             if found is not None and claim.is_certain and found.id != self._only.id:
                 raise InputError(
-                    f"{where}: it is about the concept {found.name!r}, and --concept says {self._only.name!r}"
+                    f"{where}: it is about the concept {found.name!r}, but --concept is {self._only.name!r}"
                 )
             return self._only
         if found is None and not claim.is_certain:

@@ -15,6 +15,7 @@ from typing import Any
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.engine.training import accuracy, known_labels, train_concept
 from closecall.app.exchange.offline_project import (
     names_of,
@@ -101,7 +102,7 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
         If there is no classifier yet, or `out` exists already.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} is there already and not empty: name a new folder")
+        raise InputError(f"{out} exists already and is not empty: choose a new folder")
     pool = open_pool(project)
     with open_labels(project) as database:
         model = train_model(database, pool, one_concept(database, concept))
@@ -118,7 +119,8 @@ def export_model(project: Path, concept: str | None, out: Path) -> None:
         half.replace(out)
     finally:
         shutil.rmtree(half, ignore_errors=True)
-    click.echo(f"The classifier of {model.concept.name!r}, of {model.yes + model.no:,} labels, is in {out}.")
+    labels = counted(model.yes + model.no, "label")
+    click.echo(f"The classifier of {model.concept.name!r}, trained on {labels}, is in {out}.")
     click.echo(f"Note: {PICKLE}.")
 
 
@@ -196,7 +198,7 @@ def predict(project: Path, concept: str | None, out: Path | None, form: TableFor
         return
     with written_whole(out, binary=form == "parquet") as stream:
         number = write_table(PREDICTIONS, rows, stream, form)
-    click.echo(f"{number:,} predictions of {its.name!r} in {out}")
+    click.echo(f"{counted(number, 'prediction')} of {its.name!r} in {out}")
 
 
 def predictions(pool: Pool, hyperplane: Hyperplane, labels: dict[int, bool]) -> Iterator[Row]:

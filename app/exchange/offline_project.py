@@ -63,7 +63,9 @@ def one_concept(database: Database, name: str | None) -> ConceptRecord:
         return found
     there = Archive(database).offered()
     if len(there) != 1:
-        raise InputError(f"This project has {len(there)} concepts: name one by --concept ({_names(there)})")
+        raise InputError(
+            f"This project has {len(there)} concepts: choose one with --concept ({_names(there)})"
+        )
     return there[0]
 
 

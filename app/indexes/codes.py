@@ -170,7 +170,7 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
     n_no = 0 if labels is None else len(labels) - n_yes
     if labels is None or min(n_yes, n_no) < LEAST:
         raise InputError(
-            f"these codes are learned from {LEAST} yes and {LEAST} no answers on, got {n_yes} and {n_no}"
+            f"these codes need at least {LEAST} yes and {LEAST} no answers, got {n_yes} and {n_no}"
         )
     y = np.concatenate([labels.yes.astype(np.int64), np.full(rows.shape[0], -1)])
     return joined([pool.rows_of(labels.items), rows]), y

@@ -79,7 +79,7 @@ def what_is_missing(labels: Labels) -> str | None:
         return None
     are = "is" if len(missing) == 1 and missing[0].startswith("1 ") else "are"
     lack = f"{' and '.join(missing)} {are} missing"
-    return f"A metric is learned from {LEAST} yes and {LEAST} no answers on: {lack}"
+    return f"A metric needs at least {LEAST} yes and {LEAST} no answers: {lack}"
 
 
 def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda: None) -> LearnedMetric:

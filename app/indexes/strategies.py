@@ -239,7 +239,7 @@ class Indexes:
             return self._load(name, pool)
         except InputError as error:
             log.warning("The saved index %s is rebuilt: %s", name, error)
-            index.notice = f"What was saved of {label_of(name)} can't be used: it is being built again"
+            index.notice = f"The saved {label_of(name)} can't be used: it is being rebuilt"
             return None
 
     def _load(self, name: str, pool: Pool) -> QueryStrategy:

@@ -9,6 +9,7 @@ import streamlit as st
 from closecall.app.api.submit import take
 from closecall.app.api.verdict import verdict
 from closecall.app.components import LABEL, VERDICT, answers_of
+from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.pages.chosen import person_at
 from closecall.app.pages.markdown import literal
@@ -65,18 +66,19 @@ def offer_one(project: OpenProject, session: LabelingSession, before: BlindCompa
             )
         if offered.is_judged_by_truth:
             st.caption(
-                f"They are judged by the held-out items, whose truth is known. Each needs at least "
+                f"Both are tested on the held-out items, whose truth is known. Each needs at least "
                 f"{LEAST_TURNS} answers; more give a clearer result."
             )
         else:
             st.caption(
-                f"The truth is unknown here, so every third item is drawn at random, and your answers about "
-                f"these judge both. Each needs at least {LEAST_TURNS} answers; more give a clearer result."
+                f"The truth is unknown here, so every third item is drawn at random, and both are "
+                f"tested on your answers about these. Each needs at least {LEAST_TURNS} answers; more give a "
+                f"clearer result."
             )
         if offered.first:
             st.caption(f"Both begin with {offered.first} yes and {offered.first} no of your labels.")
         else:
-            st.caption("Both begin with items at random, until there is a yes and a no.")
+            st.caption("Both begin with random items, until there is a yes and a no.")
 
         def start() -> None:
             state.pop(("another", question.id), None)
@@ -108,11 +110,9 @@ def show_turns(project: OpenProject, session: LabelingSession, found: BlindCompa
     wanted = found.wanted
     with st.container(key="blind-turns", horizontal=True, vertical_alignment="center"):
         if wanted:
-            st.caption(
-                f"At least {wanted} more {'answer' if wanted == 1 else 'answers'} until there is a result."
-            )
+            st.caption(f"{counted(wanted, 'more answer')} before we can tell.")
         else:
-            st.caption("The result can be shown now; more answers make it more certain.")
+            st.caption("We can tell now; more answers give a clearer result.")
         st.space("stretch")
         again = st.button("Start again…", type="tertiary", on_click=offer_another, args=[session])
         st.button("Which chose better?", on_click=found.tell, disabled=wanted > 0)
@@ -126,7 +126,7 @@ def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
     """Reveal the strategies, and show which one chose better."""
     kept = ("verdict", found.id)
     if kept not in state:
-        with st.spinner("Both classifiers are put to the same items…"):
+        with st.spinner("Testing both classifiers on the same items…"):
             state[kept] = verdict(found)
     VERDICT.show(state[kept], key=f"verdict-{found.id}")
 
@@ -138,7 +138,9 @@ def show_verdict(session: LabelingSession, found: BlindComparison) -> None:
         st.button("Compare again", on_click=offer_another, args=[session])
         added = state.get(("added", found.id))
         if added is not None:
-            st.caption(f"{added} labels were added." if added else "The question has all of them.")
+            st.caption(
+                f"Added {counted(added, 'label')}." if added else "The question already has all these labels."
+            )
 
 
 def offer_another(session: LabelingSession) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 VIEWS = {"hyperplane": "This hyperplane", "race": "The race", "blind": "Blind"}
 """Views by their name in the address, with their titles."""
 
-FIRST = {1: "1 label a class first", 5: "5 labels a class first", 20: "20 labels a class first"}
+FIRST = {1: "1 label per class first", 5: "5 labels per class first", 20: "20 labels per class first"}
 
 SECONDS = {0.0: "no time per label", 0.5: "0.5 s per label", 1.5: "1.5 s per label", 5.0: "5 s per label"}
 """Seconds to label one item; the paper assumes 1 s per document and 5 s per image."""
@@ -137,7 +137,7 @@ def show_race(session: LabelingSession) -> None:
         shown |= {
             "race": None,
             "is_coming": False,
-            "message": "There can be no race here",
+            "message": "No race is possible here",
             "trouble": str(error),
         }
     RACE.show(shown, key=key)
@@ -186,7 +186,9 @@ def preparation(session: LabelingSession) -> str:
     if session.project.pool is None:
         progress = session.project.build_progress()
         return words.short_growth(progress) if progress else "The pool has no items yet"
-    return next((compared.preparation(word, named=True) for word in compared.awaited()), "The race begins")
+    return next(
+        (compared.preparation(word, named=True) for word in compared.awaited()), "The race is starting"
+    )
 
 
 main()

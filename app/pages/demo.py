@@ -39,7 +39,7 @@ def demo(project: OpenProject, session: LabelingSession) -> None:
 
 def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
     """Show the autopilot's button; its labels are kept apart from people's unless they ask."""
-    st.caption("The autopilot knows the truth, and answers for you.")
+    st.caption("The autopilot knows the truth and answers for you.")
     together = st.toggle("Add its answers to the labels here", key="together")
 
     def watch() -> None:
@@ -86,12 +86,12 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
         open_session(project, project.session_of(person, None, fresh.id))
 
     if not state.get(asked):
-        action("Start afresh for the next audience…", ask, session)
+        action("Reset for the next audience…", ask, session)
         return
     st.caption(words.labels_kept(session.concept.counts().answered))
     with st.container(horizontal=True):
-        action("Keep on", keep_on, session)
-        action("Start afresh", begin, session)
+        action("Cancel", keep_on, session)
+        action("Reset", begin, session)
 
 
 def action(label: str, act: Callable[[], None], session: LabelingSession) -> None:

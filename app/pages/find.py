@@ -73,5 +73,5 @@ def offer_find() -> None:
         if is_finding():
             st.button("End search", icon=":material/close:", on_click=close_find)
         else:
-            what = "Items by a part of their names (/)"
+            what = "Find items by part of their name (/)"
             st.button("Find", icon=":material/search:", help=what, on_click=open_find)

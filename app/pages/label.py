@@ -190,7 +190,8 @@ def watch(project: OpenProject, session: LabelingSession) -> None:
     if index is not None and compiled is not None:
         st.progress(compiled, text=words.engine(compiled))
     elif progress is not None:
-        st.progress(words.done_share(progress), text=words.short_growth(progress))
+        kind = "text" if project.pool is not None and project.pool.holds_texts else "image"
+        st.progress(words.done_share(progress), text=words.short_growth(progress, kind))
     elif index is not None:
         again = index.notice is not None
         text = words.preparation(label_of(session.strategy), index.share, again=again)
@@ -257,11 +258,11 @@ def set_overlap(project: OpenProject, person: Person) -> None:
         project.set_overlap(state["persons"], wanted / 100, by=person)
 
     state["persons"] = project.file.overlap
-    st.number_input("People an item", 1, MOST_PERSONS, key="persons", on_change=picked)
+    st.number_input("People per item", 1, MOST_PERSONS, key="persons", on_change=picked)
     if project.file.overlap > 1:
         state["overlap"] = share
         st.selectbox(
-            "Rounds that ask another person again",
+            "Rounds for another opinion",
             sorted({*OVERLAP_PERCENT, share}),
             format_func="{} %".format,
             key="overlap",
@@ -278,7 +279,7 @@ def pick_size(view: View) -> None:
             show_in_grid(str(state["size"]))
 
     state["size"] = size
-    st.selectbox("Items in a grid", sorted({*SIZES, size}), key="size", on_change=picked)
+    st.selectbox("Items per grid", sorted({*SIZES, size}), key="size", on_change=picked)
 
 
 def add_examples(session: LabelingSession, person: Person) -> None:
@@ -300,7 +301,7 @@ def add_examples(session: LabelingSession, person: Person) -> None:
 def add_question(project: OpenProject, person: Person) -> None:
     """Show the form for another question over the same pool."""
     with st.form("another", clear_on_submit=True, border=False):
-        question = st.text_input("Another question over these items", placeholder="Is it a leaf?")
+        question = st.text_input("Another question about these items", placeholder="Is it a leaf?")
         guideline = st.text_input("Guideline (optional)")
         if st.form_submit_button("Add and label", width="stretch"):
             try:

@@ -122,7 +122,7 @@ def door() -> None:
     with st.container(key="door", width=480):
         st.title("Closecall", anchor=False)
         if here.netloc and f"{here.scheme}://{here.netloc}" != way_in.origin:
-            st.markdown("Signing in works at this address alone:")
+            st.markdown("Sign-in works only at this address:")
             st.link_button(way_in.origin, way_in.origin, type="primary")
             return
         st.markdown("Sign in to label.")
@@ -145,13 +145,13 @@ def sign_in() -> None:
             st.markdown(f"Your answers are stored under **{literal(name)}**.")
             st.button("Sign out", on_click=st.logout)
             return
-        st.title("Who labels?", anchor=False)
+        st.title("Who is labeling?", anchor=False)
         if name != SOMEBODY:
-            st.markdown(f"Now it is **{literal(name)}**.")
+            st.markdown(f"Currently **{literal(name)}**.")
         take_name()
         others = known_names(current().annotators(name_at_page()), but_for={name})
         if others:
-            st.caption("Or somebody who was here before:")
+            st.caption("Or choose a name that was used before:")
             with st.container(horizontal=True):
                 for other in others:
                     st.button(literal(other), key=f"name-{other}", on_click=become, args=[other])

@@ -76,11 +76,11 @@ CHOICES = {
         can_be_enlarged=True,
     ),
     "arrays": ImageChoice(
-        "Embeddings of my own",
+        "My own embeddings",
         "arrays:{features},{images}",
         (
             Field(
-                "features", "Features", "/data/embeddings.npy", f"{_HERE} .npy or Parquet, one row an image."
+                "features", "Features", "/data/embeddings.npy", f"{_HERE} .npy or Parquet, one row per image."
             ),
             Field(
                 "images",
@@ -110,11 +110,19 @@ CHOICES = {
         question="Is it about space?",
     ),
     "pool": ImageChoice(
-        "A pool that is there",
+        "An existing pool",
         "{pool}",
         (Field("pool", "Pool", "/data/pools/herbarium", f"{_HERE} As made by closecall pool build."),),
     ),
 }
+
+
+def _with_article(label: str) -> str:
+    """Return a field's label inside a sentence: "a folder", "an archive or folder", "images"."""
+    name = label.lower()
+    if name.endswith("s"):
+        return name
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1) -> str:
@@ -129,7 +137,7 @@ def source_word(choice: str, paths: dict[str, str], *, items: int = 0, times: in
     given = {name: path.strip() for name, path in paths.items()}
     for field in offered.fields:
         if not given.get(field.name):
-            raise InputError(f"{field.label} is empty: name it, such as {field.placeholder}")
+            raise InputError(f"Enter {_with_article(field.label)}, such as {field.placeholder}")
     if choice == "pool" and not (Path(given["pool"]).expanduser() / MANIFEST).is_file():
         raise InputError(f"{given['pool']} is not a pool: to build one, choose {CHOICES['folder'].label!r}")
     word = offered.word.format(items=items, **given)

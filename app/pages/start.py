@@ -74,11 +74,11 @@ def show_projects(workspace: Workspace) -> None:
 def why_none(workspace: Workspace) -> str:
     """Return the message for a list without projects."""
     if workspace.projects():
-        return f"{name_at_page()} may not enter any project here: ask an owner."
+        return f"{name_at_page()} has no access to any project here. Ask an owner."
     person = workspace_person(workspace)
     if workspace.can_create and person is not None and person.is_owner:
-        return "No projects yet. Make one from a folder of images, or from the digits."
-    return "No projects yet: an owner makes them."
+        return "No projects yet. Create one from a folder of images, or from the digits."
+    return "No projects yet. Only owners can create them."
 
 
 def show_project(summary: ProjectSummary, *, foremost: bool) -> None:
@@ -136,7 +136,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
     use_classes = choose_classes(choice, paths, question, positive)
     if st.button("Create and label", type="primary", width="stretch"):
         try:
-            with st.spinner("Looking at the images…"):
+            with st.spinner("Reading the images…"):
                 word = source_word(choice, paths, items=items, times=times)
                 examples = tuple(file.getvalue() for file in files)
                 new = NewProject(word, question, positive or None, guideline, examples, use_classes)
@@ -166,12 +166,12 @@ def choose_classes(choice: str, paths: dict[str, str], question: str, positive: 
         value=yes is not None,
         # The question decides until the user does.
         key=f"classes {yes is not None} {found.names}",
-        help="The classes are then the truth, and a tenth of the items is held out to measure accuracy: "
-        "they are never shown for labeling.",
+        help="The classes then count as truth. A tenth of the items are held out to measure accuracy, "
+        "and never shown for labeling.",
     )
     names = literal(words.some(found.names))
     if ticked:
-        caption = f"Classes: {names}. A part of the items is held out."
+        caption = f"Classes: {names}. Some items are held out to measure accuracy."
         st.caption(f"{caption} Yes means “{literal(yes)}”." if yes else caption)
     else:
         st.caption(f"Subfolders: {names}. They do not count as classes: every item can be labeled.")
@@ -182,7 +182,7 @@ def folder_classes(word: str) -> FolderClasses:
     """Return the possible classes of a SOURCE word; a folder is listed once, not in every run."""
     known = st.session_state.get("folder classes")
     if known is None or known[0] != word:
-        with st.spinner("Looking at the folders…"):
+        with st.spinner("Reading the folders…"):
             known = st.session_state["folder classes"] = (word, FolderClasses.of(word))
     found: FolderClasses = known[1]
     return found
@@ -194,7 +194,7 @@ def more_options(can_be_enlarged: bool) -> tuple[int, str, str]:
         guideline = st.text_area("Guideline (optional)", placeholder="What annotators should know", height=80)
         positive = st.text_input(
             "Class that means yes (optional)",
-            help="Where the images come with classes: shows the accuracy on held-out images while you label.",
+            help="For images that come with classes: shows accuracy on held-out images while you label.",
         )
         times = 1
         if can_be_enlarged:

@@ -148,7 +148,9 @@ def checked_database(given: str | None) -> str | None:
     if given is None:
         return None
     if not is_address(given):
-        raise InputError("A database for labels is named by an address: postgresql://user@host/database")
+        raise InputError(
+            "Give the address of the database for labels, such as postgresql://user@host/database"
+        )
     if has_password(given):
         raise InputError(
             "Leave the password out of the database's address, where others can read it: "
@@ -170,7 +172,7 @@ def require_database(folder: Path, asked: str | None) -> None:
     known = file.database and with_schema(file.database, folder.name)
     if asked is not None and with_schema(asked, folder.name) != known:
         raise InputError(
-            f"The labels of {folder} are in {file.labels(folder)}: move them by closecall backup, "
+            f"The labels of {folder} are in {file.labels(folder)}: move them with closecall backup, "
             "then closecall restore --database"
         )
 

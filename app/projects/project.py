@@ -37,6 +37,7 @@ from closecall.core.selection import strategy_names
 from closecall.core.warmup import load_training
 from closecall.storage import Archive, ConceptRecord, Concepts, Database, LabelLog, SessionRecord
 from closecall.storage.imports import IMPORT
+from closecall.storage.models import MAX_NAME
 
 V = TypeVar("V")
 
@@ -218,7 +219,7 @@ class Project:
         InputError
             If a value is not allowed, or the person is not an owner.
         """
-        by.require_owner("set how many people an item is for")
+        by.require_owner("set the number of people per item")
         check_overlap(persons, share)
         with self._lock:
             ProjectFile.change(self.folder, overlap=persons, overlap_share=share)
@@ -284,15 +285,18 @@ def what_is_gone(pool: Pool) -> str | None:
     path = getattr(getattr(source, "source", source), "path", None)
     if not isinstance(path, Path) or path.exists():
         return None
-    return f"There is no {path} any more: bring back what the pool was made from, or a link to it"
+    return f"There is no {path} any more: restore what the pool was made from, or add a link to it"
 
 
 def create_concept(
     concepts: Concepts, question: str, name: str, guideline: str, positive_class: str | None
 ) -> ConceptRecord:
     """Add a yes/no question with the default parameters of the SVM; its name defaults to the question."""
+    stem = question.strip(" ?")
+    if not name and len(stem) > MAX_NAME:
+        raise InputError(f"The question is too long ({MAX_NAME} characters at most, got {len(stem)})")
     return concepts.create(
-        name or question.strip(" ?"),
+        name or stem,
         question,
         guideline=guideline.strip(),
         positive_class=positive_class,

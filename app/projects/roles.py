@@ -121,7 +121,7 @@ class Roles:
         is_owner = everybody or key in self.owners
         domain = "@" + key.rpartition("@")[2] if "@" in key else key
         if not is_owner and self.annotators and not self.annotators & {key, domain}:
-            raise InputError(f"{name} may not enter here: ask an owner")
+            raise InputError(f"{name} has no access to this project: ask an owner")
         return Person(name, is_owner)
 
 
@@ -188,9 +188,9 @@ def _checked(name: str, longest: int) -> str:
     if not name or not name.isprintable():
         raise InputError("Type a name that can be read")
     if len(name) > longest:
-        raise InputError(f"A name has at most {longest} characters, this one has {len(name)}")
+        raise InputError(f"The name is too long ({longest} characters at most, got {len(name)})")
     if name.casefold() == AUTOPILOT:
-        raise InputError(f"{name!r} is the simulated annotator: take another name")
+        raise InputError(f"{name!r} is the simulated annotator: choose another name")
     return name
 
 

@@ -63,7 +63,7 @@ def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArra
         raise InputError(f"{what} can't be used: the file is empty")
     if len(raw) > LARGEST_UPLOAD:
         raise InputError(
-            f"{what} can't be used: it has {len(raw):,} bytes, and at most {LARGEST_UPLOAD:,} are taken"
+            f"{what} can't be used: it is too large ({LARGEST_UPLOAD:,} bytes at most, got {len(raw):,})"
         )
     try:
         image = read_image(io.BytesIO(raw), KEPT_SIZE)

@@ -87,7 +87,7 @@ def _database(project: OpenProject) -> str:
     except StorageError as error:
         return error.kind
     except Exception:
-        log.exception("It can't be found out whether labels can be stored in %s", project.key)
+        log.exception("Cannot tell whether labels can be stored in %s", project.key)
         return "other"
     return "ok"
 
@@ -100,6 +100,6 @@ def _pool(project: OpenProject) -> str:
     except (InputError, OSError):
         return "trouble"
     except Exception:
-        log.exception("It can't be found out how the pool of %s is", project.key)
+        log.exception("Cannot tell the state of the pool of %s", project.key)
         return "trouble"
     return "complete" if pool is not None and pool.complete else "growing"

@@ -25,7 +25,7 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
     InputError
         If the person is not an owner.
     """
-    by.require_owner("start afresh")
+    by.require_owner("reset a question")
     concept = peoples_concept(project, concept)
     offered = project.concepts()
     if all(other.id != concept.id for other in offered):

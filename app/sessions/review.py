@@ -261,7 +261,7 @@ class Review:
                 elif answer.get("selection") or stands[item] in (ANYTHING, answer.get("corrects")):
                     replaced[name], stands[item] = stands[item], name
                 else:
-                    stale[name] = f"Item {item} was answered in another window meanwhile: look again"
+                    stale[name] = f"Item {item} was answered in another window: check it again"
         return stale
 
     def _listed(

@@ -235,7 +235,7 @@ class Workspace:
             If the images can't be found, the question is empty, an example is not an image, or the person is
             not an owner.
         """
-        by.require_owner("make projects")
+        by.require_owner("create projects")
         if not self.can_create:
             raise InputError(
                 "This server serves one project only: start closecall serve with a folder of projects"
@@ -247,7 +247,7 @@ class Workspace:
             )
         word = new.source_word.strip()
         if not word:
-            raise InputError("A project needs images: name a folder")
+            raise InputError("A project needs images: enter a folder")
         file, classes = self._describe(replace(new, source_word=word, question=question))
         positive = new.positive_class or guess_class(question, classes)
         if positive is not None and positive not in classes:
@@ -292,7 +292,7 @@ class Workspace:
             if there > items:
                 raise InputError(
                     f"The demo in {self.folder} has {there:,} items, more than --items {items}: "
-                    "leave --items out, or name another folder with --data"
+                    "leave --items out, or choose another folder with --data"
                 )
             if there < items:
                 ProjectFile.change(folder, source=f"digits:{items}")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of
 
 MOST_LISTED = 20
@@ -57,21 +58,25 @@ class Findings:
 
     def show(self) -> None:
         """Print the findings."""
-        click.echo(f"{self.answers:,} answers and {self.selections:,} selections in the log.")
+        click.echo(
+            f"{counted(self.answers, 'answer')} and {counted(self.selections, 'selection')} in the log."
+        )
         if self.imported:
             click.echo(f"{self.imported:,} of the answers came from files.")
-        click.echo(f"{self.digests:,} hyperplanes trained again, {self.choices:,} selections made again.")
+        planes, choices = counted(self.digests, "hyperplane"), counted(self.choices, "selection")
+        click.echo(f"{planes} trained again, {choices} made again.")
         for strategy, rank in self.summary()["ranks"].items():
             click.echo(
-                f"  {label_of(strategy)}: {rank['selections']:,} selections, median rank "
+                f"  {label_of(strategy)}: {counted(rank['selections'], 'selection')}, median rank "
                 f"{rank['median']:,.0f}, at most {rank['max']:,}; "
-                f"{100 * rank['nearest_share']:.0f} % are the very nearest."
+                f"{100 * rank['nearest_share']:.0f} % are the nearest."
             )
         for problem in self.problems[:MOST_LISTED]:
             click.echo(f"  ✗ {problem}")
         if len(self.problems) > MOST_LISTED:
             click.echo(f"  … and {len(self.problems) - MOST_LISTED:,} more")
-        click.echo("The log holds." if not self.problems else f"{len(self.problems):,} disagreements.")
+        held = counted(len(self.problems), "disagreement") if self.problems else "The log holds"
+        click.echo(f"{held}.")
 
 
 def named(word: str, values: Sequence[object]) -> str:

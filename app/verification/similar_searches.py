@@ -61,7 +61,7 @@ def search_again(
                 found[how] = _found(how, then, replay.standing.labels, uploads, made)
             answer, where = found[how], f"Round {record.round}: what is like {how.like}"
             if isinstance(answer, str):
-                yield f"{where} can't be looked for again: {answer}"
+                yield f"{where} can't be searched for again: {answer}"
                 break
             there = answer.ids[own["place"] : own["place"] + 1].tolist()
             if there != [record.item]:

@@ -76,7 +76,7 @@ def _verify_concept(
     for answer in answers:
         if answer.answer != "undo" and answer.id not in undone and not pool.has_row(answer.item):
             findings.problems.append(
-                f"{why_no_row(pool, answer.item)}, but answer {answer.id} is about it: it counts for nothing"
+                f"{why_no_row(pool, answer.item)}, but answer {answer.id} is about it: it is ignored"
             )
         selection = by_id.get(answer.selection_id or "")
         if answer.selection_id and selection is None:

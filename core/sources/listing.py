@@ -26,6 +26,8 @@ from closecall.core.sources.base import Items
 from closecall.core.sources.classes import path_hash
 from closecall.core.sources.images import EXTENSIONS
 
+_WELL_KNOWN = {".jpg": "JPEG", ".png": "PNG", ".txt": "TXT"}
+
 
 @dataclass(frozen=True, eq=False)
 class Listing:
@@ -210,7 +212,8 @@ def _extension(name: str) -> str:
 
 
 def _examples(extensions: Collection[str]) -> str:
-    return ", ".join(sorted(extensions)[:3]) + (" …" if len(extensions) > 3 else "")
+    known = [name for extension, name in _WELL_KNOWN.items() if extension in extensions]
+    return ", ".join([*known, "…"] if known else sorted(extensions))
 
 
 def _parts(path: str) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
     assert page.locator(".verdict .chosen img").count() >= 10
     assert grave_findings(page) == []
     page.get_by_role("button", name="Add these labels").click()
-    expect(page.get_by_text("labels were added")).to_be_visible()
+    expect(page.get_by_text("Added ")).to_be_visible()
 
 
 def test_strategies_are_chosen_before(page: Page) -> None:

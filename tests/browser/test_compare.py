@@ -155,7 +155,7 @@ def test_without_a_hyperplane_it_says_what_is_missing(server: Server, context: B
     page.goto(f"{server.url}/compare?project=digits&session={session.id}&view=hyperplane")
     expect(page.locator(".title")).to_have_text("There is no hyperplane yet", timeout=PATIENCE)
     page.goto(f"{server.url}/compare?project=digits&session={session.id}&view=race")
-    expect(page.locator(".title")).to_have_text("There can be no race here", timeout=PATIENCE)
+    expect(page.locator(".title")).to_have_text("No race is possible here", timeout=PATIENCE)
 
 
 def test_space_starts_and_pauses_and_the_arrow_steps(racing: Racing) -> None:
@@ -164,7 +164,7 @@ def test_space_starts_and_pauses_and_the_arrow_steps(racing: Racing) -> None:
     racing.wait(3)
     racing.pause()
     n = racing.rounds
-    expect(racing.page.locator(".go .word")).to_have_text("Go on")
+    expect(racing.page.locator(".go .word")).to_have_text("Continue")
     racing.page.keyboard.press("ArrowRight")
     racing.wait(n + 1)
     racing.page.wait_for_timeout(300)
@@ -219,7 +219,7 @@ def test_seconds_spent_can_be_the_axis_and_first_picks_the_column(racing: Racing
     racing.wait(8)
     racing.pause()
     racing.page.get_by_role("button", name="seconds spent").click()
-    expect(racing.page.locator(".curves")).to_contain_text("seconds spent: 1.5 s a label")
+    expect(racing.page.locator(".curves")).to_contain_text("seconds spent: 1.5 s per label")
     racing.page.get_by_role("button", name="first picks").click()
     for name in COMPARED:
         expect(line(racing.page, name).locator(".firsts img:visible")).to_have_count(7)
@@ -247,7 +247,7 @@ def test_other_first_labels_are_another_race(racing: Racing) -> None:
     racing.wait(2)
     racing.pause()
     racing.page.get_by_role("combobox", name="First labels").click()
-    racing.page.get_by_role("option", name="20 labels a class first").click()
+    racing.page.get_by_role("option", name="20 labels per class first").click()
     expect(racing.card).to_have_attribute("data-rounds", "0", timeout=PATIENCE)
 
 
@@ -268,7 +268,7 @@ def test_another_race_keeps_the_speed(racing: Racing) -> None:
     racing.page.locator(".speed").click()
     expect(racing.page.locator(".speed")).to_have_text("30 rounds/s")
     racing.page.get_by_role("combobox", name="First labels").click()
-    racing.page.get_by_role("option", name="20 labels a class first").click()
+    racing.page.get_by_role("option", name="20 labels per class first").click()
     expect(racing.page.get_by_role("combobox", name="First labels")).not_to_be_focused(timeout=PATIENCE)
     expect(racing.page.locator(".curves")).to_be_visible()
     racing.page.keyboard.press("Space")

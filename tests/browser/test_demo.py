@@ -222,11 +222,11 @@ def test_starting_afresh_asks_first_and_keeps_everything(server: Server, labelin
         labeling.press(key)
     old, url, page = labeling.session, labeling.page.url, labeling.page
     page.get_by_role("button", name="Demo").click()
-    page.get_by_role("button", name="Start afresh for the next audience…").press("Enter")
-    page.get_by_role("button", name="Keep on").press("Enter")
+    page.get_by_role("button", name="Reset for the next audience…").press("Enter")
+    page.get_by_role("button", name="Cancel").press("Enter")
     assert labeling.session == old
-    page.get_by_role("button", name="Start afresh for the next audience…").press("Enter")
-    choose(page, "Start afresh", exact=True)
+    page.get_by_role("button", name="Reset for the next audience…").press("Enter")
+    choose(page, "Reset", exact=True)
     labeling.wait()
     assert labeling.session != old
     expect(page.locator(".question")).to_have_text("Is this a 7?")

@@ -47,7 +47,7 @@ def test_what_is_typed_is_shown_with_its_names_and_how_many_there_are(
 ) -> None:
     """As soon as the typing pauses; each image that can be answered has a selection that says why."""
     expect(finding.field).to_be_focused()
-    expect(finding.page.locator(".placeholder")).to_contain_text("Here they are like “digit ", timeout=30_000)
+    expect(finding.page.locator(".placeholder")).to_contain_text("Type part of a name, such", timeout=30_000)
     finding.page.keyboard.type("DIG 43", delay=30)
     expected = called(server, "dig", "43")
     found = finding.page.locator(".found")
@@ -99,7 +99,7 @@ def test_found_items_are_marked_and_sent_in_one_go_and_train_at_once(
     assert newest["n_labels"] >= 2
     assert newest["hyperplane_digest"] is not None
     finding.tile(first).click()
-    expect(finding.page.locator(".status")).to_contain_text("is answered yes; Review can change that")
+    expect(finding.page.locator(".status")).to_contain_text("is answered yes; you can change it on Review")
     finding.press("n", "Enter")
     assert finding.marks[first] == "yes"
     assert given(server, finding) == sent
@@ -158,7 +158,7 @@ def test_nothing_found_is_said_in_a_sentence(finding: Finding) -> None:
     sentence = finding.page.locator(".placeholder")
     finding.field.fill("truck")
     expect(sentence).to_contain_text(
-        f"None of the {n_items():,} names contains “truck”. They are", timeout=30_000
+        f"None of the {n_items():,} names contains “truck”. Names look", timeout=30_000
     )
     finding.field.fill("seal 2019")
     expect(sentence).to_contain_text("contains all of “seal”, “2019”")

@@ -147,7 +147,7 @@ def test_an_answer_can_be_corrected_by_mouse_and_by_keyboard(server: Server, lab
 def test_keys_that_are_typed_into_fields_answer_nothing(server: Server, labeling: Labeling) -> None:
     """A question with a y, an n and an s in it is only a question."""
     labeling.page.get_by_role("button", name="Settings").click()
-    labeling.page.get_by_label("Another question over these items").press_sequentially("Any sunny day?")
+    labeling.page.get_by_label("Another question about these items").press_sequentially("Any sunny day?")
     labeling.page.keyboard.press("Escape")
     labeling.press("y")
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
@@ -207,7 +207,7 @@ def test_a_question_is_text_and_never_markup(server: Server, labeling: Labeling)
     """Whatever somebody calls a concept, nothing of it is run."""
     nasty = "Is it <img src=x onerror=\"document.title='run'\"> or **bold**?"
     labeling.page.get_by_role("button", name="Settings").click()
-    labeling.page.get_by_label("Another question over these items").fill(nasty)
+    labeling.page.get_by_label("Another question about these items").fill(nasty)
     labeling.page.get_by_role("button", name="Add and label").click()
     expect(labeling.page.locator(".question", has_text="onerror")).to_have_text(nasty)
     expect(labeling.card).to_have_count(1)

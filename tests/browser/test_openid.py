@@ -93,7 +93,7 @@ def test_people_label_under_the_address_that_the_provider_verified(
     for labeling, number in ((ada, 1), (bob, 0)):
         labeling.page.get_by_role("button", name="Settings").click()
         expect(labeling.page.get_by_text("Show skipped items again")).to_be_visible()
-        expect(labeling.page.get_by_text("People an item")).to_have_count(number)
+        expect(labeling.page.get_by_text("People per item")).to_have_count(number)
 
 
 @pytest.mark.thorough
@@ -105,7 +105,7 @@ def test_nobody_is_somebody_else_by_a_cookie_or_a_careless_address(
     contexts[0].add_cookies([cookie])
     page = sign_in(contexts[0].new_page(), team, MALLORY)
     page.goto(f"{team.url}/?project=digits")
-    expect(page.get_by_text(f"{MALLORY.subject} may not enter here: ask an owner")).to_be_visible()
+    expect(page.get_by_text(f"{MALLORY.subject} has no access to this project: ask an")).to_be_visible()
     expect(page.locator(".card")).to_have_count(0)
 
 
@@ -131,10 +131,10 @@ def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserC
     """In one sentence, wherever they go; no project is named, and they can leave."""
     page = sign_in(contexts[0].new_page(), team, EVE)
     page.goto(f"{team.url}/projects")
-    expect(page.get_by_text("eve@example.com may not enter any project here: ask an owner.")).to_be_visible()
+    expect(page.get_by_text("eve@example.com has no access to any project here.")).to_be_visible()
     for path in ("", "review", "people", "progress", "compare"):
         page.goto(f"{team.url}/{path}?project=digits")
-        expect(page.get_by_text("eve@example.com may not enter here: ask an owner")).to_be_visible()
+        expect(page.get_by_text("eve@example.com has no access to this project:")).to_be_visible()
         expect(page.get_by_text("Is this a 7?")).to_have_count(0)
 
 

@@ -106,7 +106,7 @@ def test_an_owner_sets_up_a_team_and_moves_it(
         assert len(labels) == ANSWERS
         shutil.copytree(here.data, there.data)
         said = closecall("restore", backup, copied, "--database", databases[1])
-        assert re.search("From now on .*/there/herbarium has its labels in postgresql://.*/elsewhere", said)
+        assert re.search(".*/there/herbarium now keeps its labels in postgresql://.*/elsewhere", said)
         assert closecall("export", copied) == told
         assert "The log holds." in closecall("verify", copied)
         with served(there, provider, home):
@@ -119,12 +119,12 @@ def label(server: Server, browser: Browser) -> None:
     """Three people label the same images, and one of them errs twice."""
     ada = arrive(browser, server, ADA)
     ada.page.get_by_role("button", name="Settings").click()
-    ada.page.get_by_label("People an item").fill("3")
+    ada.page.get_by_label("People per item").fill("3")
     ada.page.keyboard.press("Enter")
-    ada.page.get_by_role("combobox", name="Rounds that ask another person again").click()
+    ada.page.get_by_role("combobox", name="Rounds for another opinion").click()
     ada.page.get_by_role("option", name="100 %").click()
     ada.page.keyboard.press("Escape")
-    expect(ada.page.get_by_label("People an item")).to_be_hidden()  # until then keys are the settings'
+    expect(ada.page.get_by_label("People per item")).to_be_hidden()  # until then keys are the settings'
     ada.wait()
     seen = []
     for person in (ADA, BOB, CLEO):

@@ -127,7 +127,7 @@ def test_who_is_no_owner_is_offered_nothing_of_an_owners(
     page.get_by_role("button", name="Settings").click()
     expect(page.get_by_text("Show skipped items again")).to_be_visible()
     expect(page.get_by_text("Example images")).to_have_count(0)
-    expect(page.get_by_text("People an item")).to_have_count(0)
+    expect(page.get_by_text("People per item")).to_have_count(0)
     expect(page.get_by_role("button", name="Demo")).to_have_count(0)
     page.goto(f"{team.url}/people?project=digits&view=decide")
     expect(page.locator(".people")).to_have_attribute("data-state", "shown", timeout=30_000)

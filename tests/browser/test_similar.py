@@ -138,8 +138,8 @@ def test_too_few_labels_are_told_in_a_sentence(server: Server, context: BrowserC
     view = alike(server, context.new_page(), f"&like={first_of(server, '6')}")
     view.wait()
     view.pick("metric", "Learned")
-    expect(view.page.locator(".aside-note")).to_contain_text("5 yes and 5 no answers on")
-    expect(view.page.locator(".how")).to_contain_text("No metric is learned yet: these are by the original")
+    expect(view.page.locator(".aside-note")).to_contain_text("at least 5 yes and 5 no answers")
+    expect(view.page.locator(".how")).to_contain_text("No metric is learned yet, so these are by")
     view.wait()
     assert len(view.items) == PAGE
 
@@ -150,7 +150,7 @@ def test_an_upload_is_searched_for_labeled_and_searched_again_by_a_learned_metri
     """Upload, search, label 20, learn the metric, search again: the whole way by mouse."""
     view = alike(server, context.new_page(), "")
     page = view.page
-    expect(page.locator(".placeholder")).to_contain_text("Pick what to look for: upload an image,")
+    expect(page.locator(".placeholder")).to_contain_text("Choose what to search for: upload an image,")
     under, told = page.locator(".title").bounding_box(), page.locator(".placeholder").bounding_box()
     assert under
     assert told
@@ -213,7 +213,7 @@ def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext,
         (b"", "can't be used: the file is empty"),
         thorough(b"This is a letter, and no image.", "it is not an image of a supported format"),
         thorough("corrupt", "the image is damaged or incomplete"),
-        thorough("huge", "can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
+        thorough("huge", "can't be used: it is too large (20,000,000 bytes at most, got 20,000,001)"),
     ],
 )
 def test_what_is_no_image_is_told_in_a_sentence(

@@ -136,7 +136,7 @@ test("the page says what is not saved: nothing at first, then that it is saving,
   await clock.pass(5000);
   assert.equal(
     outbox.sentence(null),
-    "The server does not answer. 2 answers kept as long as this page is open.",
+    "No connection to the server. 2 answers kept as long as this page is open.",
   );
   assert.match(outbox.sentence("The disk is full"), /^The disk is full\. 2 answers/);
 });

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from closecall.storage.review import Answers
 
 NOTHING = "There is nothing to decide: no item has both yes and no answers."
-ELSEWHERE = "What is left to decide is in view of other owners."
+ELSEWHERE = "Other owners are looking at the remaining items."
 
 
 def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:

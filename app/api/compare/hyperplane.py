@@ -16,7 +16,7 @@ import numpy as np
 
 from closecall.app.api.compare.lanes import BY_CHANCE, REFERENCE, Compared
 from closecall.app.api.compare.planes import Measurement, last_planes
-from closecall.app.display.phrases import many_times, ordinal
+from closecall.app.display.phrases import counted, many_times, ordinal
 from closecall.app.display.strategy_labels import label_of, name_of
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
@@ -212,7 +212,7 @@ class HyperplaneComparison:
             return Row(strategy=name, label=label, in_use=in_use, state="failed", message=failure)
         if shown is None or answers is None or not answers.ranks:
             is_ready = word in self._compared.ready()
-            message = "It is being measured." if is_ready else self._compared.preparation(word)
+            message = "Not measured yet." if is_ready else self._compared.preparation(word)
             return Row(strategy=name, label=label, in_use=in_use, state="coming", message=message)
         item = answers.items[0]
         return Row(
@@ -245,23 +245,24 @@ class HyperplaneComparison:
         last = self._session.history[-1] if self._session.history else None
         is_rounds = last is not None and last.hyperplane_digest == newest.hyperplane.digest
         which = f"the hyperplane of round {last.round}" if last and is_rounds else "the newest hyperplane"
-        medians = "one hyperplane" if n == 1 else f"medians of {n_done} hyperplanes"
+        medians = "one hyperplane" if n == 1 else f"medians of {counted(n_done, 'hyperplane')}"
         medians += f" of {n} so far" if n_done < n else ""
         said = (
-            f"{len(pool):,} items × {pool.n_features}, {which} ({newest.n_labels:,} labels), one thread’s "
-            f"processor time, {medians}, all timed side by side in this run."
+            f"{len(pool):,} items × {pool.n_features}, {which} "
+            f"({counted(newest.n_labels, 'label')}), one thread’s processor time, {medians}, "
+            f"all timed side by side in this run."
         )
         hero = _hero(rows)
         if hero is None or n_done < 2:
             return said
-        return f"{said} {hero.label} finds the very nearest for {hero.nearest} of {n_done}."
+        return f"{said} {hero.label} finds the nearest item for {hero.nearest} of {n_done}."
 
 
 def headline(rows: Sequence[Row], n_items: int, kind: str = "image") -> str:
     """Return the sentence that compares the strategy in use with the full scan."""
     hero = _hero(rows)
     if hero is None:
-        return "The strategies are being asked"
+        return "Measuring the strategies…"
     faster = hero.ratio >= ALIKE
     slower = hero.ratio <= 1 / ALIKE
     if hero.rank:
@@ -272,7 +273,7 @@ def headline(rows: Sequence[Row], n_items: int, kind: str = "image") -> str:
             f"{picks}, and takes {many_times(1 / hero.ratio) + ' ' if slower else ''}as long as a full scan."
         )
     full = next(row for row in rows if row.strategy == REFERENCE)
-    same = f"the same {kind} as a full scan" if hero.item == full.item else "one as near as any"
+    same = f"the same {kind} as a full scan" if hero.item == full.item else "an equally near one"
     picks = f"{hero.label} picks {same}"
     if faster:
         return f"{picks}, {many_times(hero.ratio)} faster."
@@ -288,10 +289,10 @@ def _hero(rows: Sequence[Row]) -> Row | None:
 
 
 def _nothing(is_coming: bool) -> str:
-    return "The strategies are being asked" if is_coming else "There is no hyperplane yet"
+    return "Measuring the strategies…" if is_coming else "There is no hyperplane yet"
 
 
 def _why_nothing(is_coming: bool) -> str:
     if is_coming:
-        return "The last hyperplanes of this question are trained again from its labels."
-    return "It takes a yes and a no: label some first, then the strategies can be asked for what is nearest."
+        return "The last hyperplanes of this question are being retrained from its labels."
+    return "Label a yes and a no first. Then you can compare what the strategies pick."

@@ -213,7 +213,7 @@ class RacePage {
       }
     } catch (error) {
       if (error instanceof DOMException && error.name === "AbortError") return;
-      say(this.trouble, "The server does not answer. Trying again…");
+      say(this.trouble, "No connection to the server. Retrying…");
     } finally {
       this.isAsking = false;
     }
@@ -252,7 +252,7 @@ class RacePage {
     say(this.done, whole(records.rounds));
     const does = news?.is_running ? "pause" : isOver ? "again" : "start";
     this.go.dataset.does = does;
-    const words = { pause: "Pause", again: "Again", start: records.rounds ? "Go on" : "Start" };
+    const words = { pause: "Pause", again: "Again", start: records.rounds ? "Continue" : "Start" };
     say(part(this.go, ".word"), words[does]);
     this.step.disabled = isOver || Boolean(news?.is_running);
     say(this.speed, `${this.pace ?? speeds[0]} rounds/s`);
@@ -267,7 +267,7 @@ class RacePage {
     const courses = lanes.map((_, i) => records.course(i, against, labelSeconds));
     const most = against === "labels" ? rounds : this.mostSeconds(courses, labelSeconds * rounds);
     const name =
-      against === "labels" ? "labels given" : `seconds spent: ${labelSeconds} s a label, and selecting`;
+      against === "labels" ? "labels given" : `seconds spent: ${labelSeconds} s per label, and selecting`;
     const write = against === "labels" || most >= 10 ? whole : fixed(1);
     this.chart.show({ courses, most, guide, name, write });
     this.curves.setAttribute("aria-label", this.spoken(courses));
@@ -317,7 +317,7 @@ class RacePage {
     const reached = courses.map(
       ({ ys }, i) => `${this.data.lanes[i].label} ${ys.findLast((y) => y != null)?.toFixed(3) ?? "–"}`,
     );
-    return `AUROC after ${this.records.rounds} labels: ${reached.join(", ")}`;
+    return `AUROC after ${this.records.rounds} ${this.records.rounds === 1 ? "label" : "labels"}: ${reached.join(", ")}`;
   }
 }
 

@@ -80,11 +80,11 @@ export class Finder {
   /** Return a sentence for an empty result. */
   get absence() {
     const { text, found, total, like } = present(this.#search);
-    if (!text) return `Type a part of a name. Here they are like “${like}”.`;
+    if (!text) return `Type part of a name, such as “${like}”.`;
     if (found) return "";
     const words = text.split(" ");
     const contains = words.length > 1 ? `contains all of “${words.join("”, “")}”` : `contains “${text}”`;
-    return `None of the ${whole(total)} names ${contains}. They are like “${like}”.`;
+    return `None of the ${whole(total)} names ${contains}. Names look like “${like}”.`;
   }
 
   focus() {

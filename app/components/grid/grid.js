@@ -221,7 +221,9 @@ class Grid {
     this.paintedAt = performance.now();
     say(
       this.spoken,
-      isLast ? "The last grid, to be corrected." : `Round ${this.data.round}, ${cells.length} items.`,
+      isLast
+        ? "The last grid, to be corrected."
+        : `Round ${this.data.round}, ${cells.length} ${cells.length === 1 ? "item" : "items"}.`,
     );
     this.refresh();
   }
@@ -284,7 +286,7 @@ class Grid {
       part(this.root, button).setAttribute("aria-disabled", String(!is));
     }
     say(part(this.root, "[data-send] span"), `${this.isLast ? "Correct" : "Send"} ${changed.length}`);
-    const back = this.isLast ? "Go on" : this.data.last.length ? "Last grid" : "Undo";
+    const back = this.isLast ? "Continue" : this.data.last.length ? "Last grid" : "Undo";
     say(part(this.root, "[data-undo] span"), canUndo ? "Undo" : back);
   }
 
@@ -317,7 +319,7 @@ class Grid {
   tellSettled(place) {
     const word = this.marks.settled[place];
     this.hint = word
-      ? `${this.cells[place].alt} is ${standing(word)}${word === "held" ? "" : "; Review can change that"}.`
+      ? `${this.cells[place].alt} is ${standing(word)}${word === "held" ? "" : "; you can change it on Review"}.`
       : "";
     this.showSaving();
     return Boolean(word);

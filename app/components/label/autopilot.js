@@ -168,7 +168,7 @@ export class Autopilot {
     }
     this.#card.dataset.autopilot = this.isOn ? (this.#isRunning ? "running" : "paused") : "off";
     const pace = this.#wanted;
-    this.#pace.setAttribute("aria-valuetext", `${pace} answers a second`);
+    this.#pace.setAttribute("aria-valuetext", `${pace} answers per second`);
     const held = this.#held();
     say(
       this.#shownPace,

@@ -56,18 +56,18 @@ class People {
     });
     this.fleiss.show({
       value: together?.fleiss == null ? null : fixed(2)(together.fleiss),
-      aside: together ? `${count(together.fleiss_items, "item")} of ${together.voices} answers each` : "",
+      aside: together ? `${count(together.fleiss_items, "item")} with ${together.voices} answers each` : "",
     });
     this.contested.show({
       value: whole(contested),
       aside: decided ? `${count(decided, "item")} decided` : "",
     });
     const none =
-      "Nobody answered an item that another one had answered. Settings, on the Label page, lets each item be for several people.";
+      "No item has answers of two people yet. Set “People per item” in Settings, on the Label page.";
     say(
       this.explained,
       together
-        ? "1 is agreement on every item, 0 what chance alone would give. The interval holds the figure in 95 of 100 cases."
+        ? "1 is agreement on every item, 0 is agreement by chance. The interval contains the true value in 95 of 100 cases."
         : none,
     );
   }

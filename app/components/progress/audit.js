@@ -8,10 +8,10 @@ import { isShortcut } from "../shared/keys.js";
 
 /** @type {{ name: MeasureName, label: string, about: string }[]} */
 const MEASURES = [
-  { name: "precision", label: "Precision", about: "of the predicted yes, those that are" },
-  { name: "recall", label: "Recall", about: "of the unlabeled yes, those predicted" },
-  { name: "found", label: "Found", about: "of all yes, labeled or predicted" },
-  { name: "prevalence", label: "Prevalence", about: "of all items, those that are a yes" },
+  { name: "precision", label: "Precision", about: "share of predicted yes that are right" },
+  { name: "recall", label: "Recall", about: "share of unlabeled yes that are predicted" },
+  { name: "found", label: "Found", about: "share of all yes that are labeled or predicted" },
+  { name: "prevalence", label: "Prevalence", about: "share of all items that are yes" },
 ];
 
 const FAR_APART = 0.4; // beyond this width of the interval the estimate is not shown

@@ -83,7 +83,7 @@ class Progress {
       milestones.length
         ? ""
         : isComing
-          ? "The course so far is being computed…"
+          ? "Computing the course so far…"
           : "The first milestone comes with 20 labels.",
     );
     this.audit.show(this.data);
@@ -94,7 +94,7 @@ class Progress {
   headline() {
     const { advice, milestones, labels } = this.data;
     if (advice.stop) return "You may stop here";
-    return milestones.length && labels ? "Continue: it is still learning" : "Too early to say";
+    return milestones.length && labels ? "Keep going" : "Too early to say";
   }
 
   showAnswers() {

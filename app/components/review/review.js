@@ -26,13 +26,13 @@ const VIEWS = {
   doubted: {
     tab: "Doubted",
     title: (n) =>
-      n ? `${items(n, "answer")} that the model doubts most` : "Nothing that the model clearly doubts",
+      n ? `${items(n, "answer")} that the model doubts most` : "No answer that the model clearly doubts",
   },
   contested: { tab: "Contested", title: (n) => `${items(n)} on which annotators disagree` },
   no: { tab: "No", title: (n) => `${items(n)} answered no` },
   yes: { tab: "Yes", title: (n) => `${items(n)} answered yes` },
   skip: { tab: "Skipped", title: (n) => `${items(n)} skipped` },
-  unsure: { tab: "Unsure", title: (n) => `${items(n)} of which nobody is sure`, hideZero: true },
+  unsure: { tab: "Unsure", title: (n) => `${items(n)} answered unsure`, hideZero: true },
   all: { tab: "All", title: (n) => `${items(n)} answered` },
 };
 
@@ -175,10 +175,9 @@ class Review {
     if (line)
       return view === "all"
         ? "Every answer was searched."
-        : `Searched among: ${VIEWS[view].tab.toLowerCase()}.`;
-    if (view === "contested")
-      return "One against one is a tie: it does not train the model until somebody decides it.";
-    if (view !== "doubted") return "Those answered last come first.";
+        : `Only answers under “${VIEWS[view].tab}” were searched.`;
+    if (view === "contested") return "A tie does not train the model until somebody decides it.";
+    if (view !== "doubted") return "The latest answers come first.";
     if (notes.doubted === null) return judged ? "There is no model yet: it needs a yes and a no." : "";
     if (!listed) return "The model, trained without it, agrees with every answer.";
     const rest = listed - views.doubted;
@@ -235,7 +234,7 @@ class Review {
     const training =
       judged || (view === "doubted" && !listed)
         ? ""
-        : "The model is being retrained; the scores are those from before.";
+        : "Retraining the model; these scores are from the previous one.";
     say(this.status, this.outbox.sentence(message) || this.refusal || message || problem || training);
   }
 

@@ -82,7 +82,7 @@ const WHY = {
   "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
   example: (round) => ["Like the examples", `, round ${round}`],
   undo: (round) => ["Back again", ` for another answer, round ${round}`],
-  audit: (round) => ["Drawn for the audit", `, whatever you answer does not train, round ${round}`],
+  audit: (round) => ["Drawn for the audit", `: your answer does not train, round ${round}`],
   search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
   overlap: (round, { items }) => [
     "Drawn for another opinion",
@@ -92,7 +92,7 @@ const WHY = {
     "People disagree",
     `: your answer decides. ${waiting === 1 ? "The last one" : `${whole(waiting ?? 0)} items to decide`}`,
   ],
-  blind: (round) => ["Strategies take turns", `, blind: at the end you see who chose this, round ${round}`],
+  blind: (round) => ["Strategies take turns", `: you’ll learn at the end who chose this, round ${round}`],
   "skipped-again": (round) => ["Skipped before", `, back for an answer, round ${round}`],
 };
 

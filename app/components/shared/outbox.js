@@ -110,7 +110,7 @@ export class Outbox {
     const kept = this.queue.durable
       ? "kept in this browser and saved as soon as it can be"
       : "kept as long as this page is open";
-    if (age > OFFLINE_AFTER) return `${reason || "The server does not answer"}. ${answers} ${kept}.`;
+    if (age > OFFLINE_AFTER) return `${reason || "No connection to the server"}. ${answers} ${kept}.`;
     return age > SAVING_AFTER ? `Saving ${answers}…` : "";
   }
 }

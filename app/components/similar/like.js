@@ -102,7 +102,7 @@ export class Like {
     this.#refusal = "";
     if (file.size > LARGEST) {
       this.#refuse(
-        `“${file.name}” can't be used: it has ${whole(file.size)} bytes, and at most ${whole(LARGEST)} are taken`,
+        `“${file.name}” can't be used: it is too large (${whole(LARGEST)} bytes at most, got ${whole(file.size)})`,
       );
       return;
     }

@@ -77,7 +77,9 @@ export class Margin {
     const note = part(this.#among, ".aside-note");
     say(
       part(this.#among, ".heading"),
-      among ? `“${among.named}” among the nearest ${among.nearest}, by metric` : "By metric",
+      among?.by_truth
+        ? `“${among.named}” among the nearest ${among.nearest}`
+        : `Yes answers among the nearest${among ? ` ${among.nearest}` : ""}`,
     );
     for (const [name, { place, bar, value }] of this.#bars) {
       const row = among?.rows[name];
@@ -89,9 +91,9 @@ export class Margin {
     const { original, learned } = among?.rows ?? {};
     const unseen =
       original && learned && among?.by_truth
-        ? `Of those without an answer: ${share(original)} by the original, ${share(learned)} by the learned.`
+        ? `Without an answer: ${share(original)} by the original metric, ${share(learned)} by the learned one.`
         : "";
-    const basis = learned && !among?.by_truth ? "Counted among those that have an answer." : "";
+    const basis = learned && !among?.by_truth ? "Only answered items are counted." : "";
     say(
       note,
       metric.missing ? `${metric.missing}.` : metric.problem ? `${metric.problem}.` : unseen || basis,

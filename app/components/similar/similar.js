@@ -148,8 +148,8 @@ class Similar {
     const nothing = like
       ? similar.problem
         ? ""
-        : "The nearest are being looked for…"
-      : `Pick what to look for: ${similar.kind === "image" ? "upload an image, " : ""}take all your yes answers, or the ${similar.kind} on Label.`;
+        : "Searching for the nearest items…"
+      : `Choose what to search for: ${similar.kind === "image" ? "upload an image, " : ""}take all your yes answers, or the ${similar.kind} on Label.`;
     say(part(this.root, ".placeholder"), cells.length ? "" : nothing);
     this.like.show(similar, this.oneSelected() !== null);
     this.tell();
@@ -258,7 +258,7 @@ class Similar {
       this.picks.clear();
       this.ask(String(one.id));
     } else {
-      this.hint = `Select one ${this.data.similar.kind} to look for what is like it.`;
+      this.hint = `Select one ${this.data.similar.kind} to find similar ones.`;
       this.tell();
     }
   }
@@ -299,7 +299,7 @@ class Similar {
     if (!cell) return;
     this.hint = cell.selection
       ? ""
-      : `${cell.alt} is ${standing(cell)}${cell.stands === "held" ? "" : "; Review can change that"}.`;
+      : `${cell.alt} is ${standing(cell)}${cell.stands === "held" ? "" : "; you can change it on Review"}.`;
     if (extend) this.picks.extend(place);
     else this.picks.toggle(place);
     this.reader.follow(cell);
@@ -440,13 +440,13 @@ function howOf({ search, like, view, metric }) {
   const { method, awaited, in_full: full, compared, items } = search;
   const original =
     view !== "original" && metric.labels == null
-      ? "No metric is learned yet: these are by the original one. "
+      ? "No metric is learned yet, so these are by the original one. "
       : "";
   const near =
     original + (like?.word === "yes" && like.of > 1 ? "Angles are to the nearest yes answer. " : "");
-  if (awaited?.problem) return `${near}${awaited.problem}. The exact scan stands in.`;
+  if (awaited?.problem) return `${near}${awaited.problem}. The exact scan is used instead.`;
   if (awaited)
-    return `${near}The exact scan stands in: ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
+    return `${near}The exact scan is used while ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
   if (search.is_exact) return `${near}${method}: every item’s angle was computed.`;
   const codes = compared < items ? `${whole(compared)} codes` : "all codes";
   return `${near}${method}: ${codes} compared, ${whole(full)} angles computed.`;

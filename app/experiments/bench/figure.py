@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.theme import LIGHT, STRATEGY_COLOURS
 from closecall.app.experiments.bench.contenders import BLAS_SCAN, REFERENCE
@@ -135,7 +136,7 @@ def _prepare(axes: Axes) -> None:
 def _draw_panel(axes: Axes, rows: list[dict[str, Any]]) -> list[Mark]:
     """Draw one setting; return the marks that need a label."""
     first = rows[0]
-    title = f"{first['data']}, {first['items']:,} items, {first['queries']} hyperplanes"
+    title = f"{first['data']}, {counted(first['items'], 'item')}, {counted(first['queries'], 'hyperplane')}"
     axes.set_title(first["setting"], loc="left", fontsize=10, fontweight="bold", pad=18)
     axes.text(0, 1.03, title, transform=axes.transAxes, fontsize=8, color=_SECOND)
     full = next(row["median_ms"] for row in rows if row["strategy"] == REFERENCE)

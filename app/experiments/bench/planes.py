@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.display.pool_output import bytes_in_words
 from closecall.core.errors import InputError
 from closecall.core.experiment.corpus import Corpus
@@ -65,7 +66,7 @@ def make_corpus(
         )
     corpus.save(out)
     show_corpus(corpus, pool)
-    click.echo(f"{len(corpus.planes):,} hyperplanes in {out}, {bytes_in_words(out.stat().st_size)}.")
+    click.echo(f"{counted(len(corpus.planes), 'hyperplane')} in {out}, {bytes_in_words(out.stat().st_size)}.")
     return corpus
 
 

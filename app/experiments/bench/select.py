@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.contenders import REFERENCE, Contender, contenders, default_words
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.figure import check_figure, draw
@@ -166,8 +167,8 @@ class Selection(Experiment):
         first = rows[0]
         click.echo(
             f"\n{first['data']}, {first['items']:,} × {first['dim']}; {first['setting']}: "
-            f"{first['queries']} hyperplanes{', cold' if first['cold'] else ''}, "
-            f"{first['threads']} BLAS thread{'s' if first['threads'] > 1 else ''}."
+            f"{counted(first['queries'], 'hyperplane')}{', cold' if first['cold'] else ''}, "
+            f"{counted(first['threads'], 'BLAS thread')}."
         )
         show_table(HEAD, [_cells(row) for row in sorted(rows, key=lambda row: -row["median_ms"])])
         scan = next(row for row in rows if row["strategy"] == REFERENCE)

@@ -135,7 +135,7 @@ class Labeling(Experiment):
         )
         click.echo(
             f"  {row['answers']:,} answers: {row['lost']} lost, {row['duplicated']} stored twice, "
-            f"{row['misplaced']} stored otherwise than given. {row['retrains']:,} trainings gave "
+            f"{row['misplaced']} stored with another answer. {row['retrains']:,} trainings gave "
             f"{row['hyperplanes']:,} hyperplanes; {row['queries']:,} selections."
         )
         if "waited" in row:

@@ -1,7 +1,7 @@
 """Verdicts on the paper's claims, and on a sceptic's, from the measured results.
 
 A claim is a set of statements that a number is above a threshold. A statement holds if the whole 95 %
-interval is above the threshold, does not hold if all of it is below, and is left open otherwise. A claim
+interval is above the threshold, does not hold if all of it is below, and is undecided otherwise. A claim
 holds if all its statements hold, and does not hold if one of them does not.
 """
 
@@ -40,7 +40,7 @@ class Verdict(Enum):
 
     HOLDS = "holds"
     DOES_NOT = "does not hold"
-    OPEN = "left open"
+    OPEN = "undecided"
 
 
 @dataclass(frozen=True)
@@ -335,7 +335,7 @@ def _best_in_time(
             statements.append(Statement(text, more, 0.0))
     return Claim(
         f"{called} gives the best accuracy for the time spent.",
-        f"Improvement in AUROC over the seconds of selection and labeling, {measures.label_seconds:g} s a "
+        f"Improvement in AUROC over the seconds of selection and labeling, {measures.label_seconds:g} s per "
         f"label, until the quickest strategy has all its labels.",
         tuple(statements),
     )
@@ -366,7 +366,7 @@ def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str
         ]
     return Claim(
         f"{called} beats a random subsample given the same time.",
-        "The sceptic's question: improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
+        "Improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
         "subsample that takes no less time; where all take less, against the largest.",
         tuple(statements),
     )

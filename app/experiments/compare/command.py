@@ -56,7 +56,7 @@ class WithOthers(click.Command):
     "--out",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the results; gone on with if there.",
+    help="Folder of the results; an interrupted comparison is continued.",
 )
 @click.option("--quick", is_flag=True, help="2 runs of 200 iterations, of 10 classes at most.")
 @click.option("--classes", multiple=True, help="Only these classes, by name.  [default: all]")
@@ -76,21 +76,21 @@ class WithOthers(click.Command):
     multiple=True,
     help="Uncertainty sampling of another library: scikit-activeml, small-text or modal (the extra peers).",
 )
-@click.option("--first", type=click.IntRange(1), default=5, show_default=True, help="First labels a class.")
+@click.option("--first", type=click.IntRange(1), default=5, show_default=True, help="First labels per class.")
 @click.option(
     "--C",
     "C",
     type=click.FloatRange(0, min_open=True),
     default=1.0,
     show_default=True,
-    help="What a margin violated by 1 costs the SVM.",
+    help="Cost of a margin violation of 1 in the SVM.",
 )
 @click.option(
     "--class-weight",
     type=click.Choice(["none", "balanced"]),
     default="none",
     show_default=True,
-    help="Whether yes and no weigh the same together.",
+    help="Whether the yes and the no labels have the same total weight.",
 )
 @click.option(
     "--noise",
@@ -112,9 +112,9 @@ class WithOthers(click.Command):
     help="What a label costs the annotator, for figures over time.  [default: 5, for documents 1]",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds whatever is random."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
 )
-@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one a core]")
+@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one per core]")
 def compare(
     folder: Path | None,
     out: Path,

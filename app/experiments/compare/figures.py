@@ -98,7 +98,7 @@ def _spent(measures: Measures) -> Figure:
     """Draw AUROC against the time spent on selecting and labeling."""
     picture, axes = _panel()
     _curves(axes, measures, lambda name: (measures.spent(name).mean(axis=0) / 60, _mean_gain(measures, name)))
-    axes.set_xlabel(f"minutes of selection and labeling, {measures.label_seconds:g} s a label")
+    axes.set_xlabel(f"minutes of selection and labeling, {measures.label_seconds:g} s per label")
     return picture
 
 

@@ -55,7 +55,7 @@ def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterat
 def print_size(title: str, plan: Settled[Any], n_missing: int) -> None:
     """Print the size of the comparison, as `title`, and the number of finished units."""
     n = len(plan.units)
-    click.echo(title if n_missing == n else f"{title} {n - n_missing} of {n} are there already.")
+    click.echo(title if n_missing == n else f"{title} {n - n_missing} of {n} are done already.")
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def _alone(out: Path) -> Iterator[None]:
             yield
     except Timeout as error:
         raise InputError(
-            f"another command is at work in {out}: wait for it, or name another folder"
+            f"another command is at work in {out}: wait for it, or choose another folder"
         ) from error
 
 
@@ -76,7 +76,7 @@ def _pool_named(named: Path | None, out: Path) -> Pool:
     if named is not None:
         pool = Pool.open(named.resolve())
         if not pool.complete:
-            raise InputError(f"the pool {pool.path} is not whole yet: build it to its end first")
+            raise InputError(f"the pool {pool.path} is incomplete: finish building it first")
         return pool
     folder = (out / "pool").resolve()
     if not ((folder / MANIFEST).is_file() and Pool.open(folder).complete):

@@ -110,7 +110,7 @@ class Plan(Settled[Unit]):
         if "names_version" not in stored and not {*map(name_of, stored["strategies"])}.isdisjoint(RENAMED):
             raise InputError(
                 f"{out} has a comparison in which h-hash and the like are what is now called "
-                "h-hash-weighted: name another folder"
+                "h-hash-weighted: choose another folder"
             )
         return {"names_version": NAMES_VERSION, **stored}
 

@@ -33,7 +33,7 @@ from closecall.core.sources.texts import Texts
 
 CAPTIONS = {
     "learning": "Improvement in AUROC on the held-out items with each label chosen, the mean over classes "
-    "and runs (figures 1a and 2a of the paper). The table above and the next figure say how sure it is.",
+    "and runs (figures 1a and 2a of the paper). The table above and the next figure show the intervals.",
     "above-random": "How much more each strategy gains than random labels, the mean over all rounds, race by "
     "race; bars are 95\N{NO-BREAK SPACE}% intervals.",
     "times": "Selection times, the dotted line being the full scan’s median, and |wᵀx| of what was selected "
@@ -90,16 +90,16 @@ def headline(measures: Measures, found: Sequence[Claim]) -> str:
     bases = [name for name in measures.whole if name_of(name) == RANDOM]
     others = [name for name in measures.whole if name_of(name) != RANDOM]
     if not measures.whole:
-        return "No strategy could run to the end."
+        return "No strategy ran to the end."
     if not bases or not others:
-        return f"{len(measures.whole)} ways to choose what to label, compared."
+        return f"{len(measures.whole)} query strategies compared."
     gains = {name: measures.difference(measures.gain, name, bases[0]) for name in others}
     best = max(gains, key=lambda name: gains[name].mean)
     low, mean = gains[best].low, gains[best].mean
     if low is not None and low > 0:
         sentence = f"{lane_label(best)} gains most: {mean:.1f} points of AUROC more than random labels"
     else:
-        sentence = "No strategy surely gains more than random labels"
+        sentence = "No strategy clearly beats random labels"
     claimed = [claim for claim in found if "orders of magnitude" in claim.title]
     for faster in (claim for claim in claimed if claim.verdict is Verdict.HOLDS):
         least = min(statement.measured.mean for statement in faster.statements)
@@ -172,7 +172,7 @@ def _row(measures: Measures, name: str) -> dict[str, Any]:
         row["reason"] = f"Can’t run here: {next(iter(reasons.values()))}. It had {rounds}."
         return row
     if name not in measures.whole:
-        row["reason"] = "It was out of items before the last round."
+        row["reason"] = "It ran out of items before the last round."
         return row
     scan = next((one for one in measures.whole if name_of(one) == EXHAUSTIVE), None)
     of_scan = measures.difference(measures.log_seconds, scan, name).exp() if scan else None
@@ -266,7 +266,7 @@ def _details(measures: Measures) -> list[tuple[str, str]]:
         ("classes", ", ".join(pool.classes[positive] for positive in plan.classes)),
         ("strategies", ", ".join(plan.names)),
         ("seed", str(plan.seed)),
-        ("time limit", f"{plan.limit:g} s a selection"),
+        ("time limit", f"{plan.limit:g} s per selection"),
         ("processes at once", f"{' or '.join(map(str, results.workers))}, one thread each"),
         ("machine", f"{here['processor']}, {here['cores']} cores, {here['system']}"),
         ("versions", ", ".join(f"{name} {number}" for name, number in versions().items())),

@@ -111,7 +111,7 @@ class Settled(ABC, Generic[U]):
         except FileNotFoundError as error:
             raise InputError(f"there is no comparison in {out}, it has no {PLAN}") from error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise InputError(f"{path} is damaged, or of another version: name another folder") from error
+            raise InputError(f"{path} is damaged, or of another version: choose another folder") from error
 
     @classmethod
     def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:  # noqa: ARG003

@@ -128,7 +128,7 @@ def read_table(path: Path, expected: pa.Schema) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} is damaged: delete it, and the same command makes it again") from error
     if not table.schema.equals(expected):
-        raise InputError(f"{path} is of another version: name another folder")
+        raise InputError(f"{path} is of another version: choose another folder")
     return table
 
 

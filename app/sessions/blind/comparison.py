@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.sessions.answers import Outcome
 from closecall.app.sessions.labeling import BLIND, LabelingSession
 from closecall.core.errors import InputError
@@ -112,7 +113,7 @@ class BlindComparison:
         """
         with self.lock:
             if wanted := self.wanted:
-                raise InputError(f"{wanted} more answers are needed before the result can be shown")
+                raise InputError(f"{counted(wanted, 'more answer')} before we can tell")
             leader = self.sides[0]
             about = {**leader.parameters[BLIND], TOLD: True}
             leader.set_parameters({BLIND: about})

@@ -93,7 +93,7 @@ def require_shown(like: Like, pool: Pool) -> None:
         If it is held out.
     """
     if like.item is not None and like.item in pool.held_out.ids:
-        raise InputError(f"Item {like.item} can't be looked for: it is held out to test the classifier")
+        raise InputError(f"Item {like.item} can't be searched for: it is held out to test the classifier")
 
 
 def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Queries:
@@ -114,7 +114,7 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
     yes = labels.items[labels.yes]
     if not len(yes):
         raise InputError(
-            "Nothing was answered yes so far: answer an item yes, or pick something else to begin with"
+            "There are no yes answers yet: answer yes to an item, or choose something else to search for"
         )
     return Queries(pool.rows_of(looked_for(yes)), yes, len(yes))
 
@@ -131,4 +131,4 @@ def _row_of(item: int, pool: Pool) -> Rows:
     try:
         return pool.rows_of(np.array([item]))
     except InputError as error:
-        raise InputError(f"Item {item} can't be looked for: this pool has no features of it") from error
+        raise InputError(f"Item {item} can't be searched for: this pool has no features of it") from error

@@ -155,7 +155,7 @@ class SimilarSession(BatchSession):
         try:
             raw = base64.b64decode(str(sent.get("data", "")).encode(), validate=True)
         except ValueError:  # Base64's own error, or characters that are not ASCII
-            self.problem = f"“{name}” did not arrive whole: upload it again"
+            self.problem = f"“{name}” did not arrive completely: upload it again"
             return
         project = self.session.project
         try:
@@ -269,7 +269,9 @@ class SimilarSession(BatchSession):
 
     def _look_for_label(self) -> None:
         if self.on_label is None:
-            self.problem = "Label has shown no item yet: open it once, or pick something else"
+            self.problem = (
+                "The Label page has shown no item yet: open it once, or choose something else to search for"
+            )
         else:
             self.look_for(Like(item=self.on_label))
 

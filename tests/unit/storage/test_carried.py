@@ -228,7 +228,7 @@ def test_a_damaged_upload_is_left_out_and_told(searched, tmp_path):
     (searched / "uploads" / "holiday.png").write_bytes(noise())
     said = run("backup", searched, tmp_path / "copy")
     assert (said.exit_code, said.stdout.splitlines()[1:]) == (0, ["Uploaded images that go with them: 1"])
-    assert said.stderr == f"Warning: the upload {digest} is left out, since it is damaged\n"
+    assert said.stderr == f"Warning: the upload {digest} is left out, because it is damaged\n"
     (only,) = carried.read(tmp_path / "copy")
     assert only.digest != digest
 

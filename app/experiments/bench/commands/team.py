@@ -25,7 +25,7 @@ from closecall.app.experiments.bench.commands.options import json_option, pool_o
     type=click.FloatRange(0, min_open=True),
     default=0.7,
     show_default=True,
-    help="Seconds that a person looks at an image, in the mean.",
+    help="Mean seconds that a person looks at an image.",
 )
 @click.option(
     "--noise",
@@ -40,24 +40,24 @@ from closecall.app.experiments.bench.commands.options import json_option, pool_o
     type=click.IntRange(0),
     default=2,
     show_default=True,
-    help="People who close their page without a word.",
+    help="People who close their page without notice.",
 )
 @click.option(
     "--lease",
     type=click.FloatRange(0, min_open=True),
-    help="Seconds until others get what they had.  [default: a fifth of the time, at least 15]",
+    help="Seconds until their leases expire.  [default: a fifth of the time, at least 15]",
 )
 @click.option(
     "--kills",
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Kill the server so often while they label, and start it again.",
+    help="Times to kill and restart the server while they label.",
 )
 @click.option(
     "--database",
     metavar="URL",
-    help="Of a PostgreSQL server: postgresql://user@host/database.  [default: SQLite]",
+    help="Address in PostgreSQL: postgresql://user@host/database.  [default: SQLite]",
 )
 @click.option(
     "--in-process",
@@ -69,7 +69,7 @@ from closecall.app.experiments.bench.commands.options import json_option, pool_o
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="With --in-process: people an item is for.",
+    help="With --in-process: people per item.",
 )
 @click.option("--verify/--no-verify", default=True, show_default=True, help="Replay the log afterwards.")
 @click.option(

@@ -24,7 +24,7 @@ FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1
     "--out",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the results; gone on with if there.",
+    help="Folder of the results; an interrupted comparison is continued.",
 )
 @click.option("--quick", is_flag=True, help="1 draw, 200 queries, 300 landmarks, 16, 64 and 256 bits.")
 @click.option("--family", "families", multiple=True, help="Only these hash families.  [default: all]")
@@ -34,7 +34,7 @@ FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1
     type=click.IntRange(1, 4096),
     help="Hash functions of a code.  [default: 16, 32, 64, 128, 256]",
 )
-@click.option("--draws", type=click.IntRange(1), help="How often whatever is random is drawn.  [default: 3]")
+@click.option("--draws", type=click.IntRange(1), help="Draws of everything random.  [default: 3]")
 @click.option(
     "--queries",
     type=click.IntRange(1),
@@ -73,7 +73,7 @@ FULL: dict[str, Any] = {"bits": (16, 32, 64, 128, 256), "draws": 3, "queries": 1
     help="Labels that families learn from, the same for all that do.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seeds whatever is random."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
 )
 def compare_similar(
     folder: Path | None,

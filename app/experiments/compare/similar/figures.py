@@ -63,7 +63,7 @@ def _by_bits(results: Results) -> Figure:
     for axes in (nearest, all_of_them):
         axes.set_xscale("log", base=2)
         axes.set_xticks(results.plan.bits, [str(n) for n in results.plan.bits])
-        axes.set_xlabel("bits a code")
+        axes.set_xlabel("bits per code")
     title(nearest, f"Nearest item among the first {R:,}, %")
     title(all_of_them, f"{results.plan.neighbours} neighbours, found among {k:,}, %")
     _legend(picture)
@@ -127,7 +127,7 @@ def _structures(results: Results, against: str) -> Figure:
     panels[0].set_ylabel("recall@10 of the exact neighbours, %")
     titles = {
         "searched": "items searched, % of the pool",
-        "scan ratio": "time a query, % of the exact scan’s",
+        "scan ratio": "time per query, % of the exact scan’s",
     }
     picture.supxlabel(titles[against], fontsize=10, color=SECOND)
     _legend(picture)

@@ -62,7 +62,7 @@ def test_a_project_s_labels_go_into_another(project_folder, empty_folder, tmp_pa
     assert first.output.startswith(f"{n} labels")
     second = run("import", empty_folder, out)
     assert second.output.startswith("0 labels")
-    assert f"{n} were there already" in second.output
+    assert f"{n} stored already" in second.output
     for folder in (project_folder, empty_folder):
         verified = json.loads(run("verify", folder, "--json").output)
         assert verified["problems"] == []
@@ -108,8 +108,8 @@ def test_what_matches_nothing_is_told(empty_folder, tmp_path):
     result = run("import", empty_folder, file)
     assert result.exit_code == 0
     told = result.output.splitlines()
-    assert told[0].startswith("1 labels")
-    assert told[1] == "10 are about no item that can be labeled:"
+    assert told[0].startswith("1 label of ")
+    assert told[1] == "10 without an item that can be labeled:"
     assert told[2] == f"  line 3: item {held_out} is held out to measure accuracy, and is not labeled"
     assert told[3] == "  line 4: no item is called 'digit x0'"
     assert told[-1] == "  … and 5 more"
@@ -307,7 +307,7 @@ def test_predictions_that_cannot_go_out(project_folder, tmp_path):
     for name in names:
         assert run("import", project_folder, file, "--predictions", "net", "--concept", name).exit_code == 0
     assert refused(*words, "nut").endswith("no predictions of 'nut' in this project; it has 'net'")
-    assert "net' speaks of 2 concepts: name one by --concept" in refused(*words, "net")
+    assert "net' has predictions for 2 concepts: choose one with --concept" in refused(*words, "net")
     assert run(*words, "net", "--concept", names[1]).exit_code == 0
     assert "zebra" in refused(*words, "net", "--concept", "zebra")
     assert "--log" in refused(*words, "net", "--log")

@@ -9,7 +9,7 @@ from closecall.core.pool.build_progress import Progress
 def test_growth_says_how_far_how_fast_and_how_long() -> None:
     """The sentence that the start page shows."""
     progress = Progress(612_000, 1_000_000, per_second=4950.0, seconds_left=78.4)
-    assert words.growth(progress) == "612,000 of 1,000,000 items, 4,950 images/s, about 1 min 18 s left"
+    assert words.growth(progress) == "612,000 of 1,000,000 items, 4,950 items/s, about 1 min 18 s left"
 
 
 def test_growth_promises_nothing_before_it_knows() -> None:
@@ -21,7 +21,14 @@ def test_a_build_that_stopped_does_not_look_as_if_it_went_on() -> None:
     """What nobody builds has no time left."""
     stopped = Progress(500, 2000, per_second=100.0, seconds_left=15.0, state="stopped")
     assert words.growth(stopped) == "500 of 2,000 items, stopped"
-    assert words.short_growth(stopped) == "The pool grows: 25 %, stopped"
+    assert words.short_growth(stopped) == "Preparing images: 25 %, stopped"
+    assert words.short_growth(stopped, "text") == "Preparing texts: 25 %, stopped"
+
+
+def test_one_thing_is_singular() -> None:
+    """Figures are written with the number that they have."""
+    assert [words.counted(n, "item") for n in (0, 1, 2000)] == ["0 items", "1 item", "2,000 items"]
+    assert words.labels_kept(1) == "1 label stays in the log, for review, export and verify."
 
 
 @pytest.mark.parametrize(

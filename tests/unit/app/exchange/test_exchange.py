@@ -348,9 +348,7 @@ def test_a_class_called_no_is_no_trap(database, tmp_path):
 def test_a_file_about_another_concept_is_not_bent(database, tmp_path):
     """--concept says what an unnamed file is about, and contradicts one that names another concept."""
     seven, eight = make_concept(database), make_concept(database, "eight")
-    with pytest.raises(
-        InputError, match="line 2: it is about the concept 'eight', and --concept says 'seven'"
-    ):
+    with pytest.raises(InputError, match="line 2: it is about the concept 'eight', but --concept is 'seven'"):
         take(database, tmp_path, "item,label,concept\n1,yes,eight\n", concept=seven)
     take(database, tmp_path, "item,label,concept\n1,yes,acht\n", concept=eight)
     assert [tuple(row[:3]) for row in label_rows(database)] == [("eight", 1, "yes")]

@@ -105,7 +105,7 @@ def test_a_saved_index_that_cannot_be_used_is_told_and_built_again(pool, tmp_pat
     with watching(pool, folder) as made:
         made.want(NAME)
         until(lambda: made.problem)
-        assert made.problem == "What was saved of Margin index can't be used: it is being built again"
+        assert made.problem == "The saved Margin index can't be used: it is being rebuilt"
         assert "The saved index margin-index is rebuilt" in caplog.text
         assert made.state(NAME).notice is not None
         gate.set()

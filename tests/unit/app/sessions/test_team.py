@@ -195,7 +195,7 @@ def test_what_another_owner_has_in_view_is_told_and_comes_back(project):
     assert take(project, first, [], cleo)["item"]["id"] == items[0]
     card = take(project, second, [], dora)
     assert card["item"] is None
-    assert card["waiting"]["message"] == "What is left to decide is in view of other owners."
+    assert card["waiting"]["message"] == "Other owners are looking at the remaining items."
     first.leases.keep(first.id, ())
     assert take(project, second, [], dora)["item"]["id"] == items[0]
 

@@ -37,6 +37,10 @@ def test_a_question_names_its_class(question, named):
     ("new", "word"),
     [
         (NewProject("digits:200", "  "), "question"),
+        (
+            NewProject("digits:200", "Is it " + 200 * "a"),
+            "The question is too long .200 characters at most, got 206.",
+        ),
         (NewProject("", "Is it?"), "folder"),
         (NewProject("digits:200", "Is it a 12?", "12"), "12"),
         (NewProject("digits:200", "Is it a 7?", examples=(b"no image",)), "image"),

@@ -165,7 +165,7 @@ FULL = row("exhaustive", ratio=1.0)
         ({"ratio": 72.4}, "Quick picks the same image as a full scan, 72 times faster."),
         ({"ratio": 0.31}, "Quick picks the same image as a full scan, but takes 3.2 times as long."),
         ({"ratio": 1.0}, "Quick picks the same image as a full scan, and takes as long."),
-        ({"ratio": 2.0, "item": 2}, "Quick picks one as near as any, 2.0 times faster."),
+        ({"ratio": 2.0, "item": 2}, "Quick picks an equally near one, 2.0 times faster."),
         (
             {"ratio": 3917.0, "rank": 402},
             "Quick picks the 403rd nearest of 600 images, 3,917 times faster than a full scan.",
@@ -194,7 +194,7 @@ def test_beside_the_full_scan_in_use_the_headline_is_about_who_comes_nearest_to_
     coming = row("coming", state="coming")
     used = row("exhaustive", in_use=True, ratio=1.0)
     assert headline([lucky, used, far, near, coming], 600).startswith("Near picks")
-    assert headline([lucky, used, coming], 600) == "The strategies are being asked"
+    assert headline([lucky, used, coming], 600) == "Measuring the strategies…"
 
 
 def test_spreads_are_numpys_percentiles():

@@ -353,7 +353,7 @@ def test_waits_are_those_for_the_next_item_and_for_the_acknowledgement(logged):
         (("--positive", "x"), "positive must be one of the pool's classes .*, got 'x'"),
         (("--annotators", 2, "--leave", 3), "leave must be at most 2, all annotators, got 3"),
         (("--out", "{there}"), "--out must name a new folder, but .* exists already"),
-        (("--database", "somewhere"), "A database for labels is named by an address: .*"),
+        (("--database", "somewhere"), "Give the address of the database for labels, .*"),
     ],
 )
 def test_what_can_not_be_measured_gets_one_sentence(tmp_path, words, sentence):

@@ -153,7 +153,7 @@ def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished
         assert process.returncode == 130
         assert "the same command continues" in said
     assert not (out / "results.parquet").exists()
-    assert "of 4 are there already" in run(folder, out, "--workers", "2")
+    assert "of 4 are done already" in run(folder, out, "--workers", "2")
     assert table(out).equals(table(finished))
 
 
@@ -161,7 +161,7 @@ def test_an_interrupted_comparison_ends_as_an_uninterrupted_one(folder, finished
 def test_finished_units_are_not_run_again(folder, finished, undrawn):
     """Nor are indexes built again."""
     before = {path: path.stat().st_mtime_ns for path in finished.glob("units/*")}
-    assert "4 of 4 are there already" in run(folder, finished)
+    assert "4 of 4 are done already" in run(folder, finished)
     assert {path: path.stat().st_mtime_ns for path in finished.glob("units/*")} == before
 
 
@@ -226,7 +226,7 @@ def test_the_report_is_made_again_from_what_is_there(folder, finished):
     """For another price of a label, too, without a race; with the same words it is the same."""
     before = (finished / "report.html").read_text("utf-8")
     run(folder, finished, "--label-seconds", "60")
-    assert "60 s a label" in (finished / "report.html").read_text("utf-8")
+    assert "60 s per label" in (finished / "report.html").read_text("utf-8")
     run(folder, finished, "--workers", "2")
     assert (finished / "report.html").read_text("utf-8") == before
 
@@ -332,5 +332,5 @@ def test_a_folder_with_the_former_names_of_hashing_is_refused(folder, finished, 
         if there:
             assert Plan.read(out).strategies == ("random",)
         else:
-            with pytest.raises(InputError, match="now called h-hash-weighted: name another folder"):
+            with pytest.raises(InputError, match="now called h-hash-weighted: choose another folder"):
                 Plan.read(out)

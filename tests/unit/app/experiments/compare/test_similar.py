@@ -114,7 +114,7 @@ def test_the_same_words_give_the_same_table(folder, finished, tmp_path, undrawn)
     (out / "units" / "metric-lsh-draw-01.parquet").unlink()
     (out / "results.parquet").unlink()
     before = {path: path.stat().st_mtime_ns for path in out.glob("units/*")}
-    assert "7 of 8 are there already" in run(folder, out, *words)
+    assert "7 of 8 are done already" in run(folder, out, *words)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert table(out).equals(same)
 
@@ -218,7 +218,7 @@ def test_families_that_do_not_apply_are_told(tmp_path):
     words = ("--family", "lsh", "--family", "klsh", "--draws", 1)
     run(made, tmp_path / "out", *words)
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
-    assert "What does not apply here" in page
+    assert "Families that do not apply here" in page
     assert "the kernel chi2 compares histograms" in page
     said = refused(made, tmp_path / "none", "--family", "klsh")
     assert "no family applies to the pool" in said
@@ -245,7 +245,7 @@ def test_bad_input_is_one_sentence(folder, tmp_path, words, message):
 def test_a_folder_of_another_comparison_is_refused(folder, tmp_path):
     """One of strategies holds other words."""
     (tmp_path / "comparison.json").write_text('{"classes": [0], "runs": 1}')
-    assert "is damaged, or of another version: name another folder" in refused(folder, tmp_path)
+    assert "is damaged, or of another version: choose another folder" in refused(folder, tmp_path)
 
 
 def test_compare_has_its_own_options_and_another_command():

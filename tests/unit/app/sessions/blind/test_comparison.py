@@ -179,7 +179,7 @@ def test_nothing_is_told_too_early(session):
     label(session, 60)
     blind = begin(session, ["exhaustive", "random"])
     give(blind, 2 * LEAST_TURNS - 1)
-    with pytest.raises(InputError, match="1 more answers are needed"):
+    with pytest.raises(InputError, match="1 more answer before"):
         blind.tell()
     give(blind, 1)
     blind.tell()
@@ -218,7 +218,7 @@ def test_where_truth_is_unknown_a_judge_draws(judged, monkeypatch):
     assert 40 <= len(judge) <= 60
     found = verdict(blind)
     trained = set().union(*(answered(side) for side in blind.rivals))
-    assert f"{len(judge - trained)} items that were drawn at random" in found["about"]
+    assert f"{len(judge - trained)} items drawn at random" in found["about"]
     assert found["difference"] is not None
 
 
@@ -228,7 +228,7 @@ def test_where_nothing_can_be_told_it_says_so(judged):
     give(blind, 30)
     found = verdict(blind)
     assert found["difference"] is None
-    assert found["headline"] == "The result is open: neither chose significantly better"
+    assert found["headline"] == "Too early to say whether Random or Exhaustive chose better"
     assert "at least 5 of each are needed" in found["about"]
 
 

@@ -213,7 +213,7 @@ def test_of_very_many_yes_answers_some_are_looked_for(project):
 def test_nothing_answered_yes_is_a_sentence(similar):
     """Until something was."""
     card = look(similar, "yes")
-    assert card["similar"]["problem"].startswith("Nothing was answered yes so far")
+    assert card["similar"]["problem"].startswith("There are no yes answers yet")
     assert card["cells"] == []
 
 
@@ -226,7 +226,7 @@ def test_an_address_that_means_nothing_is_told(similar, word):
 
 def test_an_item_that_is_not_there_is_told(similar):
     """Numbers beyond the pool."""
-    assert "can't be looked for" in look(similar, 10**6)["similar"]["problem"]
+    assert "can't be searched for" in look(similar, 10**6)["similar"]["problem"]
 
 
 def test_a_held_out_item_is_neither_looked_for_nor_shown(similar):
@@ -235,7 +235,7 @@ def test_a_held_out_item_is_neither_looked_for_nor_shown(similar):
     held_out = int(project.pool.held_out.ids[0])
     card = look(similar, held_out)
     assert card["similar"]["problem"] == (
-        f"Item {held_out} can't be looked for: it is held out to test the classifier"
+        f"Item {held_out} can't be searched for: it is held out to test the classifier"
     )
     assert card["cells"] == []
     shown = json.dumps(card)
@@ -323,7 +323,7 @@ def test_an_upload_is_kept_and_looked_for(project, similar):
     [
         (b"", "“it.png” can't be used: the file is empty"),
         (b"Dear Sir or Madam", "“it.png” can't be used: it is not an image of a supported format"),
-        ("long", "“it.png” can't be used: it has 20,000,001 bytes, and at most 20,000,000 are taken"),
+        ("long", "“it.png” can't be used: it is too large (20,000,000 bytes at most, got 20,000,001)"),
         ("corrupt", "“it.png” can't be used: the image is damaged or incomplete"),
         ("wide", "“it.png” can't be used: it has more than 100,000,000 pixels"),
     ],
@@ -441,7 +441,7 @@ def test_codes_may_learn_from_the_answers(similar):
     item = of_class(similar.session.project, "7")[0]
     look(similar, item)
     awaited = settled(similar)["similar"]["search"]["awaited"]
-    assert awaited["problem"].endswith("learned from 5 yes and 5 no answers on, got 0 and 0")
+    assert awaited["problem"].endswith("need at least 5 yes and 5 no answers, got 0 and 0")
     enough_labels(similar)
     look(similar, item)
     settled(similar)
@@ -521,9 +521,9 @@ def by_brute_force_of(X, ids, row):
 def test_a_metric_needs_labels_of_both_kinds():
     """The sentence counts what is missing."""
     labels = Labels(np.arange(9), np.arange(9) < 4, 1)
-    assert what_is_missing(labels).endswith("answers on: 1 yes is missing")
+    assert what_is_missing(labels).endswith("answers: 1 yes is missing")
     labels = Labels(np.arange(9), np.arange(9) < 6, 1)
-    assert what_is_missing(labels).endswith("answers on: 2 no are missing")
+    assert what_is_missing(labels).endswith("answers: 2 no are missing")
     assert what_is_missing(Labels(np.arange(10), np.arange(10) < 5, 1)) is None
 
 
