@@ -80,7 +80,6 @@ def test_a_burst_answers_each_painted_item_once(server: Server, labeling: Labeli
     assert all(row["item"] == row["shown"] for row in stored)
 
 
-@pytest.mark.thorough
 def test_a_held_key_answers_once(server: Server, labeling: Labeling) -> None:
     """What the keyboard repeats is no answer."""
     for _ in range(30):

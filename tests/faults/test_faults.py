@@ -20,6 +20,8 @@ from tests.scale import scaled
 WRITE_NOTHING = {"Database.open", "Database.check"}
 """They find out whether something could be written."""
 
+APPENDING = "LabelLog.append_answers"
+
 STRIKES = 5
 """Threads decide which commits come: a run in which the chosen one did not come is repeated so often."""
 
@@ -152,14 +154,15 @@ def _is_write(node: ast.expr) -> bool:
 def cases(write: Write, found: list[Place]) -> list[tuple[Place, str, str]]:
     """Every place, moment and database.
 
-    A quick run tries one of them, another one for each kind of write; ``--scale=all`` tries everything on
-    SQLite and each place on PostgreSQL at one moment, another one for each place.
+    A quick run tries one of them, where answers are appended if they are, at another moment for each kind of
+    write; ``--scale=all`` tries everything on SQLite and each place on PostgreSQL at one moment.
     """
     number = WRITES.index(write)
     on_sqlite = [(place, moment, "sqlite") for place in found for moment in MOMENTS]
     on_postgresql = [(place, moment, "postgresql") for place in found for moment in MOMENTS]
     one_each = [on_postgresql[3 * n + (number + n) % 3] for n in range(len(found))]
-    chosen = (7 * number) % max(1, len(on_sqlite))
+    appends = [n for n, place in enumerate(found) if place.writer == APPENDING]
+    chosen = 3 * (appends[0] if appends else number % max(1, len(found))) + number % 3
     return scaled(
         quick=(on_postgresql if number % 20 == 0 else on_sqlite)[chosen : chosen + 1],
         all=on_sqlite + one_each,

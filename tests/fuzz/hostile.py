@@ -32,7 +32,7 @@ from tests.stateful.model import Said
 from tests.stateful.people import Tab
 from tests.stateful.served import Served
 
-EACH = 150
+EACH = 220
 """Images of each class: enough for the answers that follow the messages to one project."""
 
 WORDS = ("yes", "no", "skip", "unsure", "undo")
@@ -341,7 +341,7 @@ class Answers:
         Where stages may be made.
     """
 
-    EVERY = 150
+    EVERY = 300
 
     def __init__(self, folder: Path) -> None:
         self.aside = 0.0

@@ -29,7 +29,7 @@ STRATEGIES = ("exhaustive", "random", "margin-index", "mixture", "likely-positiv
 COMPARE_EVERY = 5
 """Steps after which all questions are compared, not only those that were answered."""
 
-VERIFY_EVERY = 20
+VERIFY_EVERY = 30
 """Steps after which the log is replayed."""
 
 who = st.integers(0, 5)
