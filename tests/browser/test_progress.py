@@ -27,7 +27,7 @@ def test_the_page_says_how_far_it_is(server: Server, labeling: Labeling) -> None
     for key in "nyn":
         labeling.press(key)
     page = open_progress(server, labeling)
-    expect(page.locator(".title")).to_have_text(re.compile("Too early|Continue|You may stop"))
+    expect(page.locator(".title")).to_have_text(re.compile("Too early|Keep going|You may stop"))
     expect(
         page.get_by_role("img", name=re.compile(r"Answers over time\. \d+ yes and \d+ no"))
     ).to_be_visible()

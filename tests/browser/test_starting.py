@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said_beside_the_form(start_page: Page, tmp_path: Path)
     """One sentence, and no project."""
     for folder, question, sentence in [
         ("/no/such/folder", "Is it a leaf?", "/no/such/folder"),
-        ("", "Is it a leaf?", "Folder is empty"),
+        ("", "Is it a leaf?", "Enter a folder"),
         (str(tmp_path), "", "A project needs a question"),
     ]:
         start_page.get_by_role("textbox", name="Folder").fill(folder)

@@ -178,7 +178,7 @@ def test_a_change_made_without_sight_of_another_is_refused(project, session):
     late = said(session, row["item"], "skip", corrects=stands(row)[0])
     (refusal,) = review.submit([late])["refused"]
     assert refusal["id"] == late["id"]
-    assert "meanwhile" in refusal["reason"]
+    assert "another window" in refusal["reason"]
     assert stands(page(review, view="no")["rows"][0]) == (mine["id"], "yes")
     assert review.submit([said(session, row["item"], "skip", corrects=mine["id"])])["refused"] == []
 
@@ -201,7 +201,7 @@ def test_a_second_annotator_adds_an_answer_and_the_majority_counts(project, sess
     Review(bob).submit([said(bob, item, "yes")])
     assert session.concept.catch_up().status(item) == "yes"
     again = said(lin, item, "no")
-    assert "meanwhile" in review.submit([again])["refused"][0]["reason"]
+    assert "another window" in review.submit([again])["refused"][0]["reason"]
 
 
 def test_agreement_is_of_the_two_who_share_most_items(project, session):
