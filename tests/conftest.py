@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 
@@ -45,12 +44,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if scale.left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not scale.left_out(item)]
-
-
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector the modules and tests that stay until the end: a tenth of the time."""
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

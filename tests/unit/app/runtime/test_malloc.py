@@ -60,16 +60,16 @@ libc.mallinfo2.restype = Info
 with_pages = lambda: getattr(libc.mallinfo2(), "4")
 
 main(["pool", "--help"], standalone_mode=False)
-large = bytearray(8_000_000)
+large = bytearray(16_000_000)
 del large
 before = with_pages()
-arrays = [bytearray(1_000_000) for _ in range(5)]
-print(with_pages() - before >= 5_000_000)
+arrays = [bytearray(5_000_000) for _ in range(5)]
+print(with_pages() - before >= 25_000_000)
 """
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is glibc's malloc only")
-@pytest.mark.parametrize(("wanted", "has_pages"), [(None, "True"), ("4000000", "False")])
+@pytest.mark.parametrize(("wanted", "has_pages"), [(None, "True"), ("8000000", "False")])
 def test_large_allocations_keep_pages_of_their_own(wanted, has_pages):
     """After a larger one was freed, too; unless the environment asks for another size."""
     environment = {name: v for name, v in child.environment().items() if name != "MALLOC_MMAP_THRESHOLD_"}
