@@ -105,7 +105,7 @@ class Digits(Source):
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """Return the digit of each item."""
-        return glyphs.bundled().digits[self._origin(self.check_items(items))]
+        return glyphs.bundled_digits()[self._origin(self.check_items(items))]
 
     def held_out(self) -> Items:
         """Return the first ids."""
@@ -113,7 +113,7 @@ class Digits(Source):
 
     def _origin(self, items: Items) -> Items:
         """Return the index of the bundled digit that each item deforms."""
-        n = len(glyphs.bundled().digits)
+        n = len(glyphs.bundled_digits())
         ours = np.arange(n) % 6 != 0
         pool, held_out = np.flatnonzero(ours), np.flatnonzero(~ours)
         draws = hashed(self.seed, items, 1)[:, 0]
@@ -126,7 +126,8 @@ class Digits(Source):
 
     def _drawn(self, items: Items, size: int) -> NDArray[np.float32]:
         out = np.empty((len(items), size, size), dtype=np.float32)
-        shapes, origin = glyphs.bundled(), self._origin(items)
+        origin = self._origin(items)
+        shapes = glyphs.bundled(origin)
         deformations = self._deformations(items, shapes.half_widths[origin])
         glyphs.draw(shapes.fields, origin, deformations, glyphs.grain(), out)
         return out

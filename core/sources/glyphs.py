@@ -43,21 +43,64 @@ class Glyphs(NamedTuple):
     half_widths: NDArray[np.float32]
 
 
-def bundled() -> Glyphs:
-    """Return the 1,797 handwritten digits that come with scikit-learn."""
-    with _one_at_a_time:  # with a cache alone, every thread that finds it empty would do the work
-        return _bundled()
+def bundled(chosen: NDArray[np.integer] | None = None) -> Glyphs:
+    """Return the 1,797 handwritten digits that come with scikit-learn.
+
+    Parameters
+    ----------
+    chosen : array of int, optional
+        Indices of the digits that will be drawn; other fields may still be zeros, as computing all takes a
+        second.
+    """
+    return _shapes().with_fields(chosen)
+
+
+def bundled_digits() -> NDArray[np.int16]:
+    """Return the digit that each bundled glyph shows, without computing fields."""
+    return _shapes().digits
+
+
+class _Shapes:
+    """The bundled digits, whose fields are computed when they are needed, a part at a time."""
+
+    _PARTS = 64
+
+    def __init__(self) -> None:
+        self._images, digits = _scanned()
+        self.digits = digits.astype(np.int16)
+        n = len(digits)
+        self._fields = np.zeros((n, SIDE, SIDE), dtype=np.float32)
+        self._half_widths = np.zeros(n, dtype=np.float32)
+        self._parts = np.array_split(np.arange(n), self._PARTS)
+        self._part_of = np.repeat(np.arange(self._PARTS), [len(part) for part in self._parts])
+        self._is_there = np.zeros(self._PARTS, dtype=np.bool_)
+        self._lock = Lock()
+
+    def with_fields(self, chosen: NDArray[np.integer] | None) -> Glyphs:
+        """See `bundled`."""
+        wanted = np.arange(self._PARTS) if chosen is None else np.unique(self._part_of[chosen])
+        with self._lock:
+            for part in wanted[~self._is_there[wanted]]:
+                rows = self._parts[part]
+                self._fields[rows] = fields(self._images[rows] / 16)
+                self._half_widths[rows] = self._fields[rows].max(axis=(1, 2))
+                self._is_there[part] = True
+        shapes = self._fields.view()
+        shapes.flags.writeable = False
+        return Glyphs(shapes, self.digits, self._half_widths)
 
 
 _one_at_a_time = Lock()
 
 
+def _shapes() -> _Shapes:
+    with _one_at_a_time:  # with a cache alone, every thread that finds it empty would do the work
+        return _made()
+
+
 @cache
-def _bundled() -> Glyphs:
-    images, digits = _scanned()
-    shapes = np.concatenate([fields(some) for some in np.array_split(images / 16, 64)])
-    shapes.flags.writeable = False
-    return Glyphs(shapes, digits.astype(np.int16), shapes.max(axis=(1, 2)))
+def _made() -> _Shapes:
+    return _Shapes()
 
 
 def _scanned() -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -161,12 +161,24 @@ def test_shapes_are_made_once_however_many_ask_at_the_same_time(monkeypatch):
         time.sleep(0.001)
         return np.zeros((len(ink), SIDE, SIDE), dtype=np.float32)
 
-    glyphs._bundled.cache_clear()
+    glyphs._made.cache_clear()
     monkeypatch.setattr(glyphs, "fields", slowly)
     try:
         with ThreadPoolExecutor(8) as threads:
             found = list(threads.map(lambda _: bundled(), range(8)))
     finally:
-        glyphs._bundled.cache_clear()
+        glyphs._made.cache_clear()
     assert sum(made) == len(found[0].digits)
-    assert all(one is found[0] for one in found)
+    assert all(np.shares_memory(one.fields, found[0].fields) for one in found)
+
+
+def test_a_digit_is_drawn_without_the_shapes_of_the_others(monkeypatch):
+    """And looks as if all shapes had been made before."""
+    everything = bundled()
+    made, fields = [], glyphs.fields
+    glyphs._made.cache_clear()
+    monkeypatch.setattr(glyphs, "fields", lambda ink: (made.append(len(ink)), fields(ink))[1])
+    some = bundled(np.array([1000]))
+    assert 0 < sum(made) < 40
+    assert np.array_equal(some.fields[1000], everything.fields[1000])
+    assert some.half_widths[1000] == everything.half_widths[1000]
