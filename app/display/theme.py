@@ -108,10 +108,10 @@ _VARIABLES = {
 
 
 def page_style() -> str:
-    """Return the style sheet around the card; its variables, the palette, also apply within the card.
+    """Return the style sheet of the page around the card.
 
-    They are set at the root, with the reader's light or dark scheme: menus are drawn beside the app, not in
-    it.
+    The card uses its variables (the palette), too. Variables and colour scheme are set at the root, because
+    Streamlit draws menus outside the app's element.
     """
     colours = {name: (LIGHT[option], DARK[option]) for name, option in _VARIABLES.items()}
     rules = [f"--m-{name}: light-dark({light}, {dark});" for name, (light, dark) in colours.items()]

@@ -243,7 +243,7 @@ class KernelHasher(ByKernel):
 
 
 class KernelizedLSH(KernelHasher):
-    """KLSH as published: the v of each bit is a whitened sum of random landmarks.
+    """KLSH as published: the vector v of each bit is the whitened sum of `n_sampled` random landmarks.
 
     Parameters
     ----------

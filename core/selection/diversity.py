@@ -1,12 +1,14 @@
 """Batches without near-duplicates: skip items that are too similar to one already chosen.
 
 A grid of the n items nearest to a hyperplane often shows the same photograph many times. The strategy is
-therefore asked for more items than requested. These are visited in its order, the nearest first, and an item
-is taken if its angle to every item taken before is large enough. This is the greedy algorithm of [1], with a
-minimum angle instead of a weighted sum of |wᵀx + b| and the cosine, which have no common scale.
+therefore asked for more items than requested. These are visited in its order, the nearest first. An item is
+chosen if its angle to every item chosen before is large enough. If too few items satisfy this, the item
+farthest from those chosen is added repeatedly, as in [2]. The first part is the greedy algorithm of [1], with
+a minimum angle instead of a weighted sum of |wᵀx + b| and the cosine, which have no common scale.
 
-The minimum is given as a share of the median angle between two items of the pool, because the rows of a pool
-point in similar directions, and how similar they are depends on the features.
+The minimum is given as a share of the median angle between two items of the pool, estimated from 64 rows. A
+fixed angle would not do: the rows of a pool point in similar directions, and how similar they are depends on
+the features.
 
 Cosines are summed by einsum: unlike BLAS, it adds in the same order for any number of threads.
 

@@ -51,7 +51,10 @@ class ItemsByClass:
             )
 
     def positives(self, rng: np.random.Generator, n: int) -> list[int]:
-        """Return n positive classes: random permutations of all classes, one after the other."""
+        """Return n positive classes, each with at least `least` items.
+
+        They are random permutations of `classes`, one after the other.
+        """
         orders = [rng.permutation(self.classes) for _ in range(-(-n // len(self.classes)))]
         return [int(positive) for order in orders for positive in order][:n]
 

@@ -114,9 +114,11 @@ class Lane:
     Attributes
     ----------
     name : str
+        Key of the strategy in `Race(strategies)`.
     strategy : QueryStrategy
+        Selects the items of the lane; fitted to the race's pool.
     labels : Labels
-        The initial labels, then those that it selected in order.
+        The initial labels, followed by the labels of the items that the strategy selected, in that order.
     hyperplane : Hyperplane
         Classifier trained on these labels.
     failure : str or None

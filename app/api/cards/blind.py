@@ -73,7 +73,7 @@ def _coming(
 
 
 def _notes(view: BlindComparison, known: Mapping[int, AnswerWord]) -> dict[str, Any]:
-    """Return the numbers beside the card: counts, and nothing that could reveal a strategy."""
+    """Return the numbers beside the card: only counts, because other figures could reveal the strategy."""
     words, pool = list(known.values()), view.project.pool
     counts = {word: words.count(word) for word in ("yes", "no", "unsure", "skip")}
     return {

@@ -142,5 +142,8 @@ class Precision(FamilyFigure):
 
 
 def _number(number: int, bits: int, row: Row) -> float | None:
-    """Return one of a row's precisions, or the average after them; None for codes of another length."""
+    """Return the figure with this number: the precisions come first, then the average precision.
+
+    Return None if the row's codes have another length.
+    """
     return [*row["precision"], row["average_precision"]][number] if row["bits"] == bits else None
