@@ -37,7 +37,7 @@ def _warm() -> None:
     warm_up()
 
 
-FUNCTIONS = scaled(quick={"n_functions": 40}, all={})
+FUNCTIONS = scaled(quick={"n_functions": 16}, all={})
 """Of strategies by hashing: fewer than usual, or as many."""
 
 OF_ALL_FEATURES = ("h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted")
