@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from weakref import ReferenceType, ref
 
-from closecall.app.runtime.background import Troubles
+from closecall.app.runtime.background import Troubles, Watch
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import QueryStrategy
 
@@ -74,11 +74,10 @@ class Memories:
         self.worthwhile_seconds = worthwhile_seconds
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._waiting: dict[str, tuple[QueryStrategy, Hyperplane]] = {}
-        self._changed = threading.Condition()
-        self._closed = False
+        self._lock = threading.Lock()
         self._troubles = Troubles()
-        self._thread = threading.Thread(target=self._tend, name="memories", daemon=True)
-        self._thread.start()
+        self._watch = Watch("memories", self._tend, TIDY_SECONDS)
+        self._watch.start()
 
     @property
     def sessions(self) -> list[str]:
@@ -88,7 +87,7 @@ class Memories:
     @property
     def n_bytes(self) -> int:
         """Return the size of all memories in bytes, at most `MOST_BYTES`."""
-        with self._changed:
+        with self._lock:
             return sum(kept.n_bytes for kept in self._kept.values())
 
     @property
@@ -98,14 +97,11 @@ class Memories:
 
     def close(self) -> None:
         """Stop, and return when the current pass has ended."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
+        self._watch.close()
 
     def newest(self, session: str, index: QueryStrategy) -> Remembered | None:
         """Return the session's memory of this index, and drop its memory of another one."""
-        with self._changed:
+        with self._lock:
             kept = self._kept.pop(session, None)
             if kept is None or kept.index() is not index:
                 return None
@@ -117,35 +113,31 @@ class Memories:
 
         It replaces an earlier hyperplane of the session that is still in the queue.
         """
-        with self._changed:
+        with self._lock:
             self._waiting.pop(session, None)
             if seconds > self.worthwhile_seconds:
                 self._waiting[session] = index, hyperplane
-                self._changed.notify()
+                self._watch.wake()
 
     def _tend(self) -> None:
-        while self._wait():
+        self._forget()
+        while self._waiting:
+            self._watch.go_on()
             with self._troubles.noted("Remembering hyperplanes, which makes selections faster,"):
                 self._remember()
-
-    def _wait(self) -> bool:
-        """Wait for a hyperplane in the queue; return False once there will be none."""
-        with self._changed:
             self._forget()
-            while not (self._waiting or self._closed):
-                self._changed.wait(TIDY_SECONDS)
-                self._forget()
-            return not self._closed
 
     def _remember(self) -> None:
         """Make one pass for all queued sessions of the index that has waited longest."""
-        with self._changed:
+        with self._lock:
+            if not self._waiting:
+                return
             index, _ = next(iter(self._waiting.values()))
             most = max(1, MOST_BYTES // (BYTES_A_ROW * index.n_items))
             sessions = [session for session, (own, _) in self._waiting.items() if own is index][:most]
             hyperplanes = [self._waiting.pop(session)[1] for session in sessions]
         found = index.remember(hyperplanes)
-        with self._changed:
+        with self._lock:
             for session, hyperplane, memory in zip(sessions, hyperplanes, found, strict=True):
                 if memory is not None:
                     self._keep(session, index, Remembered(hyperplane.digest, memory))
@@ -160,6 +152,7 @@ class Memories:
     def _forget(self) -> None:
         """Drop memories of indexes that are gone and of inactive sessions."""
         over = time.monotonic() - KEPT_SECONDS
-        for session, kept in list(self._kept.items()):
-            if kept.index() is None or kept.used < over:
-                del self._kept[session]
+        with self._lock:
+            for session, kept in list(self._kept.items()):
+                if kept.index() is None or kept.used < over:
+                    del self._kept[session]

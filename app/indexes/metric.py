@@ -7,14 +7,13 @@ that it can be learned again. Uploaded examples are not used, since they are not
 
 from __future__ import annotations
 
-import logging
-import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from closecall.app.runtime import kernels
+from closecall.app.runtime.background import Fitting, Workers
 from closecall.core.errors import InputError
 from closecall.core.similar.answers import (
     GAMMA,
@@ -30,10 +29,6 @@ from closecall.core.similar.answers import (
 if TYPE_CHECKING:
     from closecall.core.pool.pool import Pool
     from closecall.storage import Labels
-
-log = logging.getLogger(__name__)
-
-Submit = Callable[[Callable[[GoOn], None]], None]
 
 
 class LearnedMetric(AnswersMetric):
@@ -119,41 +114,29 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
     return LearnedMetric(learned, through=labels.through, n_labels=len(labels), seconds=seconds)
 
 
-class Learning:
-    """Learns the metric of one concept, always from the newest labels. Safe to use from any thread.
+class Learning(Fitting):
+    """Learns the metric of one concept with `workers`, always from the newest labels.
 
-    Parameters
-    ----------
-    submit : callable
-        Runs a job in the background.
+    Safe to use from any thread.
     """
 
-    def __init__(self, submit: Submit) -> None:
-        self._submit = submit
-        self._changed = threading.Condition()
-        self._wanted: tuple[Pool, Labels] | None = None
-        self._is_running = False
+    def __init__(self, workers: Workers) -> None:
+        super().__init__()
+        self._workers = workers
         self._newest: LearnedMetric | None = None
-        self._tried: tuple[object, ...] | None = None
         self._missing: str | None = None
         self._problem: str | None = None
 
-    @property
-    def is_under_way(self) -> bool:
-        """Return whether a newer metric is being learned."""
-        return self._is_running
-
     def want(self, pool: Pool, labels: Labels) -> None:
         """Request a metric of these labels, unless there is one already or there are too few."""
+        key = len(pool), labels.items.tobytes(), labels.yes.tobytes()
         with self._changed:
             self._missing = what_is_missing(labels)
-            if self._missing is not None or _key(pool, labels) == self._tried:
-                self._wanted = None
-                return
-            self._wanted = pool, labels
-            if not self._is_running:
-                self._is_running = True
-                self._submit(self._learn)
+            if self._missing is not None or key == self._tried:
+                self._waiting = None
+            else:
+                what = "The metric can't be learned"
+                self.request(self._workers, what, key, self._learn, pool, labels)
 
     def newest(self, pool: Pool) -> LearnedMetric | None:
         """Return the newest metric; None if this pool has none yet, or there are too few labels again."""
@@ -166,35 +149,13 @@ class Learning:
         with self._changed:
             newest = self._newest if self._missing is None else None
             said = newest.state() if newest is not None else {"labels": None, "age": None, "seconds": None}
-            problem = None if self._missing else self._problem
-            return said | {"missing": self._missing, "problem": problem, "is_coming": self._is_running}
+            problem = None if self._missing else self.failure or self._problem
+            return said | {"missing": self._missing, "problem": problem, "is_coming": self.is_under_way}
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until no learning is under way, at most `seconds`; return whether this is so."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._is_running, seconds)
-
-    def _learn(self, go_on: GoOn) -> None:
-        """Learn the requested metric, and again if a newer one was requested meanwhile."""
-        while True:
-            with self._changed:
-                wanted, self._wanted = self._wanted, None
-                if wanted is None:
-                    self._is_running = False
-                    self._changed.notify_all()
-                    return
-            learned, problem = None, None
-            try:
-                learned = learn(*wanted, parameters(), go_on)
-            except InputError as error:
-                problem = str(error)
-            except Exception as error:
-                log.exception("The metric can't be learned")
-                problem = f"The metric can't be learned: {error or type(error).__name__}"
-            with self._changed:
-                self._tried, self._problem = _key(*wanted), problem
-                self._newest = learned or self._newest
-
-
-def _key(pool: Pool, labels: Labels) -> tuple[object, ...]:
-    return len(pool), labels.items.tobytes(), labels.yes.tobytes()
+    def _learn(self, pool: Pool, labels: Labels) -> None:
+        kernels.wait_for("everything")
+        try:
+            self._newest, self._problem = learn(pool, labels, parameters(), self._workers.go_on), None
+        except InputError as error:
+            # Labels that contradict each other are the annotator's to correct: no failure of this program.
+            self._problem = str(error)

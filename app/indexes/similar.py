@@ -8,7 +8,6 @@ kept of a metric that a newer one has replaced.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,12 +23,10 @@ from closecall.app.indexes.metric import LearnedMetric, Learning
 from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from closecall.app.indexes.strategies import is_due
 from closecall.app.runtime import kernels
-from closecall.app.runtime.background import ClosedError, Troubles, Workers
-from closecall.core.errors import InputError
+from closecall.app.runtime.background import Fitting, Troubles, Workers
 from closecall.core.hashing import FAMILIES
 from closecall.core.numerics.rows import Rows
 from closecall.core.similar import ByAngle, ExactSearch, Neighbours, SimilaritySearch
-from closecall.core.similar.answers import GoOn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
     from closecall.app.engine.concept import LiveConcept
     from closecall.core.pool.pool import Pool
     from closecall.storage import Labels
-
-log = logging.getLogger(__name__)
 
 METHODS: Mapping[str, str] = MappingProxyType(
     {
@@ -121,17 +116,13 @@ class Checked:
         return {"recall": hits / max(1, len(nearest)), "exact_ms": 1000 * exact.seconds}
 
 
-@dataclass
-class _Index:
+@dataclass(eq=False)
+class _Index(Fitting):
     """An index of the pool under one metric: its codes and the structures over them, by name."""
 
     coded: Coded | None = None
     methods: Mapping[str, Method] = field(default_factory=dict)
     seconds: float = 0.0
-    is_wanted: bool = False
-    share: float = 0.0
-    problem: str | None = None
-    tried: tuple[int, int | None] | None = None
 
 
 class Similar:
@@ -157,7 +148,6 @@ class Similar:
         self._plain: dict[tuple[str, int | None], _Index] = {}
         self._learned: WeakKeyDictionary[LearnedMetric, _Index] = WeakKeyDictionary()
         self._lock = threading.Lock()
-        self._closed = False
         self._troubles = Troubles()
         self._learner = Workers(1, "similar-learn", "Learning a metric", self._troubles)
         self._builder = Workers(1, "similar-build", "Preparing Find similar", self._troubles)
@@ -175,16 +165,18 @@ class Similar:
 
     def close(self) -> None:
         """Stop the background work."""
-        self._closed = True
-        for executor in (self._learner, self._builder, self._checker):
-            executor.shutdown(cancel_futures=True)
+        executors = (self._learner, self._builder, self._checker)
+        for executor in executors:
+            executor.shutdown(wait=False, cancel_futures=True)
+        for executor in executors:
+            executor.shutdown()
 
     def learning(self, concept: LiveConcept) -> Learning:
         """Return the learner of the concept's metric."""
         with self._lock:
             number = concept.record.id
             if number not in self._learnings:
-                self._learnings[number] = Learning(self._learn)
+                self._learnings[number] = Learning(self._learner)
             return self._learnings[number]
 
     @property
@@ -212,12 +204,15 @@ class Similar:
         with self._lock:
             index = self._kept(wanted) if metric is None else self._learned.setdefault(metric, _Index())
             method = index.methods.get(name)
-            if method is None or _is_behind(method, index, pool, labels):
-                self._want(index, name, wanted)
+            is_behind = method is None or _is_behind(method, index, pool, labels)
+            if is_behind and not index.is_under_way:
+                given = len(pool), None if labels is None else labels.through
+                what = f"{METHODS[name]} can't be prepared"
+                index.request(self._builder, what, given, self._build, index, name, wanted)
             if method is not None:
                 return method
-            awaited = {"label": METHODS[name], "share": index.share, "problem": index.problem}
-        return Method(exact, awaited=awaited)
+            problem = None if index.is_under_way else index.failure
+            return Method(exact, awaited={"label": METHODS[name], "share": index.share, "problem": problem})
 
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
@@ -234,17 +229,6 @@ class Similar:
                 self._exact = ExactSearch(ByAngle(pool))
             return self._exact
 
-    def _learn(self, job: Callable[[GoOn], None]) -> None:
-        def learn() -> None:
-            kernels.wait_for("everything")
-            job(self._go_on)
-
-        self._learner.submit(learn)
-
-    def _go_on(self) -> None:
-        if self._closed:
-            raise ClosedError
-
     def _kept(self, wanted: Wanted) -> _Index:
         """Return the index of these codes, created if there is none. Call it with the lock held."""
         key = wanted.family, None if wanted.labels is None else wanted.concept
@@ -256,35 +240,23 @@ class Similar:
             del self._plain[oldest]
         return index
 
-    def _want(self, index: _Index, name: str, wanted: Wanted) -> None:
-        """Build an index unless this is under way or has failed. Call it with the lock held."""
-        tried = len(wanted.pool), None if wanted.labels is None else wanted.labels.through
-        if not index.is_wanted and not (index.problem is not None and index.tried == tried):
-            index.is_wanted, index.share, index.problem, index.tried = True, 0.0, None, tried
-            self._builder.submit(self._build, index, name, wanted)
-
     def _build(self, index: _Index, name: str, wanted: Wanted) -> None:
         def advanced(done: int, of: int) -> None:
-            self._go_on()
+            self._builder.go_on()
             index.share = done / of
 
-        coded, methods, problem = index.coded, {}, None
+        coded, methods = index.coded, dict[str, Method]()
         kernels.wait_for("everything")
         started = time.perf_counter()
         try:
             coded = self._saves.coded(wanted, index.coded, advanced)
             methods[name] = Method(*self._saves.search(name, wanted, coded))
-        except InputError as error:
-            log.warning("%s can't be prepared: %s", METHODS[name], error)
-            problem = f"{METHODS[name]} can't be prepared: {error}"
-        except Exception as error:
-            log.exception("%s can't be prepared", METHODS[name])
-            problem = f"{METHODS[name]} can't be prepared: {error or type(error).__name__}"
-        with self._lock:
-            others = index.methods if coded is index.coded else {}
-            index.coded, index.methods = coded, {**others, **methods}
-            index.seconds = time.perf_counter() - started
-            index.is_wanted, index.problem = False, problem
+        finally:
+            # Codes serve other structures even if this one can't be built.
+            with self._lock:
+                others = index.methods if coded is index.coded else {}
+                index.coded, index.methods = coded, {**others, **methods}
+                index.seconds = time.perf_counter() - started
 
 
 def _is_behind(method: Method, index: _Index, pool: Pool, labels: Labels | None) -> bool:

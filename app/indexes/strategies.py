@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.runtime import kernels
-from closecall.app.runtime.background import ClosedError, Troubles
+from closecall.app.runtime.background import Fitting, Troubles, Watch
 from closecall.core.errors import InputError
 from closecall.core.learning.round import Labels, learn
 from closecall.core.linear.hyperplane import Hyperplane
@@ -37,8 +36,8 @@ CHEAP_SECONDS = 0.1
 """An index whose last fit took at most so long is extended whenever the pool grows."""
 
 
-@dataclass
-class IndexState:
+@dataclass(eq=False)
+class IndexState(Fitting):
     """State of an index that is kept fitted.
 
     Parameters
@@ -47,20 +46,13 @@ class IndexState:
         None until it is first ready.
     seconds : float
         Time that the last fit took.
-    share : float
-        Progress of the present fit, 0 … 1.
-    failure, notice : str or None
-        Why it can't be fitted, or why a saved index is rebuilt, in one sentence.
-    failed_at : int or None
-        Number of items with which fitting failed; it is retried when there are more.
+    notice : str or None
+        Why a saved index is rebuilt, in one sentence.
     """
 
     fitted: QueryStrategy | None = None
     seconds: float = 0.0
-    share: float = 0.0
-    failure: str | None = None
     notice: str | None = None
-    failed_at: int | None = None
 
 
 class Indexes:
@@ -91,24 +83,20 @@ class Indexes:
         self._sharing: dict[str, tuple[QueryStrategy, QueryStrategy]] = {}
         self._full_scan_ms: tuple[int, float] | None = None
         self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._closed = False
         self._pool_problem: str | None = None
         self._troubles = Troubles()
-        self._thread = threading.Thread(target=self._tend, name="indexes", daemon=True)
+        self._watch = Watch("indexes", self._catch_up, POLL_SECONDS)
 
     def start(self) -> None:
         """Start to watch the pool."""
         remove_leftovers(self._folder)
         move_former_indexes(self._folder)
         self._catch_up()
-        self._thread.start()
+        self._watch.start()
 
     def close(self) -> None:
         """Stop watching and building, and wait for the end."""
-        self._closed = True
-        self._wake.set()
-        self._thread.join()
+        self._watch.close()
 
     @property
     def pool(self) -> Pool | None:
@@ -143,7 +131,7 @@ class Indexes:
             raise InputError(f"a session can give {strategy.name} the parameters {allowed}; got {word!r}")
         with self._lock:
             self._asked[word] = self._indexes.setdefault(strategy.index_name, IndexState())
-        self._wake.set()
+        self._watch.wake()
 
     def get(self, word: str) -> QueryStrategy | None:
         """Return the fitted strategy, or None while its index is being built.
@@ -169,14 +157,8 @@ class Indexes:
     def _unfitted(self, word: str) -> QueryStrategy:
         return strategy_from(word, random_state=self._seed)
 
-    def _tend(self) -> None:
-        while not self._closed:
-            self._wake.wait(POLL_SECONDS)
-            self._wake.clear()
-            self._catch_up()
-
     def _catch_up(self) -> None:
-        with suppress(ClosedError), self._troubles.noted("Keeping the indexes up with the pool"):
+        with self._troubles.noted("Keeping the indexes up with the pool"):
             self._look_after_all()
 
     def _look_after_all(self) -> None:
@@ -192,36 +174,24 @@ class Indexes:
         with self._lock:
             wanted = list(self._indexes.items())
         for name, index in wanted:
-            if self._closed:
-                return
+            self._watch.go_on()
             fitted = index.fitted
             is_behind = fitted is None or is_due(fitted.n_items, index.seconds, pool)
-            if is_behind and index.failed_at != len(pool) and kernels.is_ready(_needed(name, pool)):
-                self._try_to_fit(name, index, pool)
+            if is_behind and kernels.is_ready(_needed(name, pool)):
+                what = f"{name} can't be used with this pool"
+                index.attempt(what, len(pool), self._fit, name, index, pool)
         if wanted and kernels.is_ready("training"):
             self._time_full_scan(pool)
 
-    def _try_to_fit(self, name: str, index: IndexState, pool: Pool) -> None:
-        """Fit a strategy; skip one that can't be fitted until the pool has grown."""
-        try:
-            self._fit(name, index, pool)
-            index.failure = index.failed_at = None
-        except Exception as error:
-            log.exception("The index %s could not be built", name)
-            index.failure = f"{name} can't be used with this pool: {error or type(error).__name__}"
-            index.failed_at = len(pool)
-
     def _fit(self, name: str, index: IndexState, pool: Pool) -> None:
         def advanced(done: int, of: int) -> None:
-            if self._closed:
-                raise ClosedError
+            self._watch.go_on()
             index.share = min(1.0, done / of)
 
         hyperplane = _some_hyperplane(pool)
         started = time.perf_counter()
         fitted = index.fitted or self._saved(name, index, pool)
         is_built = fitted is None or fitted.n_items < len(pool)
-        index.share = 0.0
         if fitted is None:
             fitted = make_strategy(name, random_state=self._seed).fit(pool, progress=advanced)
         elif is_built:

@@ -1,5 +1,6 @@
 """Background work: no error ends a thread that others rely on, and none is lost.
 
+`Workers` run jobs, a `Watch` works at intervals, and a `Fitting` is anything that either keeps fitted.
 An error is logged with its traceback, once until it changes, and stays known in one sentence until the same
 work succeeds. Pages show this sentence, and ``/healthz`` counts it.
 """
@@ -10,7 +11,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -94,9 +96,109 @@ class Workers(ThreadPoolExecutor):
         self._is_closed = True
         super().shutdown(wait, cancel_futures=cancel_futures)
 
+    def go_on(self) -> None:
+        """Raise ClosedError once the threads are shut down; for jobs to call now and then."""
+        if self._is_closed:
+            raise ClosedError
+
     def _ended(self, name: str, job: Future[Any]) -> None:
         if not (job.cancelled() or self._is_closed):
             self._troubles.note(self._what, job.exception(), name)
+
+
+class Watch(threading.Thread):
+    """A thread that calls `work` every `seconds` seconds and when it is woken, from `start` until `close`."""
+
+    def __init__(self, name: str, work: Callable[[], None], seconds: float) -> None:
+        # A thread drops target and arguments when it ends: a closed watch does not refer to its owner.
+        super().__init__(target=self._run, args=(work, seconds), name=name, daemon=True)
+        self._is_closed = False
+        self._woken = threading.Event()
+
+    def wake(self) -> None:
+        """Call `work` as soon as possible."""
+        self._woken.set()
+
+    def go_on(self) -> None:
+        """Raise ClosedError once the watch is closed; for the work to call now and then."""
+        if self._is_closed:
+            raise ClosedError
+
+    def close(self) -> None:
+        """Stop, and wait for the end."""
+        self._is_closed = True
+        self.wake()
+        self.join()
+
+    def _run(self, work: Callable[[], None], seconds: float) -> None:
+        while not self._is_closed:
+            self._woken.wait(seconds)
+            self._woken.clear()
+            with suppress(ClosedError):
+                self.go_on()
+                work()
+
+
+@dataclass(eq=False)
+class Fitting:
+    """Something that is kept fitted in the background. Safe to use from any thread.
+
+    `share` is the progress of the last attempt, 0 … 1. `failure` says in one sentence why it failed, until an
+    attempt succeeds. The same data are not attempted again after a failure.
+    """
+
+    share: float = 0.0
+    failure: str | None = None
+    is_under_way: bool = False
+    _tried: object = field(default=None, init=False)
+    _waiting: tuple[Any, ...] | None = field(default=None, init=False)
+    _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
+
+    def attempt(self, what: str, given: object, fit: Callable[..., None], *args: Any) -> None:
+        """Call `fit`, unless it failed with the same data last time.
+
+        `given` identifies the data, such as the number of items. An error is logged, and becomes the failure
+        in a sentence that begins with `what`.
+        """
+        if self._has_failed_with(given):
+            return
+        self._tried, self.share = given, 0.0
+        try:
+            fit(*args)
+            self.failure = None
+        except Exception as error:
+            self.failure = f"{what}: {error or type(error).__name__}"
+            level = logging.WARNING if isinstance(error, InputError) else logging.ERROR
+            log.log(level, "%s", self.failure, exc_info=level == logging.ERROR)
+
+    def request(self, workers: Workers, what: str, given: object, *fit: Any) -> None:
+        """Attempt this in the background; it replaces an earlier request that still waits."""
+        with self._changed:
+            self._waiting = None if self._has_failed_with(given) else (what, given, *fit)
+            if self._waiting and not self.is_under_way:
+                workers.submit(self._attempt_newest)
+                self.is_under_way, self.share = True, 0.0
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing is under way, at most `seconds`; return whether this is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self.is_under_way, seconds)
+
+    def _has_failed_with(self, given: object) -> bool:
+        return self.failure is not None and self._tried == given
+
+    def _attempt_newest(self) -> None:
+        """Attempt the newest request, and again if there was a newer one meanwhile."""
+        while waiting := self._taken():
+            self.attempt(*waiting)
+
+    def _taken(self) -> tuple[Any, ...] | None:
+        with self._changed:
+            waiting, self._waiting = self._waiting, None
+            if waiting is None:
+                self.is_under_way = False
+                self._changed.notify_all()
+            return waiting
 
 
 def sentence_of(what: str, error: BaseException) -> str:

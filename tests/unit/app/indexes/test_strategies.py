@@ -279,7 +279,7 @@ def test_closing_does_not_wait_for_an_index(pool, tmp_path, gate):
     until(lambda: made.state(NAME).share)
     closing = threading.Thread(target=made.close)
     closing.start()
-    until(lambda: made._closed)
+    until(lambda: made._watch._is_closed)
     gate.set()
     closing.join(10)
     assert not closing.is_alive()
