@@ -146,12 +146,14 @@ def _plain_strategies() -> list[QueryStrategy]:
 
 
 def _hashed_strategies(*, every_structure: bool = True) -> list[QueryStrategy]:
-    hashed = {name: kind for name, kind in STRATEGIES.items() if issubclass(kind, HashedSearch)}
-    return [
-        make_strategy(name, n_functions=FUNCTIONS, structure=structure)
-        for name, kind in hashed.items()
-        for structure in (kind.structures if every_structure else [make_strategy(name).structure])
-    ]
+    made: list[QueryStrategy] = []
+    for name, kind in STRATEGIES.items():
+        if issubclass(kind, HashedSearch):
+            structures = (
+                list(kind.structures) if every_structure else [make_strategy(name).params()["structure"]]
+            )
+            made += [make_strategy(name, n_functions=FUNCTIONS, structure=one) for one in structures]
+    return made
 
 
 def _play(pool: Pool, labels: Labels, strategy: QueryStrategy, folder: Path) -> None:
