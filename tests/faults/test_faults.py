@@ -162,7 +162,7 @@ def cases(write: Write, found: list[Place]) -> list[tuple[Place, str, str]]:
     on_postgresql = [(place, moment, "postgresql") for place in found for moment in MOMENTS]
     one_each = [on_postgresql[3 * n + (number + n) % 3] for n in range(len(found))]
     appends = [n for n, place in enumerate(found) if place.writer == APPENDING]
-    chosen = 3 * (appends[0] if appends else number % max(1, len(found))) + number % 3
+    chosen = 3 * (appends[0] if appends else number % max(1, len(found))) + (number + 2) % 3
     return scaled(
         quick=(on_postgresql if number % 20 == 0 else on_sqlite)[chosen : chosen + 1],
         all=on_sqlite + one_each,
