@@ -59,9 +59,7 @@ def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp
     question.fill("Is it of 2024-02?")
     question.press("Tab")
     expect(offer).to_be_checked()
-    expect(
-        start_page.get_by_text("Classes: 2024-01, 2024-02, 2024-03. Some items")
-    ).to_be_visible()
+    expect(start_page.get_by_text("Classes: 2024-01, 2024-02, 2024-03. Some items")).to_be_visible()
     question.fill("Is there a fox?")
     question.press("Tab")
     expect(offer).not_to_be_checked()
