@@ -13,8 +13,8 @@ TRIM_SECONDS = 60.0
 LARGE = 1 << 22
 """Size in bytes from which an allocation has pages of its own, which are returned to the system with it.
 
-Taking and returning pages costs more than computing with them: at glibc's own 1 << 17, describing images took
-twice as long.
+Taking and returning pages costs more than computing with them: fixed at 1 << 17, where glibc begins,
+describing images took twice as long.
 """
 
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # M_MMAP_THRESHOLD and M_ARENA_MAX of glibc's <malloc.h>
