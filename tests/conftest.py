@@ -11,7 +11,7 @@ import closecall.app  # noqa: F401  # BLAS on one thread, as in the program: num
 from closecall.core.sources.digits import Digits
 from closecall.storage import migrate
 from tests import scale
-from tests.folders import ROOT, remove_folders
+from tests.folders import ROOT, remove_folders, write_to_memory
 from tests.statements import compiled_once
 
 MOST_DRAWN = 2000
@@ -26,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     scale.choose(config.getoption("scale"))
+    write_to_memory()  # workers of pytest-xdist have it from the process that starts them
 
 
 def pytest_report_header() -> str:

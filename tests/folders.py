@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from functools import cache
@@ -12,6 +13,24 @@ ROOT = Path(__file__).parents[1]
 """Of the checkout."""
 
 PREFIX = "closecall-tests-"
+
+IN_MEMORY = Path("/dev/shm")
+ROOM = 4 * 2**30
+"""Bytes that must be free there: some ten times what a run writes."""
+
+
+def write_to_memory() -> None:
+    """Let this process and its children keep temporary files in memory, where the machine has room for them.
+
+    The tests wait for thousands of commits to reach the disk, which takes twice as long as the tests of the
+    store themselves. A process that is killed leaves the same files in both places. Whoever sets ``TMPDIR``
+    decides.
+    """
+    if "TMPDIR" not in os.environ and IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM:
+        folder = tempfile.mkdtemp(prefix=PREFIX, dir=IN_MEMORY)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["TMPDIR"] = folder
+        tempfile.tempdir = None  # it is read from the environment again
 
 
 def fresh_folder() -> Path:
