@@ -20,11 +20,11 @@ FORBIDDEN = {
 def imports(path: Path) -> set[str]:
     """Packages that a file imports, anywhere in it: of ours the folder too, of others the first name."""
     found = set()
-    for node in ast.walk(tree_of(path)):
+    for node in import_statements(path):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             parts = name.split(".")
@@ -154,7 +154,7 @@ def test_only_the_service_side_joins_core_and_storage():
     """No page and no component touches core's or storage's rooms beside their values and errors."""
     allowed = {"core.errors", "core.pool.manifest", "storage", "storage.errors"}
     for path in [*(ROOT / "app" / "pages").glob("*.py"), *(ROOT / "app" / "components").glob("*.py")]:
-        for node in ast.walk(tree_of(path)):
+        for node in import_statements(path):
             module = node.module if isinstance(node, ast.ImportFrom) else None
             if module and module.split(".")[:2] in (["closecall", "core"], ["closecall", "storage"]):
                 assert module.removeprefix("closecall.") in allowed, f"{path.name} imports {module}"
@@ -176,7 +176,7 @@ def violations(root: Path) -> list[str]:
     for name, path in files.items():
         if room_of(name) not in WITH_STREAMLIT and "streamlit" in imports(path):
             found.append(f"{name} imports Streamlit")
-        if any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree_of(path))):
+        if any(isinstance(node, ast.ImportFrom) and node.level for node in import_statements(path)):
             found.append(f"{name} has a relative import")
     page = (root / "docs" / "architecture.md").read_text("utf-8")
     for package in ("app", "core"):
@@ -187,8 +187,10 @@ def violations(root: Path) -> list[str]:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Of a file, anywhere in it."""
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
@@ -205,10 +207,10 @@ def imported(files: dict[str, Path]) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for name, path in files.items():
         names: set[str] = set()
-        for node in ast.walk(tree_of(path)):
+        for node in import_statements(path):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            elif node.module and not node.level:
                 inside = {f"{node.module}.{alias.name}" for alias in node.names}
                 names |= {one if one in files else node.module for one in inside}
         graph[name] = {one for one in names if one in files and one != name}
