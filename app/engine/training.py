@@ -14,7 +14,7 @@ from closecall.app.runtime import kernels
 from closecall.core.learning import round as learner
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.randomness import seed_for, uniform
-from closecall.core.numerics.rows import LazyRows, Rows
+from closecall.core.numerics.rows import PlacedRows, Rows
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, Selection
 from closecall.core.selection.base import sorted_ids
@@ -115,7 +115,7 @@ def train_concept(
 ) -> Trained:
     """Train the SVM of a concept. Examples count as labels, with negative ids.
 
-    Each training has its own copy of the labels' rows, so at most one runs per core.
+    At most one training runs per core: more would only take longer each, and hold more memory.
     """
     if not (pool.is_sparse or kernels.is_ready("training")):
         both = {*labels.yes.tolist(), *(example.is_positive for example in examples)} == {False, True}
@@ -124,7 +124,7 @@ def train_concept(
     shown = _of_examples(examples, pool.n_features)
     ids, y = np.concatenate([labels.items, shown.ids]), np.concatenate([labels.yes, shown.y])
     with _CORES:
-        X = known_labels(pool, labels, examples).X if pool.is_sparse else _lazy(pool, labels.items, shown.X)
+        X = known_labels(pool, labels, examples).X if pool.is_sparse else _placed(pool, labels.items, shown.X)
         trained = learner.learn_rows(X, y, ids, C=concept.c, class_weight=concept.class_weight)
     return Trained(
         hyperplane=trained.hyperplane,
@@ -136,17 +136,9 @@ def train_concept(
     )
 
 
-def _lazy(pool: Pool, items: NDArray[np.int64], of_examples: Rows) -> LazyRows:
+def _placed(pool: Pool, items: NDArray[np.int64], of_examples: Rows) -> PlacedRows:
     """Return the rows of the items, followed by those of the examples."""
-
-    def read(places: NDArray[np.int64]) -> NDArray[np.float32]:
-        is_item = places < len(items)
-        rows = np.empty((len(places), pool.n_features), dtype=np.float32)
-        rows[is_item] = pool.rows_of(items[places[is_item]])
-        rows[~is_item] = of_examples[places[~is_item] - len(items)]
-        return rows
-
-    return LazyRows((len(items) + of_examples.shape[0], pool.n_features), read)
+    return pool.placed_rows_of(items) + PlacedRows.of(of_examples)
 
 
 def known_labels(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> learner.Labels:

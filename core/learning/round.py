@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT, ClassWeight, train
-from closecall.core.numerics.rows import LazyRows, Rows, as_sparse, is_sparse, joined, product
+from closecall.core.numerics.rows import PlacedRows, Rows, as_sparse, is_sparse, joined, product
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, Selection, make_strategy
 from closecall.core.selection.examples import most_similar
@@ -91,7 +91,7 @@ def learn(
 
 
 def learn_rows(
-    X: Rows | LazyRows,
+    X: Rows | PlacedRows,
     y: NDArray[np.bool_],
     ids: NDArray[np.int64],
     *,

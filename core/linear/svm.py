@@ -33,13 +33,14 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numba import carray  # type: ignore[attr-defined]
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.gram_rotation import combination, rotated
-from closecall.core.numerics.jit import fast_kernel, strict_kernel
-from closecall.core.numerics.rows import LazyRows, Rows, as_sparse, is_sparse
+from closecall.core.numerics.jit import fast_kernel, pointer, prefetch, strict_kernel
+from closecall.core.numerics.rows import PlacedRows, Rows, as_sparse, is_sparse
 
 ClassWeight = Literal["balanced"] | None
 Float32s = NDArray[np.float32]
@@ -71,8 +72,8 @@ _PASSES = 500
 _PASS_TOLERANCE = 1e-4
 _ENTERING = 8
 _STEPS_A_LABEL = 20
-_LANES = 16
-_BLOCK = 2048  # rows that are read at once
+_AHEAD = 2  # rows that are requested before they are read
+_LINE = 16  # float32 values in a cache line
 
 
 class Solution(NamedTuple):
@@ -91,7 +92,7 @@ class Solution(NamedTuple):
 
 
 def train(
-    X: Rows | LazyRows,
+    X: Rows | PlacedRows,
     y: ArrayLike,
     ids: ArrayLike,
     *,
@@ -105,7 +106,7 @@ def train(
 
     Parameters
     ----------
-    X : array of shape (n_labels, n_features), float32, csr_array, or LazyRows
+    X : array of shape (n_labels, n_features), float32, csr_array, or PlacedRows
         One row per label.
     y : array of shape (n_labels,), bool
         True for yes.
@@ -122,7 +123,7 @@ def train(
         If shapes disagree, an id is repeated, a value is not finite, C is not positive, class_weight is
         unknown, or the labels are all yes or all no.
     """
-    if not isinstance(X, LazyRows):
+    if not isinstance(X, PlacedRows):
         X = as_sparse(X) if is_sparse(X) else np.asarray(X, dtype=np.float32)
     y = np.asarray(y, dtype=np.bool_)
     ids = np.asarray(ids, dtype=np.int64)
@@ -138,13 +139,11 @@ def train(
     return Hyperplane(weights[:-1], float(weights[-1]))
 
 
-def _in_order(X: Rows | LazyRows, order: NDArray[np.int64]) -> Rows | LazyRows:
+def _in_order(X: Rows | PlacedRows, order: NDArray[np.int64]) -> Rows | PlacedRows:
     """Return the rows in this order, without a copy if they are dense."""
-    if isinstance(X, LazyRows):
-        return LazyRows(X.shape, lambda places: X.read(order[places]))
-    if is_sparse(X):
-        return X[order]
-    return LazyRows((len(X), X.shape[1]), lambda places: X[order[places]])
+    if isinstance(X, PlacedRows):
+        return X.in_order(order)
+    return X[order] if is_sparse(X) else PlacedRows.of(X).in_order(order)
 
 
 def box(y: NDArray[np.bool_], C: float, class_weight: ClassWeight) -> Float64s:
@@ -163,7 +162,7 @@ def box(y: NDArray[np.bool_], C: float, class_weight: ClassWeight) -> Float64s:
 
 
 def solve(
-    X: Rows | LazyRows,
+    X: Rows | PlacedRows,
     y: NDArray[np.bool_],
     *,
     C: float = DEFAULT_C,
@@ -171,40 +170,50 @@ def solve(
 ) -> Solution:
     """Return both optima, for labels in the given order; arguments and errors are those of `train`."""
     upper = box(y, C, class_weight)
-    if not isinstance(X, LazyRows) and is_sparse(X):
-        weights, alpha, exact = _optimum(rotated(X), y, C, upper)
-        normal = combination(np.where(y, exact, -exact), X)
-        return Solution(np.append(normal, weights[-1]), alpha)
-    return Solution(*_optimum(X, y, C, upper)[:2])
+    if isinstance(X, PlacedRows):
+        return Solution(*_optimum(X, X, y, C, upper)[:2])
+    if not is_sparse(X):
+        return solve(PlacedRows.of(X), y, C=C, class_weight=class_weight)
+    Z = rotated(X)
+    weights, alpha, exact = _optimum(PlacedRows.of(Z), PlacedRows.of(Z.astype(np.float32)), y, C, upper)
+    normal = combination(np.where(y, exact, -exact), X)
+    return Solution(np.append(normal, weights[-1]), alpha)
 
 
 def _optimum(
-    X: Float32s | Float64s | LazyRows, y: NDArray[np.bool_], C: float, upper: Float64s
+    X: PlacedRows, rough: PlacedRows, y: NDArray[np.bool_], C: float, upper: Float64s
 ) -> tuple[Float64s, Float64s, Float64s]:
-    """Return the weights, α with exact sides, and α that is exact but may lie outside the box by rounding."""
+    """Return the weights, α with exact sides, and α that is exact but may lie outside the box by rounding.
+
+    `rough` has the same rows in float32.
+    """
     n, d = X.shape
-    dtype = np.dtype(np.float32) if isinstance(X, LazyRows) else X.dtype
-    A = np.zeros((n, -(-(d + 1) // _LANES) * _LANES), dtype=dtype)
-    if isinstance(X, LazyRows):
-        for start in range(0, n, _BLOCK):
-            places = np.arange(start, min(start + _BLOCK, n))
-            A[places[0] : places[-1] + 1, :d] = X.read(places)
-    else:
-        A[:, :d] = X
-    A[:, d] = 1
-    A *= np.where(y, 1, -1).astype(dtype)[:, np.newaxis]
-    squares = np.einsum("ij,ij->i", A, A, dtype=np.float64)
+    signs = np.where(y, 1.0, -1.0)
+    A, a = _Signed(X.places, signs, _typed(X)), _Signed(rough.places, signs, _typed(rough))
+    squares = _squares(A, d)
     if not np.isfinite(squares).all():
         raise InputError(f"row {np.flatnonzero(~np.isfinite(squares))[0]} of X is not finite")
     alpha = np.zeros(n)
-    _sides(A.astype(np.float32, copy=False), squares, upper, alpha, _PASSES, _PASS_TOLERANCE)
-    _thin_out(alpha, upper, A.shape[1])
+    _sides(a, d, squares, upper, alpha, _PASSES, _PASS_TOLERANCE)
+    _thin_out(alpha, upper, d + 1)
     tolerance = max(TOLERANCE, 5e-15 * float(upper @ squares))
     steps = _STEPS_A_LABEL * (n + 100)
-    if not _pivots(A, squares, upper, alpha, tolerance, steps):
+    if not _pivots(A, d, squares, upper, alpha, tolerance, steps):
         raise InputError(f"C = {C} is too large for {n} labels: no hyperplane was found in {steps:,} steps")
-    weights, exact = _numbers(A, upper, alpha)
-    return weights[: d + 1], alpha, exact
+    weights, exact = _numbers(A, d, upper, alpha)
+    return weights, alpha, exact
+
+
+class _Signed(NamedTuple):
+    """The rows aᵢ = yᵢ[xᵢ, 1], as the places of the xᵢ, their yᵢ = ±1, and an array of the type of the xᵢ."""
+
+    places: NDArray[np.uintp]
+    signs: Float64s
+    typed: Float32s | Float64s
+
+
+def _typed(X: PlacedRows) -> Float32s | Float64s:
+    return np.empty(0, dtype=X.owners[0].dtype if X.owners else np.float32)
 
 
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
@@ -216,33 +225,72 @@ def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
 
 @fast_kernel
 def _dot(a, b):  # type: ignore[no-untyped-def]
-    """Return aᵀb in the precision of b: float32 for two rows of A, float64 for a row of A and weights."""
+    """Return aᵀb in the precision of b."""
     total = b.dtype.type(0)
     for j in range(a.shape[0]):
         total += a[j] * b[j]
     return total
 
 
+@fast_kernel
+def _margin(A, i, d, w):  # type: ignore[no-untyped-def]
+    """Return aᵢᵀw, summed in the precision of w."""
+    return A.signs[i] * np.float64(_dot(carray(pointer(A.places[i], A.typed), (d,)), w) + w[d])
+
+
+@strict_kernel
+def _request(A, i, d):  # type: ignore[no-untyped-def]
+    """Ask for the row in advance: rows of a mapped pool lie apart, and each would be waited for."""
+    coming = carray(pointer(A.places[i], A.typed), (1, d))
+    for j in range(0, d, _LINE):
+        prefetch(coming, 0, j)
+
+
 @strict_kernel
 def _add(scale: float | np.floating, a: Float32s | Float64s, out: Float32s | Float64s) -> None:
     """Add scale·a to out."""
-    for j in range(out.shape[0]):
+    for j in range(a.shape[0]):
         out[j] += scale * a[j]
 
 
 @strict_kernel
-def _combine(A: Float32s, alpha: Float64s) -> Float64s:
+def _add_row(A, i, d, scale, out):  # type: ignore[no-untyped-def]
+    """Add scale·aᵢ to out, in the precision of out."""
+    signed = out.dtype.type(A.signs[i] * scale)
+    _add(signed, carray(pointer(A.places[i], A.typed), (d,)), out)
+    out[d] += signed
+
+
+@strict_kernel
+def _squares(A: _Signed, d: int) -> Float64s:
+    """Return ‖aᵢ‖² of every row."""
+    squares = np.ones(A.places.shape[0])
+    for i in range(A.places.shape[0]):
+        x = carray(pointer(A.places[i], A.typed), (d,))
+        for j in range(d):
+            squares[i] += np.float64(x[j]) * np.float64(x[j])
+    return squares
+
+
+@strict_kernel
+def _combine(A: _Signed, d: int, alpha: Float64s) -> Float64s:
     """Return Σαᵢaᵢ, summed in the order of the rows."""
-    w = np.zeros(A.shape[1])
-    for i in range(A.shape[0]):
+    w = np.zeros(d + 1)
+    for i in range(alpha.shape[0]):
         if alpha[i] != 0.0:
-            _add(alpha[i], A[i], w)
+            _add_row(A, i, d, alpha[i], w)
     return w
 
 
 @strict_kernel
 def _sides(
-    A: Float32s, squares: Float64s, upper: Float64s, alpha: Float64s, passes: int, tolerance: float
+    A: _Signed,
+    d: int,
+    squares: Float64s,
+    upper: Float64s,
+    alpha: Float64s,
+    passes: int,
+    tolerance: float,
 ) -> None:
     """Run dual coordinate descent from alpha = 0, in place.
 
@@ -250,8 +298,8 @@ def _sides(
     passes. Labels at a bound that the last pass gave no reason to leave are left out (shrinking) and checked
     again before the end.
     """
-    n = A.shape[0]
-    w = np.zeros(A.shape[1], dtype=np.float32)
+    n = alpha.shape[0]
+    w = np.zeros(d + 1, dtype=np.float32)
     active = np.arange(n)
     m = n
     state = np.uint64(88172645463325252)
@@ -267,7 +315,8 @@ def _sides(
         k = 0
         while k < m:
             i = active[k]
-            gradient = np.float64(_dot(A[i], w)) - 1.0
+            _request(A, active[min(k + _AHEAD, n - 1)], d)
+            gradient = _margin(A, i, d, w) - 1.0
             at_zero, at_upper = alpha[i] == 0.0, alpha[i] == upper[i]
             if (at_zero and gradient > highest_before) or (at_upper and gradient < lowest_before):
                 m -= 1
@@ -278,7 +327,7 @@ def _sides(
             if projected != 0.0:
                 old = alpha[i]
                 alpha[i] = min(max(old - gradient / squares[i], 0.0), upper[i])
-                _add(np.float32(alpha[i] - old), A[i], w)
+                _add_row(A, i, d, alpha[i] - old, w)
             k += 1
         if highest - lowest >= tolerance:
             highest_before = highest if highest > 0.0 else np.inf
@@ -292,14 +341,22 @@ def _sides(
 
 @strict_kernel
 def _append(
-    A: Float32s, squares: Float64s, i: Index, face: NDArray[np.int64], f: int, L: Float64s, row: Float64s
+    A: _Signed,
+    d: int,
+    squares: Float64s,
+    i: Index,
+    face: NDArray[np.int64],
+    f: int,
+    L: Float64s,
+    row: Float64s,
 ) -> None:
     """Add label i to a face of f labels: append a row to the Cholesky factor of its Gram matrix."""
     # Assigned number by number: for a slice, Numba compiles the error of unequal shapes too, in seconds.
     for j in range(row.shape[0]):
-        row[j] = A[i, j]
+        row[j] = 0.0
+    _add_row(A, i, d, 1.0, row)
     for k in range(f):
-        L[f, k] = (_dot(A[face[k]], row) - _dot(L[k, :k], L[f, :k])) / L[k, k]
+        L[f, k] = (_margin(A, face[k], d, row) - _dot(L[k, :k], L[f, :k])) / L[k, k]
     pivot = squares[i] * (1.0 + _RIDGE) - _dot(L[f, :f], L[f, :f])
     L[f, f] = np.sqrt(max(pivot, _RIDGE * squares[i]))
     face[f] = i
@@ -339,7 +396,7 @@ def _solve(L: Float64s, f: int, x: Float64s) -> None:
 
 @strict_kernel
 def _pivots(
-    A: Float32s, squares: Float64s, upper: Float64s, alpha: Float64s, tolerance: float, most: int
+    A: _Signed, d: int, squares: Float64s, upper: Float64s, alpha: Float64s, tolerance: float, most: int
 ) -> bool:
     """Run the active-set method from a feasible alpha, in place; False if `most` steps are not enough.
 
@@ -347,7 +404,7 @@ def _pivots(
     allows; labels that reach a bound leave the face. At the optimum, the labels that violate their condition
     most join the face.
     """
-    n, p = A.shape
+    n, p = alpha.shape[0], d + 1
     capacity = min(n, 2 * p + _ENTERING)
     face = np.zeros(capacity, dtype=np.int64)
     L = np.zeros((capacity, capacity))
@@ -355,14 +412,14 @@ def _pivots(
     on_face = (alpha > 0.0) & (alpha < upper)
     f = 0
     for inside in np.flatnonzero(on_face):
-        _append(A, squares, inside, face, f, L, row)
+        _append(A, d, squares, inside, face, f, L, row)
         f += 1
-    w = _combine(A, alpha)
+    w = _combine(A, d, alpha)
     violation = np.empty(n)
     for _ in range(most):
         worst = 0.0
         for k in range(f):
-            step[k] = 1.0 - _dot(A[face[k]], w)
+            step[k] = 1.0 - _margin(A, face[k], d, w)
             worst = max(worst, abs(step[k]))
         if worst > 0.1 * tolerance:
             _solve(L, f, step)
@@ -383,13 +440,14 @@ def _pivots(
                     _remove(face, f, k, L)
                     on_face[i] = False
                     f -= 1
-                _add(alpha[i] - old, A[i], w)
+                _add_row(A, i, d, alpha[i] - old, w)
             continue
         entering = 0
         for i in range(n):
             violation[i] = 0.0
+            _request(A, min(i + _AHEAD, n - 1), d)
             if not on_face[i]:
-                margin = _dot(A[i], w)
+                margin = _margin(A, i, d, w)
                 violation[i] = 1.0 - margin if alpha[i] == 0.0 else margin - 1.0
                 entering += violation[i] > tolerance
         if entering == 0:
@@ -397,27 +455,29 @@ def _pivots(
         for _ in range(min(entering, _ENTERING, capacity - f)):
             joining = np.argmax(violation)
             violation[joining] = 0.0
-            _append(A, squares, joining, face, f, L, row)
+            _append(A, d, squares, joining, face, f, L, row)
             on_face[joining] = True
             f += 1
     return False
 
 
 @strict_kernel
-def _numbers(A: Float32s, upper: Float64s, alpha: Float64s) -> tuple[Float64s, Float64s]:
+def _numbers(A: _Signed, d: int, upper: Float64s, alpha: Float64s) -> tuple[Float64s, Float64s]:
     """Return the weights and αᵢ, computed from the sides alone.
 
     Labels at their upper bound contribute Cᵢaᵢ, and labels on the face have margins of 1.
     """
-    p = A.shape[1]
+    p = d + 1
     exact = np.where(alpha >= upper, upper, 0.0)
-    w = _combine(A, exact)
+    w = _combine(A, d, exact)
     face = np.flatnonzero((alpha > 0.0) & (alpha < upper))
     f = face.shape[0]
-    columns = np.empty((p, f))
+    columns, row = np.empty((p, f)), np.empty(p)
     for k in range(f):
+        row[:] = 0.0
+        _add_row(A, face[k], d, 1.0, row)
         for j in range(p):
-            columns[j, k] = A[face[k], j]
+            columns[j, k] = row[j]
     L = np.zeros((f, f))
     for j in range(p):
         for k in range(f):
@@ -444,5 +504,5 @@ def _numbers(A: Float32s, upper: Float64s, alpha: Float64s) -> tuple[Float64s, F
         before = worst
         _solve(L, f, residual)
         for k in range(f):
-            _add(residual[k], A[face[k]], w)
+            _add_row(A, face[k], d, residual[k], w)
             exact[face[k]] += residual[k]

@@ -57,6 +57,16 @@ def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
     return cast(Any, types).CPointer(types.float32)(address), generate
 
 
+@cast(Callable[[Any], Callable[[Any, Any], Any]], intrinsic)
+def pointer(context: Any, address: types.Integer, like: types.Array) -> Any:  # noqa: ARG001
+    """Return a pointer to an address, of the type of an array's values; see `float32_at`."""
+
+    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], target.get_value_type(signature.return_type))
+
+    return cast(Any, types).CPointer(like.dtype)(address, like), generate
+
+
 @cast(Callable[[Any], Callable[[Any, Any, Any], None]], intrinsic)
 def prefetch(context: Any, array: types.Array, row: types.Integer, column: types.Integer) -> Any:  # noqa: ARG001
     """Request the cache line of X[i, j] in advance: ``prefetch(X, i, j)`` in a kernel.

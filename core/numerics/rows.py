@@ -69,20 +69,47 @@ def cut(X: Rows, first: int, end: int) -> Rows:
     return sparse_rows(X.data[low:high], X.indices[low:high], indptr, X.shape[1])
 
 
-@dataclass(frozen=True)
-class LazyRows:
-    """Dense rows that are read block by block, so that a large matrix need not be in memory twice.
+@dataclass(frozen=True, eq=False)
+class PlacedRows:
+    """Dense rows of one type wherever they lie in memory, so that those of a mapped pool need no copy.
 
     Parameters
     ----------
-    shape : tuple of int
-        Number of rows and of features.
-    read : callable
-        Returns the rows at an array of places, float32, in the order of the places.
+    places : array of shape (n,), uintp
+        The address of each row, whose values are contiguous.
+    n_features : int
+        Number of values of a row.
+    owners : tuple of array
+        The matrices that the rows belong to, which keep the memory alive.
     """
 
-    shape: tuple[int, int]
-    read: Callable[[NDArray[np.int64]], NDArray[np.float32]]
+    places: NDArray[np.uintp]
+    n_features: int
+    owners: tuple[NDArray[np.floating], ...]
+
+    @classmethod
+    def of(cls, X: NDArray[np.floating]) -> PlacedRows:
+        """The rows of a matrix."""
+        X = np.ascontiguousarray(X)
+        return cls(addresses(X, np.arange(len(X))), X.shape[1], (X,))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of features."""
+        return len(self.places), self.n_features
+
+    def __add__(self, other: PlacedRows) -> PlacedRows:
+        places = np.concatenate([self.places, other.places])
+        return PlacedRows(places, self.n_features, self.owners + other.owners)
+
+    def in_order(self, order: NDArray[np.intp]) -> PlacedRows:
+        """The rows at these positions, in their order."""
+        return PlacedRows(self.places[order], self.n_features, self.owners)
+
+
+def addresses(X: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.uintp]:
+    """Return the address of the first value of each of these rows of a contiguous matrix."""
+    return np.uintp(X.ctypes.data) + rows.astype(np.uintp) * np.uintp(X.shape[1] * X.itemsize)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:

@@ -34,6 +34,7 @@ from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.core.learning import round as learner
 from closecall.core.pool.pool import Pool
+from closecall.core.selection import STRATEGIES
 from closecall.storage import StorageError
 
 BEFORE = "before"
@@ -103,9 +104,9 @@ class Clocks:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def on(self, module: ModuleType, name: str, kind: str) -> Iterator[None]:
-        """Within the context, add the processor time of calls of the module's function to category `kind`."""
-        function = getattr(module, name)
+    def on(self, place: ModuleType | type, name: str, kind: str) -> Iterator[None]:
+        """Within the context, add the processor time of calls of a function or method to category `kind`."""
+        function = getattr(place, name)
 
         def timed(*arguments: Any, **named: Any) -> Any:
             started = time.thread_time()
@@ -115,11 +116,11 @@ class Clocks:
                 with self._lock:
                     self.seconds[kind] = self.seconds.get(kind, 0.0) + time.thread_time() - started
 
-        setattr(module, name, timed)
+        setattr(place, name, timed)
         try:
             yield
         finally:
-            setattr(module, name, function)
+            setattr(place, name, function)
 
 
 class Sitter:
@@ -210,6 +211,7 @@ def measure_inside(
         clocks = Clocks()
         opened.enter_context(clocks.on(learner, "train", "training"))
         opened.enter_context(clocks.on(learner, "select_next", "selecting"))
+        opened.enter_context(clocks.on(STRATEGIES[LabelingSession.DEFAULT], "remember", "remembering"))
         sitters = _sit_down(project, plan, truth_of(pool, positive))
         return _sit(project, plan, sitters, clocks, tell)
 
@@ -283,6 +285,7 @@ def _sit(
         "cpu_ms_per_answer": cpu_ms,
         "training_ms_per_answer": ms.get("training", 0.0),
         "selecting_ms_per_answer": ms.get("selecting", 0.0),
+        "remembering_ms_per_answer": ms.get("remembering", 0.0),
         "rest_ms_per_answer": cpu_ms - sum(ms.values()),
         **growth(looks),
         "looks": [vars(one) for one in looks],

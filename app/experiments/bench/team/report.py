@@ -34,7 +34,9 @@ def show_inside(row: dict[str, Any]) -> None:
         f"  {row['answers']:,} answers, {row['refused']} refused. Each took "
         f"{row['cpu_ms_per_answer']:.1f} ms of CPU time: "
         f"{row['training_ms_per_answer']:.1f} for training, "
-        f"{row['selecting_ms_per_answer']:.1f} for selecting, {row['rest_ms_per_answer']:.1f} for the rest."
+        f"{row['selecting_ms_per_answer']:.1f} for selecting, "
+        f"{row['remembering_ms_per_answer']:.1f} for scores kept for later selections, "
+        f"{row['rest_ms_per_answer']:.1f} for the rest."
     )
     if row["memory_mb_per_hour"] is not None:
         log = row["log_mb_per_hour"]
