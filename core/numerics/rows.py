@@ -11,7 +11,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -89,9 +89,11 @@ class PlacedRows:
 
     @classmethod
     def of(cls, X: NDArray[np.floating]) -> PlacedRows:
-        """The rows of a matrix."""
+        """Place the rows of a matrix."""
         X = np.ascontiguousarray(X)
-        return cls(addresses(X, np.arange(len(X))), X.shape[1], (X,))
+        width = np.uintp(X.shape[1] * X.itemsize)
+        places = np.uintp(X.ctypes.data) + np.arange(len(X), dtype=np.uintp) * width
+        return cls(places, X.shape[1], (X,))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -103,13 +105,8 @@ class PlacedRows:
         return PlacedRows(places, self.n_features, self.owners + other.owners)
 
     def in_order(self, order: NDArray[np.intp]) -> PlacedRows:
-        """The rows at these positions, in their order."""
+        """Return the rows at these positions, in their order."""
         return PlacedRows(self.places[order], self.n_features, self.owners)
-
-
-def addresses(X: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.uintp]:
-    """Return the address of the first value of each of these rows of a contiguous matrix."""
-    return np.uintp(X.ctypes.data) + rows.astype(np.uintp) * np.uintp(X.shape[1] * X.itemsize)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.linear.scoring import score_blocks
-from closecall.core.numerics.rows import PlacedRows, Rows, addresses, cut, gathered, no_rows
+from closecall.core.numerics.rows import PlacedRows, Rows, cut, gathered, no_rows
 from closecall.core.pool.feature_files import LAYOUTS
 from closecall.core.pool.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
 from closecall.core.pool.segments import Segment, check_part, load_part
@@ -211,18 +211,14 @@ class Pool:
         if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
             bad = wanted[(wanted < 0) | (wanted >= len(self))][0]
             raise InputError(f"rows must be from 0 to {len(self) - 1} in the pool {self.path}, got {bad}")
-        found = [(np.arange(0), no_rows(self.n_features, sparse=self.is_sparse))]
-        found += [(there, segment.X[own]) for segment, there, own in self._by_segment(wanted)]
-        return gathered(found)
-
-    def _by_segment(self, rows: Ids) -> Iterator[tuple[Segment, NDArray[np.intp], Ids]]:
-        """Yield each segment that has some of the rows: where they are in `rows`, and in the segment."""
-        order = np.argsort(rows, kind="stable")
-        ends = [*np.searchsorted(rows[order], self._starts).tolist(), len(rows)]
+        order = np.argsort(wanted, kind="stable")
+        ends = [*np.searchsorted(wanted[order], self._starts).tolist(), len(wanted)]
+        found = [(order[:0], no_rows(self.n_features, sparse=self.is_sparse))]
         for segment, start, end in zip(self._filled, ends[:-1], ends[1:], strict=True):
             if start < end:
                 there = order[start:end]
-                yield segment, there, rows[there] - segment.first_row
+                found.append((there, segment.X[wanted[there] - segment.first_row]))
+        return gathered(found)
 
     def placed_rows_of(self, ids: ArrayLike) -> PlacedRows:
         """Return the dense features of the items `ids` where they are mapped; float16 rows are copied.
@@ -235,11 +231,12 @@ class Pool:
         rows = self.row_of(ids)
         if self.dtype != np.float32:
             return PlacedRows.of(self.rows(rows))
-        places, owners = np.empty(len(rows), dtype=np.uintp), []
-        for segment, there, own in self._by_segment(rows):
-            places[there] = addresses(segment.X, own)
-            owners.append(segment.X)
-        return PlacedRows(places, self.n_features, tuple(owners))
+        owners = tuple(segment.X for segment in self._filled)
+        segment = np.searchsorted(self._starts, rows, side="right") - 1
+        first = np.array([X.ctypes.data for X in owners], dtype=np.uintp)
+        width = np.uintp(self.n_features * self.dtype.itemsize)
+        places = first[segment] + (rows - self._starts[segment]).astype(np.uintp) * width
+        return PlacedRows(places, self.n_features, owners)
 
     def rows_of(self, ids: ArrayLike) -> Rows:
         """Return the features of the items `ids`, of shape (n, n_features), in their order; see `row_of`."""

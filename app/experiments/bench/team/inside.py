@@ -23,6 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from closecall.app.api.cards import card_of, submit
+from closecall.app.engine import concept_state
 from closecall.app.experiments.bench.annotator import Truth
 from closecall.app.experiments.bench.memory import anonymous_mb
 from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
@@ -209,7 +210,7 @@ def measure_inside(
         opened.enter_context(threadpool_limits(1, user_api="blas"))
         project = opened.enter_context(Workspace(folder.parent, only=folder.name)).project(folder.name)
         clocks = Clocks()
-        opened.enter_context(clocks.on(learner, "train", "training"))
+        opened.enter_context(clocks.on(concept_state, "train_concept", "training"))
         opened.enter_context(clocks.on(learner, "select_next", "selecting"))
         opened.enter_context(clocks.on(STRATEGIES[LabelingSession.DEFAULT], "remember", "remembering"))
         sitters = _sit_down(project, plan, truth_of(pool, positive))
