@@ -46,7 +46,7 @@ HEAD = (
 
 
 @dataclass(frozen=True)
-class Selection(Experiment):
+class Selection(Experiment[Pool]):
     """One selection for each hyperplane with each strategy.
 
     Parameters
