@@ -21,7 +21,7 @@ from closecall.app.indexes.codes import USUAL
 from closecall.app.sessions.answers import Outcome
 from closecall.app.sessions.grid import MOST, Batch, BatchSession
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of, require_shown
-from closecall.app.sessions.similar.search import VIEWS, Search
+from closecall.app.sessions.similar.result import VIEWS, Result
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.similar.queries import PAGE
@@ -82,8 +82,8 @@ class SimilarSession(BatchSession):
         self.course: deque[dict[str, float | None]] = deque(maxlen=COURSE)
         self.on_label: int | None = None
         self._asked: object = None
-        self.search: Search | None = None
-        """The search in view."""
+        self.result: Result | None = None
+        """The result in view."""
         self._acked: set[str] = set()
         super().__init__(session)
 
@@ -214,7 +214,7 @@ class SimilarSession(BatchSession):
             self._acked.update(outcome.acked)
             if is_new:
                 self.attend()
-                if not self.shown and self.search is not None and self.search.has_after(self.first):
+                if not self.shown and self.result is not None and self.result.has_after(self.first):
                     self.first += PAGE
             return outcome
 
@@ -245,27 +245,27 @@ class SimilarSession(BatchSession):
             return
         similar, learned = self.session.project.similar, self.learning.newest(pool)
         labels = self.session.concept.standing().labels
-        if self.search is None:
+        if self.result is None:
             found = self._searched(pool, labels)
             in_view = {item for _, _, item in found.in_view(self.view, self.first)} if found else set()
             if not in_view.issuperset(record.item for record in self.shown):
                 self.shown = ()
             self.learning.want(pool, labels)
-        elif learned is not self.search.learned and self.view == "original":
+        elif learned is not self.result.learned and self.view == "original":
             self._searched(pool, labels)
-        elif learned is not None and self.search.learned is None:
+        elif learned is not None and self.result.learned is None:
             self.shown = ()
-        search = self.search
-        if search is None:
+        result = self.result
+        if result is None:
             return
-        for name, before in search.methods.items():
+        for name, before in result.methods.items():
             if before.awaited:
-                metric = search.learned if name == "learned" else None
+                metric = result.learned if name == "learned" else None
                 now = similar.method(self.method, self.codes, pool, metric, self.session.concept)
                 if now.awaited is None:
                     self.shown = ()
                 else:
-                    search.methods[name] = replace(before, awaited=now.awaited)
+                    result.methods[name] = replace(before, awaited=now.awaited)
 
     def _look_for_label(self) -> None:
         if self.on_label is None:
@@ -279,19 +279,19 @@ class SimilarSession(BatchSession):
         session = self.session
         occasion, standing = session.occasion(pool), session.concept.standing()
         self.learning.want(pool, standing.labels)
-        search = self._searched(pool, standing.labels)
-        if search is None:
+        result = self._searched(pool, standing.labels)
+        if result is None:
             return None
         trained = session.concept.train(pool, standing)
         places: dict[int, tuple[str, int]] = {}
-        for name, place, item in search.in_view(self.view, self.first):
+        for name, place, item in result.in_view(self.view, self.first):
             places.setdefault(item, (name, place))
         ids = np.array(list(places), dtype=np.int64)
-        found = search.lists[search.metric_in_view(self.view)]
+        found = result.lists[result.metric_in_view(self.view)]
 
         def attempt(occasion: Occasion) -> Chosen:
             free = ids[~np.isin(ids, occasion.taken(standing))]
-            own = [{SIMILAR: self._how(search, *places[item])} for item in free.tolist()]
+            own = [{SIMILAR: self._how(result, *places[item])} for item in free.tolist()]
             return take_found(
                 occasion,
                 trained,
@@ -314,23 +314,23 @@ class SimilarSession(BatchSession):
         names = {record.parameters[SIMILAR]["metric"] is not None for record in batch}
         self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
 
-    def _how(self, search: Search, metric: str, place: int) -> dict[str, Any]:
+    def _how(self, result: Result, metric: str, place: int) -> dict[str, Any]:
         """Return how an item was found, for the log."""
         assert self.like is not None
-        method = search.methods[metric]
+        method = result.methods[metric]
         return {
             "like": self.like.word,
             "method": method.name,
             "params": dict(method.params),
             "items": len(method.search.pool),
-            "metric": search.learned.params() if metric == "learned" and search.learned else None,
+            "metric": result.learned.params() if metric == "learned" and result.learned else None,
             "place": place,
         }
 
-    def _searched(self, pool: Pool, labels: Labels) -> Search | None:
+    def _searched(self, pool: Pool, labels: Labels) -> Result | None:
         """Search with the current labels; return the previous search if nothing it depends on has changed."""
         if self.like is None:
-            self.search = None
+            self.result = None
             return None
         similar = self.session.project.similar
         learned = self.learning.newest(pool)
@@ -338,7 +338,7 @@ class SimilarSession(BatchSession):
             require_shown(self.like, pool)
             queries = queries_of(self.like, pool, labels, self.session.project.uploads)
         except InputError as error:
-            self.problem, self.search = str(error), None
+            self.problem, self.result = str(error), None
             return None
         metrics = {"original": None, "learned": learned} if learned is not None else {"original": None}
         methods = {
@@ -346,7 +346,7 @@ class SimilarSession(BatchSession):
             for name, metric in metrics.items()
         }
         asked = self.like, queries.items.tobytes()
-        before, lists = self.search, {}
+        before, lists = self.result, {}
         for name in metrics:
             by = methods[name].search
             if (
@@ -358,12 +358,12 @@ class SimilarSession(BatchSession):
                 lists[name] = before.lists[name]
             else:
                 lists[name] = by.neighbours(queries.X, PAGE * PAGES, exclude=queries.items)
-        self.search = search = Search(asked, queries, lists, methods, learned)
-        name = search.metric_in_view(self.view)
+        self.result = result = Result(asked, queries, lists, methods, learned)
+        name = result.metric_in_view(self.view)
         if self.checked is None or self.checked.found is not lists[name]:
             found, by = lists[name], methods[name].search
             self.checked = similar.check(by, found, RECALLED, queries.X, queries.items)
             share = found.examined / found.items
             self.course.append({"ms": 1000 * found.seconds, "share": share, "recall": None})
         self.first = min(self.first, max(0, len(lists["original"].ids) - 1) // PAGE * PAGE)
-        return search
+        return result

@@ -1,4 +1,4 @@
-"""A search of Find similar: its query and its results."""
+"""The result of a search of Find similar, with its query."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ VIEWS = ("original", "learned", "both")
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
-    """A search and its results.
+class Result:
+    """The result of a search.
 
     Parameters
     ----------
