@@ -50,7 +50,3 @@ class Result:
             for name in (self.lists if view == "both" else [self.metric_in_view(view)])
             for place, item in enumerate(self.lists[name].ids[first : first + PAGE].tolist(), first)
         ]
-
-    def has_after(self, first: int) -> bool:
-        """Return whether there is a page after the one that begins at place `first`."""
-        return first + PAGE < len(self.lists["original"].ids)

@@ -1,25 +1,20 @@
-"""Find similar as a view: similar items, nearest first, selected and answered together.
+"""Find similar as a view: similar items, nearest first, `PAGE` on a page.
 
-A page has `PAGE` items. Items that have an answer or are leased to another session are shown as such. Each
-submission is a round: the SVM is retrained on the new labels, and the search is repeated. The log records
-with each item how it was found.
+Each submission is a round: the SVM is retrained on the new labels, and the search is repeated.
 """
 
 from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
 from closecall.app.engine.training import SIMILAR, is_of_many
 from closecall.app.indexes.codes import USUAL
-from closecall.app.sessions.answers import Outcome
-from closecall.app.sessions.grid import MOST, Batch, BatchSession
+from closecall.app.sessions.grid import MOST, Batch
+from closecall.app.sessions.search import Page, SearchSession
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of, require_shown
 from closecall.app.sessions.similar.result import VIEWS, Result
 from closecall.core.errors import InputError
@@ -39,20 +34,13 @@ RECALLED = 10
 """Number of nearest items that recall is measured on."""
 
 
-class SimilarSession(BatchSession):
+class SimilarSession(SearchSession):
     """The items most similar to an item, an upload, or all yes answers.
-
-    Parameters
-    ----------
-    session : LabelingSession
-        The view shares its concept, log and lock.
 
     Attributes
     ----------
     like : Like or None
         The query; None before there is one.
-    first : int
-        Place of the first item in view among the results, from 0.
     method : str
         Name of the search method, see `app.indexes.similar`.
     codes : str
@@ -69,7 +57,7 @@ class SimilarSession(BatchSession):
         The item last shown on Label.
     """
 
-    MARK = SIMILAR
+    MARK, QUERY, SIZE = SIMILAR, "like", PAGE
 
     def __init__(self, session: LabelingSession) -> None:
         self.like: Like | None = None
@@ -81,10 +69,8 @@ class SimilarSession(BatchSession):
         self.checked: Checked | None = None
         self.course: deque[dict[str, float | None]] = deque(maxlen=COURSE)
         self.on_label: int | None = None
-        self._asked: object = None
         self.result: Result | None = None
         """The result in view."""
-        self._acked: set[str] = set()
         super().__init__(session)
 
     @property
@@ -122,24 +108,11 @@ class SimilarSession(BatchSession):
                 elif self.on_label is not None:
                     self.look_for(Like(item=self.on_label))
 
-    def ask(self, asked: object) -> None:
-        """Handle a browser's request once; the browser repeats it at each run of the page.
-
-        Raises
-        ------
-        InputError
-            If it can't be read.
-        """
-        if not isinstance(asked, Mapping) or asked.get("id") == self._asked:
-            return
-        word, first = asked.get("like"), asked.get("first")
-        if not (isinstance(word, str) and isinstance(first, int)):
-            raise InputError(f"a search must have like and first, got {word!r:.80} and {first!r:.80}")
-        self._asked = asked.get("id")
-        if word == "label":
+    def _ask(self, query: str, first: int) -> None:
+        if query == "label":
             self._look_for_label()
         else:
-            self.look_for(Like.of(word), first)
+            self.look_for(Like.of(query), first)
 
     def upload(self, sent: object) -> None:
         """Keep the image that a browser sent and search for similar items; report why if that fails.
@@ -203,21 +176,6 @@ class SimilarSession(BatchSession):
                 setattr(self, what, word)
                 self.shown = ()
 
-    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store answers as any batch does; turn the page when nothing on it is left to answer.
-
-        A page that polls while something is being prepared sends its last answers again. They are taken once.
-        """
-        with self.session.lock:
-            outcome = super().store(answers)
-            is_new = not self._acked.issuperset(outcome.acked)
-            self._acked.update(outcome.acked)
-            if is_new:
-                self.attend()
-                if not self.shown and self.result is not None and self.result.has_after(self.first):
-                    self.first += PAGE
-            return outcome
-
     def attend(self) -> None:
         """Record that someone is looking: take up finished indexes and metrics, and show a page."""
         with self.session.lock:
@@ -275,36 +233,20 @@ class SimilarSession(BatchSession):
         else:
             self.look_for(Like(item=self.on_label))
 
-    def _select(self, pool: Pool) -> Chosen | None:
-        session = self.session
-        occasion, standing = session.occasion(pool), session.concept.standing()
-        self.learning.want(pool, standing.labels)
-        result = self._searched(pool, standing.labels)
+    def _page(self, pool: Pool, labels: Labels) -> Page | None:
+        self.learning.want(pool, labels)
+        result = self._searched(pool, labels)
         if result is None:
             return None
-        trained = session.concept.train(pool, standing)
-        places: dict[int, tuple[str, int]] = {}
+        how: dict[int, dict[str, Any]] = {}
         for name, place, item in result.in_view(self.view, self.first):
-            places.setdefault(item, (name, place))
-        ids = np.array(list(places), dtype=np.int64)
+            how.setdefault(item, self._how(result, name, place))
         found = result.lists[result.metric_in_view(self.view)]
+        counts = {"scored": found.examined, "items": found.items}
+        return Page(how, {"why": "similar", "seconds": found.seconds, **counts})
 
-        def attempt(occasion: Occasion) -> Chosen:
-            free = ids[~np.isin(ids, occasion.taken(standing))]
-            own = [{SIMILAR: self._how(result, *places[item])} for item in free.tolist()]
-            return take_found(
-                occasion,
-                trained,
-                free,
-                own,
-                why="similar",
-                seconds=found.seconds,
-                scored=found.examined,
-                items=found.items,
-            )
-
-        chosen = leasing(occasion, attempt)
-        return chosen if chosen.records else None
+    def _n_found(self) -> int:
+        return 0 if self.result is None else len(self.result.lists["original"].ids)
 
     def _take_up(self, batch: Batch) -> None:
         how = batch[0].parameters[SIMILAR]
