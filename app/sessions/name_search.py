@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from closecall.app.engine.training import SEARCH
 from closecall.app.sessions.grid import Batch
-from closecall.app.sessions.search import Page, SearchSession
+from closecall.app.sessions.search import SearchPage, SearchSession
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.storage import Labels
@@ -79,12 +79,12 @@ class FoundSession(SearchSession):
     def _ask(self, query: str, first: int) -> None:
         self.look_for(query, first)
 
-    def _page(self, pool: Pool, labels: Labels) -> Page:  # noqa: ARG002 (names don't depend on labels)
+    def _page(self, pool: Pool, labels: Labels) -> SearchPage:  # noqa: ARG002 (names don't depend on labels)
         found = self._searched(pool)
         self.first = min(self.first, max(0, len(found.items) - 1) // PAGE * PAGE)
         places = enumerate(self.page(pool), self.first)
         how = {item: {"text": self.text, "place": place} for place, item in places}
-        return Page(how, {"why": "search", "seconds": found.seconds})
+        return SearchPage(how, {"why": "search", "seconds": found.seconds})
 
     def _n_found(self) -> int:
         pool = self.session.project.pool

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
 
 
-class Page(NamedTuple):
+class SearchPage(NamedTuple):
     """The items on a page in order, with how each was found for the log, and keywords of `take_found`."""
 
     how: dict[int, dict[str, Any]]
@@ -84,7 +84,7 @@ class SearchSession(BatchSession):
         """Search for the query of a browser's request and show the page with the item at place `first`."""
 
     @abstractmethod
-    def _page(self, pool: Pool, labels: Labels) -> Page | None:
+    def _page(self, pool: Pool, labels: Labels) -> SearchPage | None:
         """Search if necessary, and return the page in view; None if there is no result."""
 
     @abstractmethod

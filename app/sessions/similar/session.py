@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from closecall.app.engine.training import SIMILAR, is_of_many
 from closecall.app.indexes.codes import USUAL
 from closecall.app.sessions.grid import MOST, Batch
-from closecall.app.sessions.search import Page, SearchSession
+from closecall.app.sessions.search import SearchPage, SearchSession
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of, require_shown
 from closecall.app.sessions.similar.result import VIEWS, Result
 from closecall.core.errors import InputError
@@ -233,7 +233,7 @@ class SimilarSession(SearchSession):
         else:
             self.look_for(Like(item=self.on_label))
 
-    def _page(self, pool: Pool, labels: Labels) -> Page | None:
+    def _page(self, pool: Pool, labels: Labels) -> SearchPage | None:
         self.learning.want(pool, labels)
         result = self._searched(pool, labels)
         if result is None:
@@ -243,7 +243,7 @@ class SimilarSession(SearchSession):
             how.setdefault(item, self._how(result, name, place))
         found = result.lists[result.metric_in_view(self.view)]
         counts = {"scored": found.examined, "items": found.items}
-        return Page(how, {"why": "similar", "seconds": found.seconds, **counts})
+        return SearchPage(how, {"why": "similar", "seconds": found.seconds, **counts})
 
     def _n_found(self) -> int:
         return 0 if self.result is None else len(self.result.lists["original"].ids)
