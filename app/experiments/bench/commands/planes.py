@@ -39,7 +39,7 @@ from closecall.app.experiments.bench.commands.options import count_option, pool_
     help="Share of wrong answers in the sessions that have some.",
 )
 @seed_option("classes and labels")
-def bench_planes(folder: Path, **words: Any) -> None:
+def bench_planes(folder: Path, out: Path, **words: Any) -> None:
     """Train hyperplanes on a pool of known truth and save them, to compare strategies by.
 
     Single ones are trained on labels drawn at random, in 19 settings. Sessions are simulated: an SVM of one
@@ -47,7 +47,7 @@ def bench_planes(folder: Path, **words: Any) -> None:
     strategy misses stays in the pool, so use sessions simulated with the strategy itself to measure how often
     it finds the nearest in long sessions.
     """
-    from closecall.app.experiments.bench.experiment import run
-    from closecall.app.experiments.bench.planes import Planes
+    from closecall.app.experiments.bench.planes import make_corpus
+    from closecall.core.pool.pool import Pool
 
-    run(Planes(**words), [folder], None)
+    make_corpus(Pool.open(folder), out, **words)
