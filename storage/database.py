@@ -259,14 +259,6 @@ class Database:
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         return self.place.copy_name(folder, f"{version}-before-{migrate.SCHEMA_VERSION}.{moment}.backup")
 
-    def count_rows(self) -> dict[str, int]:
-        """Return the number of rows of each table, by table name."""
-        with self.read() as connection:
-            return {
-                name: int(connection.execute(text(f"SELECT COUNT(*) FROM {name}")).scalar_one())
-                for name in ("concepts", "examples", "sessions", "selections", "foreseen", "answers")
-            }
-
 
 @contextmanager
 def _closing_on_error(database: Database) -> Iterator[None]:

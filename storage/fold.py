@@ -157,10 +157,6 @@ class LabelState:
         """Return the items with any answer in force, skips included: ascending, of shape (n_items,)."""
         return self._sets.answered.read()[0]
 
-    def skipped_items(self) -> NDArray[np.int64]:
-        """Return the items skipped by everybody who saw them: ascending, of shape (n_items,)."""
-        return self._sets.skipped.read()[0]
-
     def audited_items(self) -> NDArray[np.int64]:
         """Return the items with an audit's answer in force: ascending, of shape (n_items,)."""
         return self._sets.audited.read()[0]
@@ -196,10 +192,6 @@ class LabelState:
     def is_audited(self, item: int) -> bool:
         """Return whether an audit's answer about the item is in force; then no answer about it trains."""
         return self._meaning.get(item, _NOTHING).is_audited
-
-    def is_in_force(self, answer_id: str) -> bool:
-        """Return whether the answer is in the log and not undone (a later one may have replaced it)."""
-        return answer_id in self._item_of
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
         """Return what a selection for the annotator depends on, if each item is for `persons` annotators."""

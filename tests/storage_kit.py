@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import text
+
 from closecall.storage import (
     AnswerRecord,
     AppendResult,
@@ -113,3 +115,12 @@ def open_folder() -> Iterator[Path]:
 def no_room(**_: object) -> None:
     """A full disk, in place of `tempfile.TemporaryFile`."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def count_rows(database: Database) -> dict[str, int]:
+    """The number of rows of each table, by table name."""
+    with database.read() as connection:
+        return {
+            name: int(connection.execute(text(f"SELECT COUNT(*) FROM {name}")).scalar_one())
+            for name in ("concepts", "examples", "sessions", "selections", "foreseen", "answers")
+        }

@@ -213,8 +213,6 @@ VERDICT = Component(
 )
 """The result of a blind comparison."""
 
-COMPONENTS = (LABEL, GRID, REVIEW, SIMILAR, PROGRESS, PEOPLE, COMPARE, RACE, VERDICT)
-
 
 def answers_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the answers that the browser last sent, from the component's entry in the session state.

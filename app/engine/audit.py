@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
 """Shares of the rounds that the page offers for the audit."""
 
-DEFAULT_SHARE = 0.1
-"""Share of the rounds that a new audit starts with."""
-
 
 @dataclass(frozen=True, eq=False)
 class Framed:

@@ -14,6 +14,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 from closecall.app.runtime import child
@@ -40,9 +41,11 @@ class Preparation:
         """The share of kernels that are compiled, 0 … 1."""
         self._complete = {step: threading.Event() for step in get_args(Step)}
         self._stopped = False
+        # The child may be killed at any moment, so its temporary files are removed here.
+        self._scratch = TemporaryDirectory(prefix="closecall-", ignore_cleanup_errors=True)
         self._process = subprocess.Popen(
             command,
-            env=child.environment(),
+            env={**child.environment(), "TMPDIR": self._scratch.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -69,7 +72,7 @@ class Preparation:
             raise ClosedError
 
     def stop(self) -> None:
-        """End the child; what it compiled is kept."""
+        """End the child and remove its temporary files; what it compiled is kept."""
         self._stopped = True
         self._process.kill()
         self._reader.join()
@@ -87,7 +90,9 @@ class Preparation:
             for step in self._complete.keys() & set(steps):
                 self._complete[step].set()
         # Ctrl+C and a stop of the whole service end the child with the server.
-        if self._process.wait() not in (0, -signal.SIGINT, -signal.SIGTERM) and not self._stopped:
+        ended = self._process.wait()
+        self._scratch.cleanup()
+        if ended not in (0, -signal.SIGINT, -signal.SIGTERM) and not self._stopped:
             log.warning("The kernels could not be compiled ahead and will be when they are used: %s", last)
         for complete in self._complete.values():
             complete.set()

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.projects.roles import Person
-from closecall.app.sessions.answers import (
-    MOST_AT_ONCE,
-    UNREADABLE,
-    Outcome,
-    Refused,
-    item_in,
-    malformed,
-    require_answered,
-)
+from closecall.app.sessions.answers import Outcome, item_in, read_each, require_answered
 from closecall.app.sessions.review import ReviewedConcept
-from closecall.storage import AnswerRecord, Refusal, SelectionRecord
+from closecall.storage import AnswerRecord, SelectionRecord
 from closecall.storage.review import Answers
 
 if TYPE_CHECKING:
@@ -97,20 +89,17 @@ class Decisions:
         """
         by.require_owner("decide")
         records: list[AnswerRecord] = []
-        refused: list[Refusal] = []
         acked: list[str] = []
-        for answer in list(answers)[:MOST_AT_ONCE]:
-            try:
-                if answer["answer"] == "skip":
-                    self._put_off(item_in(answer))
-                    self._taken[item_in(answer)] += 1
-                    acked.append(str(answer["id"]))
-                else:
-                    records.append(self._read(answer))
-            except Refused as verdict:
-                refused.append(Refusal(str(answer["id"]), verdict.kind, str(verdict)))
-            except UNREADABLE as error:
-                refused.append(malformed(answer, error))
+
+        def read(answer: Mapping[str, Any]) -> None:
+            if answer["answer"] == "skip":
+                self._put_off(item_in(answer))
+                self._taken[item_in(answer)] += 1
+                acked.append(str(answer["id"]))
+            else:
+                records.append(self._read(answer))
+
+        refused = read_each(answers, read)
         result = self.project.intake.store(records)
         self._taken.update(record.item for record in result.accepted)
         return Outcome.of(self.id, [*acked, *result.acknowledged], [*refused, *result.refused])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -92,27 +92,33 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: Asking) -> P
     """Turn the browser's queue into records. Malformed answers are refused, the others are kept."""
     records: list[AnswerRecord] = []
     following: dict[str, str] = {}
-    refused: list[Refusal] = []
-    for answer in list(answers)[:MOST_AT_ONCE]:
-        try:
-            record = in_its_audit(read_answer(answer, session), session, records)
-            require_first(record, session, records)
-            if not refers_to_something(answer):
-                require_answered(record.item, session)
-        except Refused as verdict:
-            refused.append(Refusal(record_id(answer), verdict.kind, str(verdict)))
-        except UNREADABLE as error:
-            refused.append(malformed(answer, error))
-        else:
-            records.append(record)
-            if isinstance(shown := answer.get("next"), str):
-                following[record.id] = shown
+
+    def read(answer: Mapping[str, Any]) -> None:
+        record = in_its_audit(read_answer(answer, session), session, records)
+        require_first(record, session, records)
+        if not refers_to_something(answer):
+            require_answered(record.item, session)
+        records.append(record)
+        if isinstance(shown := answer.get("next"), str):
+            following[record.id] = shown
+
+    refused = read_each(answers, read)
     return Parsed(records, following, refused)
 
 
-def record_id(answer: Mapping[str, Any]) -> str:
-    """Return the id of an answer that could be read, as the browser wrote it."""
-    return str(answer["id"])
+def read_each(
+    answers: Sequence[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], None]
+) -> list[Refusal]:
+    """Call `read` with each answer of the browser's queue; return refusals of those that it doesn't take."""
+    refused: list[Refusal] = []
+    for answer in list(answers)[:MOST_AT_ONCE]:
+        try:
+            read(answer)
+        except Refused as verdict:
+            refused.append(Refusal(str(answer["id"]), verdict.kind, str(verdict)))
+        except UNREADABLE as error:
+            refused.append(_malformed(answer, error))
+    return refused
 
 
 def refers_to_something(answer: Mapping[str, Any]) -> bool:
@@ -151,7 +157,7 @@ def require_answered(item: int, session: Asking) -> None:
         )
 
 
-def malformed(answer: object, error: Exception) -> Refusal:
+def _malformed(answer: object, error: Exception) -> Refusal:
     """Return the refusal of an answer that can't be read."""
     name = str(answer.get("id", "?")) if isinstance(answer, Mapping) else "?"
     return Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}")

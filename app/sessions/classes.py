@@ -24,20 +24,17 @@ from closecall.app.engine.lookahead import Lookahead
 from closecall.app.engine.selection import Chosen, Occasion, select_items
 from closecall.app.engine.training import is_of_many
 from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.labeling import AHEAD_SECONDS, LabelingSession
 from closecall.app.sessions.presses import Press, read_presses, settled
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted
 from closecall.storage import SelectionRecord, StorageError
 
 if TYPE_CHECKING:
-    from closecall.app.sessions.labeling import LabelingSession
     from closecall.storage import ConceptRecord
 
 MOST = 9
 """Maximum number of concepts with a key."""
-
-AHEAD_SECONDS = 0.25
-"""How long a card waits for the look-ahead; after that the browser asks for it."""
 
 
 class ClassSession:

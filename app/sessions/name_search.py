@@ -1,25 +1,24 @@
 """Items found by name, in a grid: often the quickest way to the first positives.
 
-A search for part of a file name shows the matching items page by page. They are marked and sent as in any
-grid. The log records the search with each item, so that ``verify`` can repeat it.
+A search for part of a file name shows the matching items page by page. The log has the text, so that
+``verify`` can repeat the search.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
 from closecall.app.engine.training import SEARCH
-from closecall.app.sessions.answers import Outcome
-from closecall.app.sessions.grid import Batch, BatchSession
+from closecall.app.sessions.grid import Batch
+from closecall.app.sessions.search import SearchPage, SearchSession
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
+from closecall.storage import Labels
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
@@ -44,31 +43,13 @@ class _Search:
 NOTHING = _Search("", 0, np.empty(0, dtype=np.int64), 0.0)
 
 
-class FoundSession(BatchSession):
-    """The items whose names contain the words of a search, ordered by id.
+class FoundSession(SearchSession):
+    """The items whose names contain the words of a search, the `text`, ordered by id."""
 
-    Items that have an answer or are leased to another session are shown as such. They get no selection and
-    can't be answered here.
-
-    Parameters
-    ----------
-    session : LabelingSession
-        The view shares its concept, log and lock.
-
-    Attributes
-    ----------
-    text : str
-        The search text.
-    first : int
-        Place of the first item in view among the items found, from 0.
-    """
-
-    MARK = SEARCH
+    MARK, QUERY, SIZE = SEARCH, "text", PAGE
 
     def __init__(self, session: LabelingSession) -> None:
         self.text = ""
-        self.first = 0
-        self._asked: object = None
         self._search = NOTHING
         super().__init__(session)
         # Start to collect the names, so that the first search need not wait for them.
@@ -95,47 +76,19 @@ class FoundSession(BatchSession):
         if " ".join(text.split()) != self.text:
             self.look_for(text)
 
-    def ask(self, asked: object) -> None:
-        """Handle a browser's request once; the browser repeats it at each run of the page.
+    def _ask(self, query: str, first: int) -> None:
+        self.look_for(query, first)
 
-        Raises
-        ------
-        InputError
-            If it can't be read.
-        """
-        if not isinstance(asked, Mapping) or asked.get("id") == self._asked:
-            return
-        text, first = asked.get("text"), asked.get("first")
-        if not (isinstance(text, str) and isinstance(first, int)):
-            raise InputError(f"a search must have a text and a place, got {text!r:.80} and {first!r:.80}")
-        self._asked = asked.get("id")
-        self.look_for(text, first)
-
-    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store answers as any batch does; turn the page when nothing on it is left to answer."""
-        with self.session.lock:
-            outcome, pool = super().store(answers), self.session.project.pool
-            if outcome.acked and pool is not None:
-                self.attend()
-                if not self.shown and self.first + PAGE < len(self.found(pool)):
-                    self.first += PAGE
-            return outcome
-
-    def _select(self, pool: Pool) -> Chosen | None:
+    def _page(self, pool: Pool, labels: Labels) -> SearchPage:  # noqa: ARG002 (names don't depend on labels)
         found = self._searched(pool)
         self.first = min(self.first, max(0, len(found.items) - 1) // PAGE * PAGE)
-        session = self.session
-        occasion, standing = session.occasion(pool), session.concept.standing()
-        page = found.items[self.first : self.first + PAGE]
-        trained = session.concept.train(pool, standing)
+        places = enumerate(self.page(pool), self.first)
+        how = {item: {"text": self.text, "place": place} for place, item in places}
+        return SearchPage(how, {"why": "search", "seconds": found.seconds})
 
-        def attempt(occasion: Occasion) -> Chosen:
-            free = np.flatnonzero(~np.isin(page, occasion.taken(standing)))
-            own = [{SEARCH: {"text": self.text, "place": place}} for place in (self.first + free).tolist()]
-            return take_found(occasion, trained, page[free], own, why="search", seconds=found.seconds)
-
-        chosen = leasing(occasion, attempt)
-        return chosen if chosen.records else None
+    def _n_found(self) -> int:
+        pool = self.session.project.pool
+        return 0 if pool is None else len(self.found(pool))
 
     def _take_up(self, batch: Batch) -> None:
         search = batch[0].parameters[SEARCH]

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from closecall.app.sessions.answers import (
-    MOST_AT_ONCE,
-    UNREADABLE,
     Refused,
     in_its_audit,
     item_in,
-    malformed,
     read_answer,
+    read_each,
     refers_to_something,
     require_answered,
     require_first,
@@ -84,18 +82,13 @@ def read_presses(
 ) -> tuple[list[Press], list[Refusal]]:
     """Parse the queue into presses, whose answers are stored together, and refusals."""
     presses: list[Press] = []
-    refused: list[Refusal] = []
     batch: dict[str, AnswerRecord] = {}
-    for answer in list(answers)[:MOST_AT_ONCE]:
-        try:
-            press = _Reading(answer, session, batch).press()
-        except Refused as verdict:
-            refused.append(Refusal(str(answer["id"]), verdict.kind, str(verdict)))
-        except UNREADABLE as error:
-            refused.append(malformed(answer, error))
-        else:
-            presses.append(press)
-            batch |= {record.id: record for record in press.records}
+
+    def read(answer: Mapping[str, Any]) -> None:
+        presses.append(_Reading(answer, session, batch).press())
+        batch.update((record.id, record) for record in presses[-1].records)
+
+    refused = read_each(answers, read)
     return presses, refused
 
 

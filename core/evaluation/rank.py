@@ -52,19 +52,3 @@ class BruteForce:
         in_doubt = np.flatnonzero((self.margins >= margin - error) & (self.margins <= margin + error))
         nearer = margins_of(self._pool.rows(in_doubt), self._hyperplane) < margin
         return int(np.count_nonzero(self.margins < margin - error) + np.count_nonzero(nearer))
-
-
-def rank_of(pool: PoolRows, hyperplane: Hyperplane, item: int, *, exclude: Iterable[int] = ()) -> int:
-    """Return the number of items of the pool closer to the hyperplane than `item`; see `BruteForce`."""
-    return BruteForce(pool, hyperplane, exclude=exclude).rank(item)
-
-
-def median_rank_of_best(n_scored: float, n_items: int) -> float:
-    """Return the median rank of the nearest of `n_scored` items drawn at random from `n_items`.
-
-    Each is one of the r nearest with probability r / n_items, so none of them is with probability
-    (1 − r / n_items)ⁿ, where n is `n_scored`. The median sets this to one half.
-    """
-    if n_scored >= n_items:
-        return 0.0
-    return float(n_items * (1 - 0.5 ** (1 / max(n_scored, 1))))

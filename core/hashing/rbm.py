@@ -92,15 +92,6 @@ class RBM:
         means = self.visible_means(h)
         return means + normal(means, rng) if self.gaussian else bits(means, rng)
 
-    def free_energy(self, v: Floats) -> Floats:
-        """Return F(v) of each row, of shape (n,)."""
-        own = ((v - self.visible) ** 2).sum(axis=1) / 2 if self.gaussian else -(v @ self.visible)
-        return np.asarray(own - np.logaddexp(0, v @ self.weights + self.hidden).sum(axis=1))
-
-    def reconstructed(self, v: Floats) -> Floats:
-        """Return the mean of v given the mean of h given v, for each row."""
-        return self.visible_means(self.hidden_means(v))
-
 
 def contrastive_divergence(
     machine: RBM, v: Floats, rng: np.random.Generator, n_steps: int = 1

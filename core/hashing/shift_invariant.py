@@ -116,14 +116,3 @@ def disagreement(kappa: ArrayLike) -> Probabilities:
     sigma = np.sqrt(-np.log(np.maximum(kappa, _LARGE)) / 2)
     by_integral = 4 / np.pi**1.5 * dawsn(sigma / np.sqrt(2))
     return np.asarray(np.where(kappa > _LARGE, by_integral, by_series))
-
-
-def least_disagreement(kappa: ArrayLike) -> Probabilities:
-    """Return the lower bound h₁."""
-    return np.asarray(4 / np.pi**2 * (1 - np.asarray(kappa, dtype=np.float64)))
-
-
-def most_disagreement(kappa: ArrayLike) -> Probabilities:
-    """Return the upper bound h₂."""
-    kappa = np.asarray(kappa, dtype=np.float64)
-    return np.asarray(np.minimum(np.sqrt(1 - kappa) / 2, 4 / np.pi**2 * (1 - 2 / 3 * kappa)))

@@ -75,14 +75,6 @@ class Trained:
     seconds: float | None
 
 
-@dataclass(frozen=True, eq=False)
-class Round:
-    """A retrained classifier and the item it selected next."""
-
-    trained: Trained
-    selection: Selection
-
-
 def learn(
     labels: Labels, *, C: float = DEFAULT_C, class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT
 ) -> Trained:
@@ -154,26 +146,6 @@ def select_next(
     if examples is not None and examples.shape[0]:
         return most_similar(pool, examples, n, exclude=exclude)
     return make_strategy("random").fit(pool).select(None, n, exclude=exclude, seed=seed, diversity=diversity)
-
-
-def play_round(
-    pool: Pool,
-    labels: Labels,
-    strategy: QueryStrategy,
-    *,
-    C: float = DEFAULT_C,
-    class_weight: ClassWeight = DEFAULT_CLASS_WEIGHT,
-    exclude: Iterable[int] = (),
-    seed: int = 0,
-) -> Round:
-    """Retrain and select the next item, never one already labeled; see `learn` and `select_next`."""
-    trained = learn(labels, C=C, class_weight=class_weight)
-    answered = np.union1d(labels.ids, np.fromiter(exclude, dtype=np.int64))
-    examples = labels.X[labels.y & (labels.ids < 0)]
-    selection = select_next(
-        pool, strategy, trained.hyperplane, examples=examples, exclude=answered, seed=seed
-    )
-    return Round(trained, selection)
 
 
 def is_positive(truth: ArrayLike, positive: int) -> NDArray[np.bool_]:

@@ -177,13 +177,6 @@ class ITML(Projecting):
             raise InputError(f"form must be one of auto, explicit, implicit, got {self.form!r}")
 
 
-def logdet_divergence(A: Floats64, A0: Floats64) -> float:
-    """Compute D(A, A₀) = tr(AA₀⁻¹) − log det(AA₀⁻¹) − d of positive definite matrices."""
-    ratio = np.linalg.solve(A0, A)
-    sign, logarithm = np.linalg.slogdet(ratio)
-    return float(np.trace(ratio) - logarithm - len(A)) if sign > 0 else np.inf
-
-
 def positive_kernel(K: ArrayLike) -> Floats64:
     """Return K as float64 after checking that it is symmetric and positive semidefinite up to rounding.
 

@@ -133,11 +133,6 @@ class ImplicitMetric(Metric):
             )
         self._M = weights_of(self.S, gram(points, points))
 
-    def explicit(self) -> ExplicitMetric:
-        """Return the same metric in explicit form, for rows with few features."""
-        points = self.points.toarray() if is_sparse(self.points) else self.points
-        return ExplicitMetric(np.eye(self.n_features) + points.T @ self.S @ points)
-
     def inner(self, Q: Rows, X: Rows) -> Floats64:
         """See `Metric.inner`."""
         return np.asarray(gram(Q, X) + self._seen(Q) @ self._M @ self._seen(X).T)

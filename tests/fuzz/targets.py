@@ -27,6 +27,7 @@ from PIL import Image
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 from tests.fuzz.damage import as_json, damaged, spoilt
+from tests.storage_kit import count_rows
 
 OURS = (InputError, StorageError)
 """What may be raised: each is a sentence for a person."""
@@ -91,7 +92,7 @@ def imports(folder: Path) -> Target:
             raw = damaged(raw, rng)
         file = folder / f"given{suffix}"
         file.write_bytes(raw)
-        before = database.count_rows()["answers"]
+        before = count_rows(database)["answers"]
         if rng.random() < 0.3:
             list(read_predictions(file, format_of(file)))
             return
@@ -99,7 +100,7 @@ def imports(folder: Path) -> Target:
         try:
             new = take_in(database, pool(), file).new
         finally:
-            assert database.count_rows()["answers"] == before + new
+            assert count_rows(database)["answers"] == before + new
 
     return attempt
 
@@ -124,7 +125,7 @@ def backups(folder: Path) -> Target:
         file.write_bytes(damaged(whole, rng))
         restore(file, place)
         with Database.open(place) as opened:
-            opened.count_rows()
+            count_rows(opened)
 
     return attempt
 
@@ -158,7 +159,7 @@ def carried_uploads(folder: Path) -> Target:
             raise
         assert len(list((folder / "uploads").glob("*.png"))) == number
         with Database.open(place) as opened:
-            opened.count_rows()
+            count_rows(opened)
 
     return attempt
 

@@ -326,7 +326,7 @@ class Served:
             assert dict(zip(labels.items.tolist(), labels.yes.tolist(), strict=True)) == model.labels(concept)
             assert _asdict(state.counts) == model.counts(concept)
             assert state.audited_items().tolist() == sorted(i for i, its in items.items() if its.is_audited)
-            assert state.skipped_items().tolist() == sorted(
+            assert state.standing().skipped.tolist() == sorted(
                 i for i, its in items.items() if its.status == "skip"
             )
             for item, its in items.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from closecall.app.experiments.compare.plan import Plan
+from closecall.app.experiments.compare.race_plan import RacePlan
 from closecall.app.projects.data_folder import data_folder, former_folder_beside
 from closecall.core.errors import InputError
 from closecall.core.selection.registry import make_strategy, strategy_names
@@ -75,7 +75,7 @@ def test_tasks_whose_results_name_the_former_item_are_read(tmp_path):
 
 def test_a_comparison_goes_on(tmp_path):
     """Its words have the version under the former name."""
-    plan = Plan("pool", "digest", classes=(0, 1), runs=1, iterations=2, strategies=("random",))
+    plan = RacePlan("pool", "digest", classes=(0, 1), runs=1, iterations=2, strategies=("random",))
     plan.settle(tmp_path, ["a", "b"])
     (path,) = tmp_path.glob("*.json")
     said = json.loads(path.read_text())

@@ -20,7 +20,7 @@ from closecall.core.similar.queries import PAGE
 if TYPE_CHECKING:
     from closecall.app.sessions.answers import Outcome
     from closecall.app.sessions.labeling import LabelingSession
-    from closecall.app.sessions.similar.search import Search
+    from closecall.app.sessions.similar.result import Result
     from closecall.app.sessions.similar.session import SimilarSession
 
 SHOWN_QUERIES = 9
@@ -32,14 +32,14 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
     similar.attend()
     with similar.session.lock:
         card, pool = batch_card(similar, outcome, _looks), similar.session.project.pool
-        search = similar.search
+        result = similar.result
         shown: dict[str, Any] = {"cells": [], "waiting": None, "last": [], "last_round": 0}
-        if search is None or pool is None:
+        if result is None or pool is None:
             return card | shown | {"similar": _about(similar, None, len(pool) if pool else 0)}
         if similar.course and similar.checked and similar.checked.is_done:
             similar.course[-1]["recall"] = similar.checked.state()["recall"]
         free = {cell["id"]: cell for cell in card["cells"]}
-        in_view = search.in_view(similar.view, similar.first)
+        in_view = result.in_view(similar.view, similar.first)
         others = {item for _, _, item in in_view} - free.keys()
         taken = taken_cells(similar, pool, others, _looks)
         cells = [
@@ -47,11 +47,11 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
                 **(free.get(item) or taken[item]),
                 "list": name,
                 "place": place,
-                "angle": float(search.lists[name].degrees[place]),
+                "angle": float(result.lists[name].degrees[place]),
             }
             for name, place, item in in_view
         ]
-        return card | shown | {"cells": cells, "similar": _about(similar, search, len(pool))}
+        return card | shown | {"cells": cells, "similar": _about(similar, result, len(pool))}
 
 
 def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
@@ -65,11 +65,11 @@ def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
     return picture(session, item) if opens is None else {"src": "", "opening": opens, "text": text}
 
 
-def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[str, Any]:
+def _about(similar: SimilarSession, result: Result | None, total: int) -> dict[str, Any]:
     """Return the numbers of the search."""
     learning, pool = similar.learning, similar.session.project.pool
     told: dict[str, Any] = {
-        "like": _like(similar, search),
+        "like": _like(similar, result),
         "on_label": similar.on_label,
         "page": PAGE,
         "first": similar.first,
@@ -85,20 +85,20 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
         "among": None,
         "pending": learning.is_under_way or pool is None,
     }
-    if search is None:
+    if result is None:
         return told
     newest = learning.newest(pool) if pool is not None else None
-    if search.learned is not None:
-        told["metric"] |= search.learned.state()
-        told["metric"]["newer"] = newest is not search.learned
+    if result.learned is not None:
+        told["metric"] |= result.learned.state()
+        told["metric"]["newer"] = newest is not result.learned
     elif newest is not None:
         told["pending"] = True  # the first metric arrived during the search: the page asks once more
-    name = search.metric_in_view(similar.view)
-    found, method = search.lists[name], search.methods[name]
+    name = result.metric_in_view(similar.view)
+    found, method = result.lists[name], result.methods[name]
     checked = similar.checked
     unknown = {"recall": None, "exact_ms": None, "problem": None}
     return told | {
-        "found": len(search.lists["original"].ids),
+        "found": len(result.lists["original"].ids),
         "total": found.items,
         "search": {
             "ms": 1000 * found.seconds,
@@ -112,14 +112,14 @@ def _about(similar: SimilarSession, search: Search | None, total: int) -> dict[s
             **(checked.state() if checked else unknown),
             "course": {part: [one[part] for one in similar.course] for part in ("ms", "share", "recall")},
         },
-        "among": _among(similar, search),
+        "among": _among(similar, result),
         "pending": told["pending"]
         or (method.awaited is not None and method.awaited["problem"] is None)
         or not (checked and checked.is_done),
     }
 
 
-def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | None:
+def _like(similar: SimilarSession, result: Result | None) -> dict[str, Any] | None:
     """Return the query as the page shows it."""
     if similar.like is None:
         return None
@@ -139,15 +139,15 @@ def _like(similar: SimilarSession, search: Search | None) -> dict[str, Any] | No
             return said | {"name": name, "pictures": [project.pictures.tile(like.item)]}
     except InputError:
         return said | {"name": like.word}
-    items = search.queries.items if search else np.empty(0, dtype=np.int64)
+    items = result.queries.items if result else np.empty(0, dtype=np.int64)
     looks = [_looks(similar.session, int(item)) for item in items[:SHOWN_QUERIES]]
     openings = [look["opening"] for look in looks if "opening" in look]
     pictures = [] if openings else [look["src"] for look in looks]
-    n = search.queries.X.shape[0] if search else 0
+    n = result.queries.X.shape[0] if result else 0
     return said | {"pictures": pictures, "openings": openings, "n": n, "of": len(items)}
 
 
-def _among(similar: SimilarSession, search: Search) -> dict[str, Any] | None:
+def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:
     """Return the number of positives among the nearest items by metric, by truth or else by the answers."""
     session, pool = similar.session, similar.session.project.pool
     assert pool is not None
@@ -156,7 +156,7 @@ def _among(similar: SimilarSession, search: Search) -> dict[str, Any] | None:
     with session.concept.lock:
         state = session.concept.catch_up()
         rows = {}
-        for name, found in search.lists.items():
+        for name, found in result.lists.items():
             nearest = found.ids[:PAGE].tolist()
             status = [state.status(item) for item in nearest]
             new = np.array([said is None for said in status], dtype=np.bool_)

@@ -20,7 +20,7 @@ BAND = 0.99
 
 
 @dataclass(frozen=True)
-class Audits(Experiment):
+class Audits(Experiment[Pool]):
     """Audits of simulated sessions while they learn; see `core.experiment.auditing.audited_sessions`.
 
     Parameters

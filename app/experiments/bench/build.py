@@ -2,68 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
 
 import click
 import numpy as np
 
 from closecall.app.display.pool_output import bytes_in_words
+from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.memory import PeakMemory
 from closecall.core.errors import InputError
 from closecall.core.features.gist import Gist
 from closecall.core.pool.build import Progress, build, estimate
-from closecall.core.sources import Source, source_from
+from closecall.core.sources import Source
 
 GIST_CHUNK = 1_000
 GIST_CHUNKS = 10
 GIST_THREADS = 2
 
 
-def measure_build(word: str, out: Path | None, *, threads: int | None = None) -> dict[str, Any]:
-    """Build a pool from a source, print the figures and return them.
+@dataclass(frozen=True)
+class Building(Experiment[Source]):
+    """Building a pool from a source.
 
     Parameters
     ----------
-    word : str
-        Name of the source, as for ``closecall pool build``.
     out : Path or None
         Folder that keeps the pool; None for a temporary folder.
-    threads : int or None
+    n_threads : int or None
         Threads that compute features; all cores by default.
+    """
 
-    Returns
-    -------
-    dict
-        ``items``, ``seconds`` (wall clock), ``images_per_second``, ``peak_memory_mb`` (anonymous memory of
-        this process, in 10⁶ bytes; None if the system does not report it) and
+    has_one_row = True
+
+    out: Path | None
+    n_threads: int | None
+
+    def measure(self, source: Source) -> Iterator[list[Row]]:
+        """Build the pool, and yield the row.
+
+        It has ``items``, ``seconds`` (wall clock), ``images_per_second``, ``peak_memory_mb`` (anonymous
+        memory of this process, in 10⁶ bytes; None if the system does not report it) and
         ``gist_images_per_second_two_threads``, the speed of the features alone with the images in memory;
         None if the source has its own features.
 
-    Raises
-    ------
-    InputError
-        If `out` is not empty: the time of a resumed build would be wrong.
-    """
-    if out is not None and out.exists() and any(out.iterdir()):
-        raise InputError(f"--out must be a new or an empty folder, got {out}")
-    source = source_from(word)
-    with TemporaryDirectory(prefix="closecall-bench-") as scratch:
-        result = _build(source, out or Path(scratch) / "pool", threads)
-    result["gist_images_per_second_two_threads"] = gist_speed(source)
-    speed = f"{result['images_per_second']:,.0f} images/s"
-    click.echo(f"{result['items']:,} items in {result['seconds']:.1f} s: {speed}.")
-    if result["peak_memory_mb"] is not None:
-        click.echo(f"Peak anonymous memory: {result['peak_memory_mb']:,.0f} MB.")
-    if result["gist_images_per_second_two_threads"] is not None:
-        click.echo(f"GIST alone, two threads: {result['gist_images_per_second_two_threads']:,.0f} images/s.")
-    return result
+        Raises
+        ------
+        InputError
+            If `out` is not empty: the time of a resumed build would be wrong.
+        """
+        if self.out is not None and self.out.exists() and any(self.out.iterdir()):
+            raise InputError(f"--out must be a new or an empty folder, got {self.out}")
+        with TemporaryDirectory(prefix="closecall-bench-") as scratch:
+            row = _build(source, self.out or Path(scratch) / "pool", self.n_threads)
+        yield [{**row, "gist_images_per_second_two_threads": gist_speed(source)}]
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the row."""
+        (row,) = rows
+        click.echo(
+            f"{row['items']:,} items in {row['seconds']:.1f} s: {row['images_per_second']:,.0f} images/s."
+        )
+        if row["peak_memory_mb"] is not None:
+            click.echo(f"Peak anonymous memory: {row['peak_memory_mb']:,.0f} MB.")
+        if row["gist_images_per_second_two_threads"] is not None:
+            click.echo(f"GIST alone, two threads: {row['gist_images_per_second_two_threads']:,.0f} images/s.")
 
 
-def _build(source: Source, path: Path, threads: int | None) -> dict[str, Any]:
+def _build(source: Source, path: Path, threads: int | None) -> Row:
     expected = estimate(source)
     click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
     with click.progressbar(length=expected.items, show_pos=True) as bar, PeakMemory() as memory:

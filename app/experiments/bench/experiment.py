@@ -1,4 +1,4 @@
-"""The harness of all measurements, which runs an experiment on pools, saves its rows as JSON and prints them.
+"""The harness of all measurements: it runs an experiment on pools, saves its rows as JSON and prints them.
 
 To add a measurement, subclass `Experiment` in a separate module and add a command, or, for similar items, a
 name in `app.experiments.bench.similar`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -18,37 +18,49 @@ from closecall.core.pool.pool import Pool
 
 Row = dict[str, Any]
 
+S = TypeVar("S")
+"""What is measured: almost always a `Pool`."""
 
-class Experiment(ABC):
+
+class Experiment(ABC, Generic[S]):
     """A measurement. Subclasses are dataclasses, whose fields are the options of the command.
 
     Attributes
     ----------
+    has_one_row : bool
+        Whether the file of results holds a single row, not a list.
     threads : int or None
         Threads that BLAS may use; None for no limit.
     """
 
+    has_one_row: ClassVar[bool] = False
+
     threads: int | None = None
 
     @abstractmethod
-    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+    def measure(self, subject: S, /) -> Iterator[list[Row]]:
         """Measure, and yield rows as soon as they are available."""
 
-    def show(self, rows: Sequence[Row]) -> None:  # noqa: B027
+    def show(self, rows: Sequence[Row]) -> None:
         """Print the rows that `measure` yielded together."""
 
-    def conclude(self, rows: Sequence[Row]) -> None:  # noqa: B027
+    def conclude(self, rows: Sequence[Row]) -> None:
         """Print a summary of all rows."""
 
 
-def run(experiment: Experiment, folders: Iterable[Path], json_file: Path | None) -> None:
-    """Measure on each of the pools in `folders`; print rows, and write all rows so far to `json_file`."""
+def run(experiment: Experiment[Pool], folders: Iterable[Path], json_file: Path | None) -> None:
+    """Measure on each of the pools in `folders`; see `record`."""
+    record(experiment, map(Pool.open, folders), json_file)
+
+
+def record(experiment: Experiment[S], subjects: Iterable[S], json_file: Path | None) -> None:
+    """Measure on each of the `subjects`; print rows, and write all rows so far to `json_file`."""
     rows: list[Row] = []
     with threadpool_limits(experiment.threads, user_api="blas"):
-        for folder in folders:
-            for found in experiment.measure(Pool.open(folder)):
+        for subject in subjects:
+            for found in experiment.measure(subject):
                 rows += found
-                write_json(json_file, rows)
+                write_json(json_file, rows[0] if experiment.has_one_row else rows)
                 experiment.show(found)
     experiment.conclude(rows)
 

@@ -38,7 +38,7 @@ COURSE = (50, 100, 200, 500, 1000, 2000, 5000)
 
 
 @dataclass(frozen=True)
-class Positives(Experiment):
+class Positives(Experiment[Pool]):
     """Searches for the same rare classes in several ways, on one thread.
 
     Parameters

@@ -37,7 +37,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Results:
+class SelectionResults:
     """All answers to the same hyperplanes.
 
     Parameters

@@ -22,7 +22,7 @@ from closecall.app.experiments.bench.contenders import REFERENCE, Contender, con
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.figure import check_figure, draw
 from closecall.app.experiments.bench.report import share_in_words, show_disturbance, show_table
-from closecall.app.experiments.bench.results import Judged, Results
+from closecall.app.experiments.bench.results import Judged, SelectionResults
 from closecall.app.experiments.bench.rounds import Round, planes_for, rounds_of
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
 from closecall.core.errors import InputError
@@ -46,7 +46,7 @@ HEAD = (
 
 
 @dataclass(frozen=True)
-class Selection(Experiment):
+class Selection(Experiment[Pool]):
     """One selection for each hyperplane with each strategy.
 
     Parameters
@@ -119,27 +119,29 @@ class Selection(Experiment):
         _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up])
         words = {**about(pool), "threads": self.threads, "warm_up": self.warm_up, "cold": self.cold}
 
-        def rows(results: Results) -> list[Row]:
+        def rows(results: SelectionResults) -> list[Row]:
             return [
                 {**words, "fit_seconds": one.fit_seconds, **results.row(one.word, self.seed)}
                 for one in taking_part
             ]
 
-        kinds: dict[str, list[Results]] = {}
+        kinds: dict[str, list[SelectionResults]] = {}
         for setting, planes in settings.items():
             results = self._measure_setting(pool, taking_part, setting, rounds_of(planes, self.queries))
             kinds.setdefault("all sessions" if planes[0].session >= 0 else "all single", []).append(results)
             yield rows(results)
         for kind, parts in kinds.items():
             if len(parts) > 1:
-                yield rows(Results.joined(kind, parts))
+                yield rows(SelectionResults.joined(kind, parts))
 
     def _measure_setting(
         self, pool: Pool, taking_part: Sequence[Contender], setting: str, rounds: Sequence[Round]
-    ) -> Results:
+    ) -> SelectionResults:
         rng = np.random.default_rng(self.seed)
         subsample = EqualTimeSubsample(pool, self.seed, self.threads)
-        results = Results(setting, subsample, judged={contender.word: [] for contender in taking_part})
+        results = SelectionResults(
+            setting, subsample, judged={contender.word: [] for contender in taking_part}
+        )
         with click.progressbar(rounds, label=f"{setting}, {len(pool):,} items", show_pos=True) as bar:
             for plane, before in bar:
                 results.sessions.append(plane.session)

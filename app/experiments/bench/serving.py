@@ -38,11 +38,6 @@ class Server:
         return f"http://127.0.0.1:{self._port}"
 
     @property
-    def is_up(self) -> bool:
-        """Whether the server's process runs."""
-        return self._process is not None
-
-    @property
     def cpu_seconds(self) -> float | None:
         """Processor time of all the server's processes so far; None if the system does not report it."""
         if self._process is None:

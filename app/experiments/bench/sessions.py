@@ -101,7 +101,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Sessions(Experiment):
+class Sessions(Experiment[Pool]):
     """Sessions replayed at a person's pace, on one thread of BLAS.
 
     Parameters

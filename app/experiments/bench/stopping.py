@@ -15,7 +15,7 @@ from closecall.core.pool.pool import Pool
 
 
 @dataclass(frozen=True)
-class Stopping(Experiment):
+class Stopping(Experiment[Pool]):
     """Sessions that continue after the advice to stop; see `core.experiment.stopping.advised_sessions`.
 
     Parameters

@@ -39,7 +39,7 @@ SPARE = 200
 
 
 @dataclass(frozen=True)
-class Labeling(Experiment):
+class Labeling(Experiment[Pool]):
     """Labeling in a real browser, with a project for each mode.
 
     Parameters

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from closecall.app.display.strategy_labels import label_of, name_of
 from closecall.app.experiments.compare.peers import PEERS
-from closecall.app.experiments.compare.results import Results
+from closecall.app.experiments.compare.results import RaceResults
 from closecall.app.experiments.compare.statistics import Interval, interval
 from closecall.core.selection import strategy_from
 from closecall.core.selection.hashed import PAPERS
@@ -101,12 +101,12 @@ class Measures:
 
     Parameters
     ----------
-    results : Results
+    results : RaceResults
     label_seconds : float
         Seconds that the annotator needs for a label.
     """
 
-    def __init__(self, results: Results, label_seconds: float) -> None:
+    def __init__(self, results: RaceResults, label_seconds: float) -> None:
         self.results = results
         self.label_seconds = label_seconds
         self.whole = [

@@ -133,13 +133,16 @@ def compare(
     If interrupted, run the same command again to continue. Results do not depend on the number of workers;
     times do.
     """
-    from closecall.app.experiments.compare.comparison import Wish, run_comparison
+    from closecall.app.experiments.compare.comparison import run_comparison
     from closecall.app.runtime.extras import load
 
     load("matplotlib", "reports")
     sizes = QUICK if quick else FULL
-    wish = Wish(
-        pool=folder,
+    run_comparison(
+        folder,
+        out,
+        n_workers=workers,
+        label_seconds=label_seconds,
         classes=classes,
         most_classes=QUICK["classes"] if quick else None,
         runs=runs or sizes["runs"],
@@ -149,4 +152,3 @@ def compare(
         class_weight="balanced" if words.pop("class_weight") == "balanced" else None,
         **words,
     )
-    run_comparison(wish, out, n_workers=workers, label_seconds=label_seconds)

@@ -6,13 +6,15 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 import click
 from filelock import FileLock, Timeout
 
+from closecall.app.display.phrases import duration
 from closecall.app.display.pool_output import show_build
-from closecall.app.experiments.compare.settled import Settled
+from closecall.app.experiments.compare.plan import Plan
 from closecall.core.errors import InputError
 from closecall.core.files.durable import disk_trouble
 from closecall.core.pool.manifest import MANIFEST
@@ -22,12 +24,12 @@ from closecall.core.sources import source_from
 DIGITS = "digits:50000"
 """Default pool."""
 
-P = TypeVar("P", bound=Settled[Any])
+P = TypeVar("P", bound=Plan[Any])
 
 
 @contextmanager
 def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterator[tuple[P, Pool]]:
-    """Lock the folder `out`, store or check the plan, and yield it with its pool.
+    """Lock the folder `out`, store or check the plan, print its size, and yield it with its pool.
 
     Parameters
     ----------
@@ -49,13 +51,15 @@ def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterat
             signal.signal(name, signal.default_int_handler)
         plan = plan_of(pool)
         plan.settle(out, pool.classes)
+        n, n_missing = len(plan.units), len(plan.missing(out))
+        done = "" if n_missing == n else f" {n - n_missing} of {n} are done already."
+        click.echo(plan.size(pool) + done)
         yield plan, pool
 
 
-def print_size(title: str, plan: Settled[Any], n_missing: int) -> None:
-    """Print the size of the comparison, as `title`, and the number of finished units."""
-    n = len(plan.units)
-    click.echo(title if n_missing == n else f"{title} {n - n_missing} of {n} are done already.")
+def time_left(start: float, share_done: float) -> str:
+    """Return the estimated time left, to end a line of progress; `start` is a time of `perf_counter`."""
+    return f", about {duration((perf_counter() - start) * (1 / share_done - 1))} left"
 
 
 @contextmanager

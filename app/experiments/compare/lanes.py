@@ -11,7 +11,7 @@ from urllib.parse import quote
 from threadpoolctl import threadpool_limits
 
 from closecall.app.experiments.compare.peers import make_peer
-from closecall.app.experiments.compare.plan import Plan
+from closecall.app.experiments.compare.race_plan import RacePlan
 from closecall.core.errors import InputError
 from closecall.core.selection import QueryStrategy, make_strategy, strategy_from
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 INDEXES = "indexes"
 
 
-def fit_lanes(plan: Plan, pool: Pool, out: Path, tell: Callable[[str], None]) -> None:
+def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]) -> None:
     """Build and save the indexes that are worth saving, except those that are already in `out`.
 
     Raises
@@ -42,7 +42,7 @@ def fit_lanes(plan: Plan, pool: Pool, out: Path, tell: Callable[[str], None]) ->
                 tell(f"Prepared {index.name} in {perf_counter() - start:.1f} s.")
 
 
-def open_lanes(plan: Plan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
+def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
     """Return all lanes by name, with their saved indexes or freshly fitted."""
     lanes: dict[str, QueryStrategy] = {}
     for word in plan.strategies:

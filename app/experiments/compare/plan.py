@@ -1,149 +1,149 @@
-"""The plan of a comparison, and the units of work that follow from it."""
+"""The options of a comparison, stored in its folder: the same options continue it, others are refused."""
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from closecall.app.display.strategy_labels import name_of
-from closecall.app.experiments.compare.settled import Settled, in_words
 from closecall.core.errors import InputError
-from closecall.core.linear.svm import ClassWeight
+from closecall.core.files.durable import disk_trouble, replace_file
 from closecall.core.pool.pool import Pool
-from closecall.core.selection.former import RENAMED
-from closecall.core.simulation.race import Course
 
-STRATEGIES = (
-    "random",
-    "subsample:n_scored=500",
-    "subsample:n_scored=2000",
-    "subsample",
-    "exhaustive",
-    "h-hash",
-    "eh-hash",
-    "bh-hash",
-    "h-hash-weighted",
-    "eh-hash-weighted",
-    "bh-hash-weighted",
-    "margin-index",
-)
-"""Strategies by default; the small subsamples take about as long as hashing does."""
-
-NAMES_VERSION = 1
-"""Version of the strategy names; comparisons without it are older than `RENAMED`."""
+PLAN_FILE = "comparison.json"
+UNITS = "units"
 
 
-class Unit(NamedTuple):
-    """The smallest unit of work: one class, one repetition, all strategies."""
-
-    positive: int
-    run: int
+class Unit(Protocol):
+    """The smallest unit of work of a comparison."""
 
     @property
     def file(self) -> str:
         """Name of the file of its results, in the folder `UNITS`."""
-        return f"class-{self.positive:03d}-run-{self.run:02d}.parquet"
+
+
+U = TypeVar("U", bound=Unit)
+
+_FORMER_NAME = "marginalia"  # key of this program's version in the first comparisons
 
 
 @dataclass(frozen=True)
-class Plan(Settled[Unit]):
-    """The options of a comparison, which determine its results.
+class Plan(ABC, Generic[U]):
+    """The options that determine the results of a comparison; subclasses add their own.
 
     Parameters
     ----------
-    pool, pool_digest, closecall
-        See `app.experiments.compare.settled.Settled`.
-    classes : tuple of int
-        Positive classes, one after the other.
-    runs, iterations : int
-        Repetitions of each class, and rounds of each repetition.
-    strategies : tuple of str
-        See `core.selection.words`.
-    peers : tuple of str
-        See `app.experiments.compare.peers`.
-    first, C, class_weight, noise, seed, limit
-        See `core.simulation.race.Course`; `limit` is its `most_seconds`.
-    names_version : int
-        See `NAMES_VERSION`.
+    pool : str
+        The pool's folder.
+    pool_digest : str
+        See `Pool.digest`.
+    closecall : str
+        Version of this program.
     """
 
-    classes: tuple[int, ...]
-    runs: int
-    iterations: int
-    strategies: tuple[str, ...]
-    peers: tuple[str, ...] = ()
-    first: int = 5
-    C: float = 1.0
-    class_weight: ClassWeight = None
-    noise: float = 0.0
-    seed: int = 0
-    limit: float = 20.0
-    names_version: int = NAMES_VERSION
+    pool: str
+    pool_digest: str
+    closecall: str = field(default=version("closecall"), kw_only=True)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the lanes, in their order."""
-        return (*self.strategies, *self.peers)
+    @abstractmethod
+    def units(self) -> list[U]:
+        """All units, ordered so that the first of them already cover everything."""
 
-    @property
-    def units(self) -> list[Unit]:
-        """All units, ordered so that the first of them already cover all classes."""
-        return [Unit(positive, run) for run in range(self.runs) for positive in self.classes]
+    @abstractmethod
+    def size(self, pool: Pool) -> str:
+        """Return the size of the comparison as a sentence."""
 
-    def course(self, unit: Unit) -> Course:
-        """Return the parameters of the race of one unit."""
-        return Course(
-            positive=unit.positive,
-            run=unit.run,
-            n_first=self.first,
-            C=self.C,
-            class_weight=self.class_weight,
-            noise=self.noise,
-            seed=self.seed,
-            most_seconds=self.limit,
-        )
+    def missing(self, out: Path) -> list[U]:
+        """Return the units that have no file in the folder `out` yet."""
+        return [unit for unit in self.units if not (out / UNITS / unit.file).is_file()]
+
+    def open_pool(self) -> Pool:
+        """Open the pool.
+
+        Raises
+        ------
+        InputError
+            If it has changed since the comparison began.
+        """
+        pool = Pool.open(self.pool)
+        if pool.digest != self.pool_digest:
+            raise InputError(f"the pool {self.pool} is no longer what it was when the comparison began")
+        return pool
+
+    def settle(self, out: Path, names: Sequence[str]) -> None:
+        """Store the options in the folder `out`, or check that they equal the stored ones.
+
+        `names` are the names of the classes.
+
+        Raises
+        ------
+        InputError
+            If the folder has other options.
+        """
+        path = out / PLAN_FILE
+        if path.exists():
+            self._compare_with(type(self).read(out), out, names)
+            return
+        with disk_trouble(path):
+            (out / UNITS).mkdir(parents=True, exist_ok=True)
+            replace_file(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
 
     @classmethod
-    def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:
-        if "names_version" not in stored and not {*map(name_of, stored["strategies"])}.isdisjoint(RENAMED):
-            raise InputError(
-                f"{out} has a comparison in which h-hash and the like are what is now called "
-                "h-hash-weighted: choose another folder"
-            )
-        return {"names_version": NAMES_VERSION, **stored}
+    def read(cls, out: Path) -> Self:
+        """Read the options in the folder `out`.
 
-    def _in_words(self, name: str, names: Sequence[str]) -> str:
-        if name == "classes":
-            return in_words([names[c] for c in self.classes if c < len(names)])
-        return super()._in_words(name, names)
+        Raises
+        ------
+        InputError
+            If there are none, or they can't be read.
+        """
+        path = out / PLAN_FILE
+        try:
+            stored = json.loads(path.read_text("utf-8"))
+            if _FORMER_NAME in stored:
+                stored["closecall"] = stored.pop(_FORMER_NAME)
+            words: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in cls._understood(stored, out).items()
+            }
+            return cls(**words)
+        except FileNotFoundError as error:
+            raise InputError(f"there is no comparison in {out}, it has no {PLAN_FILE}") from error
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise InputError(f"{path} is damaged, or of another version: choose another folder") from error
+
+    @classmethod
+    def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:  # noqa: ARG003
+        """Convert stored options to those of this version.
+
+        Raises
+        ------
+        InputError
+            If they have another meaning now.
+        """
+        return stored
+
+    def _compare_with(self, there: Self, out: Path, names: Sequence[str]) -> None:
+        for word in fields(self):
+            # The pool may have been moved: its digest determines whether it is the same.
+            if getattr(self, word.name) != getattr(there, word.name) and word.name != "pool":
+                mine, other = self._in_words(word.name, names), there._in_words(word.name, names)
+                raise InputError(
+                    f"{out} has a comparison with {word.name} {other}, not {mine}: give the same options to "
+                    f"continue it, or choose another folder"
+                )
+
+    def _in_words(self, name: str, names: Sequence[str]) -> str:  # noqa: ARG002
+        return in_words(getattr(self, name))
 
 
-def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tuple[int, ...]:
-    """Return the classes that `words` name, in their order, or all of `able` if there are no words.
-
-    Parameters
-    ----------
-    pool : Pool
-        Pool with the classes.
-    able : sequence of int
-        Classes that have enough items.
-    words : sequence of str
-        Names of classes, each word with one or several names separated by commas.
-
-    Raises
-    ------
-    InputError
-        If there is no such class, or it has too few items.
-    """
-    names = [name.strip() for word in words for name in word.split(",") if name.strip()]
-    if not names:
-        return tuple(int(positive) for positive in able)
-    for name in names:
-        if name not in pool.classes:
-            known = ", ".join(pool.classes[:20]) + (", …" if len(pool.classes) > 20 else "")
-            raise InputError(f"the pool {pool.path} has no class {name!r}; it has {known}")
-        if pool.classes.index(name) not in able:
-            raise InputError(f"the class {name!r} has too few items in the pool {pool.path} to begin with")
-    return tuple(dict.fromkeys(pool.classes.index(name) for name in names))
+def in_words(value: Any) -> str:
+    """Format a value for a sentence."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.experiments.compare.plan import Plan, Unit
+from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.unit import FAILURES, WORKERS, read_unit, write_table
 from closecall.core.files.durable import disk_trouble, replace_file
 from closecall.core.pool.pool import Pool
@@ -32,16 +32,16 @@ _PACKAGES = ("closecall", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class RaceResults:
     """The results of all races, as arrays indexed by strategy, unit and round.
 
     Values are NaN for the rounds after a strategy ended early.
 
     Parameters
     ----------
-    plan : Plan
+    plan : RacePlan
     pool : Pool
-    units : sequence of Unit
+    units : sequence of RaceUnit
     table : pyarrow.Table
         All results, with one row per strategy, unit and round; see `app.experiments.compare.unit.schema`.
     failures : dict
@@ -56,11 +56,11 @@ class Results:
         The item that was selected, −1 if there was none.
     """
 
-    plan: Plan
+    plan: RacePlan
     pool: Pool
-    units: Sequence[Unit]
+    units: Sequence[RaceUnit]
     table: pa.Table
-    failures: dict[str, dict[Unit, str]]
+    failures: dict[str, dict[RaceUnit, str]]
     workers: tuple[int, ...]
     auroc: Floats
     answer: Floats
@@ -71,7 +71,7 @@ class Results:
     item: NDArray[np.int64]
 
     @classmethod
-    def read(cls, plan: Plan, pool: Pool, out: Path) -> Results:
+    def read(cls, plan: RacePlan, pool: Pool, out: Path) -> RaceResults:
         """Read the results of all units from their files.
 
         Raises
@@ -83,7 +83,7 @@ class Results:
 
         units = sorted(plan.units, key=lambda unit: (plan.classes.index(unit.positive), unit.run))
         tables = [read_unit(out, unit) for unit in units]
-        failures: dict[str, dict[Unit, str]] = {}
+        failures: dict[str, dict[RaceUnit, str]] = {}
         for unit, table in zip(units, tables, strict=True):
             for name, reason in json.loads(table.schema.metadata[FAILURES]).items():
                 failures.setdefault(name, {})[unit] = reason
@@ -124,7 +124,7 @@ class Results:
         return np.asarray(self.gain[:, :, 1:].mean(axis=2))
 
 
-def write_results(results: Results, out: Path, *, label_seconds: float) -> None:
+def write_results(results: RaceResults, out: Path, *, label_seconds: float) -> None:
     """Write the table of all results and the manifest to the folder `out`."""
     write_table(out / RESULTS, results.table)
     manifest = {
@@ -190,7 +190,7 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _arrays(plan: Plan, units: Sequence[Unit], tables: Sequence[pa.Table]) -> dict[str, NDArray[Any]]:
+def _arrays(plan: RacePlan, units: Sequence[RaceUnit], tables: Sequence[pa.Table]) -> dict[str, NDArray[Any]]:
     shape = (len(plan.names), len(units), plan.iterations + 1)
     names = {name: place for place, name in enumerate(plan.names)}
     columns = ["auroc", "answer", "margin", "scored", "select_seconds", "train_seconds"]

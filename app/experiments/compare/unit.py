@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.experiments.compare.plan import Plan, Unit
-from closecall.app.experiments.compare.settled import UNITS
+from closecall.app.experiments.compare.plan import UNITS
+from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.core.errors import InputError
 from closecall.core.files.durable import disk_trouble, replace_file
 
@@ -54,15 +54,15 @@ def schema() -> pa.Schema:
 
 
 def run_unit(
-    plan: Plan, unit: Unit, race: Race, n_workers: int, goes_on: Callable[[], bool]
+    plan: RacePlan, unit: RaceUnit, race: Race, n_workers: int, goes_on: Callable[[], bool]
 ) -> pa.Table | None:
     """Race for the plan's iterations or until all lanes end; return None if `goes_on` returns False before.
 
     Parameters
     ----------
-    plan : Plan
-        Plan with the number of rounds.
-    unit : Unit
+    plan : RacePlan
+        RacePlan with the number of rounds.
+    unit : RaceUnit
         Unit to run.
     race : Race
         Race at its start.
@@ -107,7 +107,7 @@ def write_table(path: Path, table: pa.Table) -> None:
         replace_file(path, sink.getvalue().to_pybytes())
 
 
-def read_unit(out: Path, unit: Unit) -> pa.Table:
+def read_unit(out: Path, unit: RaceUnit) -> pa.Table:
     """Read the table of a finished unit; raise errors as `read_table`."""
     return read_table(out / UNITS / unit.file, schema())
 

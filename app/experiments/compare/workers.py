@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from threadpoolctl import threadpool_limits
 
 from closecall.app.experiments.compare.lanes import open_lanes
-from closecall.app.experiments.compare.plan import Plan, Unit
-from closecall.app.experiments.compare.settled import UNITS
+from closecall.app.experiments.compare.plan import UNITS
+from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.unit import run_unit, write_table
 from closecall.app.runtime import child
 from closecall.core.errors import InputError
@@ -38,7 +38,7 @@ Told = Callable[[int, int], None]
 """Called from time to time with (rounds run, units finished) since the beginning of this call."""
 
 
-def run_units(plan: Plan, units: Sequence[Unit], out: Path, n_workers: int, told: Told) -> None:
+def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: int, told: Told) -> None:
     """Run units and write their files.
 
     Each worker is a separate process with one thread of BLAS. An interruption ends all of them within a
@@ -103,7 +103,7 @@ def _interruption(stop: c_byte) -> Iterator[Callable[[], bool]]:
 class _Worker:
     """State that a worker process keeps from one unit to the next."""
 
-    plan: Plan
+    plan: RacePlan
     out: Path
     n_workers: int
     stop: c_byte
@@ -112,7 +112,7 @@ class _Worker:
     lanes: dict[str, QueryStrategy] | None = None
     items: ItemsByClass | None = None
 
-    def run(self, unit: Unit) -> None:
+    def run(self, unit: RaceUnit) -> None:
         with threadpool_limits(1, user_api="blas"):
             if self.pool is None or self.lanes is None:
                 self.pool = self.plan.open_pool()
@@ -132,7 +132,7 @@ class _Worker:
 _worker: _Worker | None = None
 
 
-def _begin(plan: Plan, out: Path, n_workers: int, stop: c_byte, rounds: Synchronized[int]) -> None:
+def _begin(plan: RacePlan, out: Path, n_workers: int, stop: c_byte, rounds: Synchronized[int]) -> None:
     """Set up a worker process that ends with its parent, however that ends."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -140,7 +140,7 @@ def _begin(plan: Plan, out: Path, n_workers: int, stop: c_byte, rounds: Synchron
     _worker = _Worker(plan, out, n_workers, stop, rounds)
 
 
-def _run(unit: Unit) -> None:
+def _run(unit: RaceUnit) -> None:
     assert _worker is not None
     _worker.run(unit)
 

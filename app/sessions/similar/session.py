@@ -1,27 +1,22 @@
-"""Find similar as a view: similar items, nearest first, selected and answered together.
+"""Find similar as a view: similar items, nearest first, `PAGE` on a page.
 
-A page has `PAGE` items. Items that have an answer or are leased to another session are shown as such. Each
-submission is a round: the SVM is retrained on the new labels, and the search is repeated. The log records
-with each item how it was found.
+Each submission is a round: the SVM is retrained on the new labels, and the search is repeated.
 """
 
 from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
 from closecall.app.engine.training import SIMILAR, is_of_many
 from closecall.app.indexes.codes import USUAL
-from closecall.app.sessions.answers import Outcome
-from closecall.app.sessions.grid import MOST, Batch, BatchSession
+from closecall.app.sessions.grid import MOST, Batch
+from closecall.app.sessions.search import SearchPage, SearchSession
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of, require_shown
-from closecall.app.sessions.similar.search import VIEWS, Search
+from closecall.app.sessions.similar.result import VIEWS, Result
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.similar.queries import PAGE
@@ -39,20 +34,13 @@ RECALLED = 10
 """Number of nearest items that recall is measured on."""
 
 
-class SimilarSession(BatchSession):
+class SimilarSession(SearchSession):
     """The items most similar to an item, an upload, or all yes answers.
-
-    Parameters
-    ----------
-    session : LabelingSession
-        The view shares its concept, log and lock.
 
     Attributes
     ----------
     like : Like or None
         The query; None before there is one.
-    first : int
-        Place of the first item in view among the results, from 0.
     method : str
         Name of the search method, see `app.indexes.similar`.
     codes : str
@@ -69,7 +57,7 @@ class SimilarSession(BatchSession):
         The item last shown on Label.
     """
 
-    MARK = SIMILAR
+    MARK, QUERY, SIZE = SIMILAR, "like", PAGE
 
     def __init__(self, session: LabelingSession) -> None:
         self.like: Like | None = None
@@ -81,10 +69,8 @@ class SimilarSession(BatchSession):
         self.checked: Checked | None = None
         self.course: deque[dict[str, float | None]] = deque(maxlen=COURSE)
         self.on_label: int | None = None
-        self._asked: object = None
-        self.search: Search | None = None
-        """The search in view."""
-        self._acked: set[str] = set()
+        self.result: Result | None = None
+        """The result in view."""
         super().__init__(session)
 
     @property
@@ -122,24 +108,11 @@ class SimilarSession(BatchSession):
                 elif self.on_label is not None:
                     self.look_for(Like(item=self.on_label))
 
-    def ask(self, asked: object) -> None:
-        """Handle a browser's request once; the browser repeats it at each run of the page.
-
-        Raises
-        ------
-        InputError
-            If it can't be read.
-        """
-        if not isinstance(asked, Mapping) or asked.get("id") == self._asked:
-            return
-        word, first = asked.get("like"), asked.get("first")
-        if not (isinstance(word, str) and isinstance(first, int)):
-            raise InputError(f"a search must have like and first, got {word!r:.80} and {first!r:.80}")
-        self._asked = asked.get("id")
-        if word == "label":
+    def _ask(self, query: str, first: int) -> None:
+        if query == "label":
             self._look_for_label()
         else:
-            self.look_for(Like.of(word), first)
+            self.look_for(Like.of(query), first)
 
     def upload(self, sent: object) -> None:
         """Keep the image that a browser sent and search for similar items; report why if that fails.
@@ -203,21 +176,6 @@ class SimilarSession(BatchSession):
                 setattr(self, what, word)
                 self.shown = ()
 
-    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
-        """Store answers as any batch does; turn the page when nothing on it is left to answer.
-
-        A page that polls while something is being prepared sends its last answers again. They are taken once.
-        """
-        with self.session.lock:
-            outcome = super().store(answers)
-            is_new = not self._acked.issuperset(outcome.acked)
-            self._acked.update(outcome.acked)
-            if is_new:
-                self.attend()
-                if not self.shown and self.search is not None and self.search.has_after(self.first):
-                    self.first += PAGE
-            return outcome
-
     def attend(self) -> None:
         """Record that someone is looking: take up finished indexes and metrics, and show a page."""
         with self.session.lock:
@@ -245,27 +203,27 @@ class SimilarSession(BatchSession):
             return
         similar, learned = self.session.project.similar, self.learning.newest(pool)
         labels = self.session.concept.standing().labels
-        if self.search is None:
+        if self.result is None:
             found = self._searched(pool, labels)
             in_view = {item for _, _, item in found.in_view(self.view, self.first)} if found else set()
             if not in_view.issuperset(record.item for record in self.shown):
                 self.shown = ()
             self.learning.want(pool, labels)
-        elif learned is not self.search.learned and self.view == "original":
+        elif learned is not self.result.learned and self.view == "original":
             self._searched(pool, labels)
-        elif learned is not None and self.search.learned is None:
+        elif learned is not None and self.result.learned is None:
             self.shown = ()
-        search = self.search
-        if search is None:
+        result = self.result
+        if result is None:
             return
-        for name, before in search.methods.items():
+        for name, before in result.methods.items():
             if before.awaited:
-                metric = search.learned if name == "learned" else None
+                metric = result.learned if name == "learned" else None
                 now = similar.method(self.method, self.codes, pool, metric, self.session.concept)
                 if now.awaited is None:
                     self.shown = ()
                 else:
-                    search.methods[name] = replace(before, awaited=now.awaited)
+                    result.methods[name] = replace(before, awaited=now.awaited)
 
     def _look_for_label(self) -> None:
         if self.on_label is None:
@@ -275,36 +233,20 @@ class SimilarSession(BatchSession):
         else:
             self.look_for(Like(item=self.on_label))
 
-    def _select(self, pool: Pool) -> Chosen | None:
-        session = self.session
-        occasion, standing = session.occasion(pool), session.concept.standing()
-        self.learning.want(pool, standing.labels)
-        search = self._searched(pool, standing.labels)
-        if search is None:
+    def _page(self, pool: Pool, labels: Labels) -> SearchPage | None:
+        self.learning.want(pool, labels)
+        result = self._searched(pool, labels)
+        if result is None:
             return None
-        trained = session.concept.train(pool, standing)
-        places: dict[int, tuple[str, int]] = {}
-        for name, place, item in search.in_view(self.view, self.first):
-            places.setdefault(item, (name, place))
-        ids = np.array(list(places), dtype=np.int64)
-        found = search.lists[search.metric_in_view(self.view)]
+        how: dict[int, dict[str, Any]] = {}
+        for name, place, item in result.in_view(self.view, self.first):
+            how.setdefault(item, self._how(result, name, place))
+        found = result.lists[result.metric_in_view(self.view)]
+        counts = {"scored": found.examined, "items": found.items}
+        return SearchPage(how, {"why": "similar", "seconds": found.seconds, **counts})
 
-        def attempt(occasion: Occasion) -> Chosen:
-            free = ids[~np.isin(ids, occasion.taken(standing))]
-            own = [{SIMILAR: self._how(search, *places[item])} for item in free.tolist()]
-            return take_found(
-                occasion,
-                trained,
-                free,
-                own,
-                why="similar",
-                seconds=found.seconds,
-                scored=found.examined,
-                items=found.items,
-            )
-
-        chosen = leasing(occasion, attempt)
-        return chosen if chosen.records else None
+    def _n_found(self) -> int:
+        return 0 if self.result is None else len(self.result.lists["original"].ids)
 
     def _take_up(self, batch: Batch) -> None:
         how = batch[0].parameters[SIMILAR]
@@ -314,23 +256,23 @@ class SimilarSession(BatchSession):
         names = {record.parameters[SIMILAR]["metric"] is not None for record in batch}
         self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
 
-    def _how(self, search: Search, metric: str, place: int) -> dict[str, Any]:
+    def _how(self, result: Result, metric: str, place: int) -> dict[str, Any]:
         """Return how an item was found, for the log."""
         assert self.like is not None
-        method = search.methods[metric]
+        method = result.methods[metric]
         return {
             "like": self.like.word,
             "method": method.name,
             "params": dict(method.params),
             "items": len(method.search.pool),
-            "metric": search.learned.params() if metric == "learned" and search.learned else None,
+            "metric": result.learned.params() if metric == "learned" and result.learned else None,
             "place": place,
         }
 
-    def _searched(self, pool: Pool, labels: Labels) -> Search | None:
+    def _searched(self, pool: Pool, labels: Labels) -> Result | None:
         """Search with the current labels; return the previous search if nothing it depends on has changed."""
         if self.like is None:
-            self.search = None
+            self.result = None
             return None
         similar = self.session.project.similar
         learned = self.learning.newest(pool)
@@ -338,7 +280,7 @@ class SimilarSession(BatchSession):
             require_shown(self.like, pool)
             queries = queries_of(self.like, pool, labels, self.session.project.uploads)
         except InputError as error:
-            self.problem, self.search = str(error), None
+            self.problem, self.result = str(error), None
             return None
         metrics = {"original": None, "learned": learned} if learned is not None else {"original": None}
         methods = {
@@ -346,7 +288,7 @@ class SimilarSession(BatchSession):
             for name, metric in metrics.items()
         }
         asked = self.like, queries.items.tobytes()
-        before, lists = self.search, {}
+        before, lists = self.result, {}
         for name in metrics:
             by = methods[name].search
             if (
@@ -358,12 +300,12 @@ class SimilarSession(BatchSession):
                 lists[name] = before.lists[name]
             else:
                 lists[name] = by.neighbours(queries.X, PAGE * PAGES, exclude=queries.items)
-        self.search = search = Search(asked, queries, lists, methods, learned)
-        name = search.metric_in_view(self.view)
+        self.result = result = Result(asked, queries, lists, methods, learned)
+        name = result.metric_in_view(self.view)
         if self.checked is None or self.checked.found is not lists[name]:
             found, by = lists[name], methods[name].search
             self.checked = similar.check(by, found, RECALLED, queries.X, queries.items)
             share = found.examined / found.items
             self.course.append({"ms": 1000 * found.seconds, "share": share, "recall": None})
         self.first = min(self.first, max(0, len(lists["original"].ids) - 1) // PAGE * PAGE)
-        return search
+        return result

@@ -7,7 +7,7 @@ from numba.core.dispatcher import Dispatcher
 
 from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH
 from closecall.core.hashing.pool import hash_rows
-from closecall.core.learning.round import Labels, accuracy, is_positive, play_round
+from closecall.core.learning.round import Labels, accuracy, is_positive
 from closecall.core.metric import ITML, Constraints
 from closecall.core.pool.build import build
 from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
@@ -19,6 +19,7 @@ from closecall.core.sources import source_from
 from closecall.core.warmup import warm_up
 from tests.fakes import FakeTexts
 from tests.scale import scaled
+from tests.yardsticks import play_round
 
 
 def compiled() -> dict[str, int]:

@@ -14,7 +14,15 @@ import pytest
 
 from closecall.storage import Concepts, Database, LabelLog, StorageError, backup, copies, restore
 from closecall.storage.place import Where
-from tests.storage_kit import ENGINES, Annotator, as_ordinary_user, make_concept, open_folder, sit_down
+from tests.storage_kit import (
+    ENGINES,
+    Annotator,
+    as_ordinary_user,
+    count_rows,
+    make_concept,
+    open_folder,
+    sit_down,
+)
 
 
 @pytest.fixture
@@ -93,13 +101,13 @@ def test_there_and_back_again(labels: Path | str, elsewhere: Path | str, tmp_pat
         shown = ada.is_shown(7, parameters={"k": 40, "of": ["ä", None, 0.1]}, leased=(3, 9), margin=1 / 7)
         ada.undoes(ada.says("no", 7, selection_id=shown.id))
         Concepts(database).add_example(1, b"\x89PNG\r\n\x1a\n\0", True, [0.25, -1.5])
-        before, rows = list(ada.log.log_rows()), database.count_rows()
+        before, rows = list(ada.log.log_rows()), count_rows(database)
         example = Concepts(database).examples(1)[0]
     copy = backup(labels, tmp_path / "copy")
     assert restore(copy, elsewhere) is None
     with Database.open(elsewhere) as database:
         ada = Annotator(LabelLog(database), LabelLog(database).sessions()[0])
-        assert (list(ada.log.log_rows()), database.count_rows()) == (before, rows)
+        assert (list(ada.log.log_rows()), count_rows(database)) == (before, rows)
         again = Concepts(database).examples(1)[0]
         assert (again.image, again.feature.tolist(), again.is_positive) == (
             example.image,

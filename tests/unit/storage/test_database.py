@@ -26,7 +26,15 @@ from closecall.storage import Database, StorageError, migrate, restore
 from closecall.storage.models import Base
 from closecall.storage.place import place_of
 from tests.folders import ROOT
-from tests.storage_kit import Annotator, as_ordinary_user, make_concept, no_room, open_folder, sit_down
+from tests.storage_kit import (
+    Annotator,
+    as_ordinary_user,
+    count_rows,
+    make_concept,
+    no_room,
+    open_folder,
+    sit_down,
+)
 
 T = TypeVar("T", Path, str)
 MOST_CONNECTIONS = 32
@@ -145,7 +153,7 @@ def test_a_half_done_transaction_of_a_killed_program_is_rolled_back(
             shutil.copy(f"{path}{suffix}", f"{killed}{suffix}")
         connection.execute("ROLLBACK")
     with Database.open(killed, read_only=read_only) as database:
-        assert database.count_rows()["concepts"] == 1
+        assert count_rows(database)["concepts"] == 1
     assert not killed.with_name("killed.db-journal").exists()
 
 
@@ -279,7 +287,7 @@ def test_who_gets_no_connection_is_told_that_the_database_is_busy(labels: Path |
             for _ in range(MOST_CONNECTIONS):
                 held.enter_context(database.read())
             with refused("locked", "no connection", "0.1 s"):
-                database.count_rows()
+                count_rows(database)
             with refused("locked", "no connection"):
                 ada.says("no", 6)
             with refused("locked", "no connection"):
@@ -293,7 +301,7 @@ def test_a_full_disk_is_over_as_soon_as_there_is_room(
 ) -> None:
     """A health check need not wait for a write; the attempt leaves nothing behind."""
     with Database.open(labels) as database:
-        before = database.count_rows()
+        before = count_rows(database)
         database._trouble = StorageError("the disk is full", "full")
         with monkeypatch.context() as full:
             if isinstance(labels, Path):
@@ -306,7 +314,7 @@ def test_a_full_disk_is_over_as_soon_as_there_is_room(
         for _ in range(2):
             database.check()
         assert database._trouble is None
-        assert database.count_rows() == before
+        assert count_rows(database) == before
         with database.read() as connection:
             tables = set(inspect(connection).get_table_names())
         assert tables == {*Base.metadata.tables, "alembic_version"}
@@ -320,11 +328,11 @@ DISK_FULL = """DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE
 def test_an_error_in_the_middle_writes_nothing(labels: Path | str) -> None:
     """A transaction is whole or not at all."""
     with Database.open(labels) as database:
-        before = database.count_rows()
+        before = count_rows(database)
         with refused("invalid", "question"), database.write() as connection:
             connection.exec_driver_sql("INSERT INTO concepts SELECT 9, 'x', 'x?', '', NULL, 1, NULL, 0")
             connection.exec_driver_sql("INSERT INTO concepts (id, name) VALUES (10, 'y')")
-        assert database.count_rows() == before
+        assert count_rows(database) == before
 
 
 def test_a_full_database_loses_nothing_that_was_acknowledged(path: Path) -> None:
@@ -346,18 +354,18 @@ def test_a_full_database_loses_nothing_that_was_acknowledged(path: Path) -> None
             for start in range(0, len(batch), 10):
                 acknowledged += len(ada.send(*batch[start : start + 10]).acknowledged)
         assert 1 < acknowledged < 1_000
-        assert database.count_rows()["answers"] == acknowledged
+        assert count_rows(database)["answers"] == acknowledged
         pages = 1_000_000
         database._engine.dispose()
         assert len(ada.send(*batch).refused) == 0
-        assert database.count_rows()["answers"] == 1 + len(batch)
+        assert count_rows(database)["answers"] == 1 + len(batch)
 
 
 FULL_DISK = """
 import json, sys
 from pathlib import Path
 from closecall.storage import Database, StorageError
-from tests.storage_kit import make_concept, sit_down
+from tests.storage_kit import count_rows, make_concept, sit_down
 
 disk = Path(sys.argv[1])
 ballast = disk / "ballast"
@@ -371,7 +379,7 @@ try:
         acknowledged += len(ada.send(*batch[start : start + 10]).acknowledged)
 except StorageError as error:
     kinds.append(error.kind)
-stored = database.count_rows()["answers"]
+stored = count_rows(database)["answers"]
 checks = []
 for left in (ballast, None):
     try:
@@ -382,7 +390,7 @@ for left in (ballast, None):
     if left:
         left.unlink()
 more = len(ada.send(*batch[:acknowledged + 10]).acknowledged)
-print(json.dumps([acknowledged, stored, kinds, checks, more, database.count_rows()["answers"]]))
+print(json.dumps([acknowledged, stored, kinds, checks, more, count_rows(database)["answers"]]))
 database.close()
 """
 

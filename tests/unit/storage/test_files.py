@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from closecall.storage import Database, backup, files
-from tests.storage_kit import make_concept, sit_down
+from tests.storage_kit import count_rows, make_concept, sit_down
 
 
 class Windows:
@@ -61,7 +61,7 @@ def test_labels_are_made_and_copied_on_windows(tmp_path: Path, windows: Windows)
     copy = backup(tmp_path / "labels.db", tmp_path / "copy.db")
     assert len(windows.synced) == 2
     with Database.open(copy, read_only=True) as database:
-        assert database.count_rows()["answers"] == 1
+        assert count_rows(database)["answers"] == 1
 
 
 def test_folder_and_file_go_to_the_disk_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_unsure_and_skip_are_answered_but_do_not_train() -> None:
     state = LabelState(1).fold([answer(1, "unsure", 5), answer(2, "skip", 3), answer(3, "yes", 4)])
     assert (state.status(5), state.status(3)) == ("unsure", "skip")
     assert state.answered_items().tolist() == [3, 4, 5]
-    assert state.skipped_items().tolist() == [3]
+    assert state.standing().skipped.tolist() == [3]
     assert state.labels().items.tolist() == [4]
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 
 from closecall.storage import Database, LabelLog, SelectionRecord, StorageError, new_id
 from closecall.storage.records import AnswerRecord
-from tests.storage_kit import Annotator, make_concept, sit_down
+from tests.storage_kit import Annotator, count_rows, make_concept, sit_down
 
 
 @pytest.fixture
@@ -367,7 +367,7 @@ def test_logs_are_append_only(
         statement = statements.get(connection.dialect.name) or statements[""]
     with pytest.raises(StorageError, match="append-only"), database.write() as connection:
         connection.execute(text(statement.format(log=log)))
-    assert database.count_rows()[log] == 1
+    assert count_rows(database)[log] == 1
 
 
 def test_the_latest_accuracy_is_that_of_the_newest_selection_that_has_one(ada: Annotator) -> None:

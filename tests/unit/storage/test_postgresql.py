@@ -22,7 +22,7 @@ from closecall.storage.models import Base
 from closecall.storage.place import place_of
 from tests import postgres
 from tests.scale import scaled
-from tests.storage_kit import Annotator, make_concept, sit_down
+from tests.storage_kit import Annotator, count_rows, make_concept, sit_down
 
 KILLS = scaled(quick=1, all=3, long=20)  # each takes seconds until the server has recovered
 
@@ -110,7 +110,7 @@ def test_odd_names_are_only_names(server: postgres.Server) -> None:
         where = address.with_schema(server.address, name)
         with Database.open(where, create=True) as database:
             make_concept(database)
-            assert database.count_rows()["concepts"] == 1
+            assert count_rows(database)["concepts"] == 1
         with psycopg.connect(server.address) as connection:
             found = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (name,)).fetchall()
         assert found == [(1,)]

@@ -25,8 +25,8 @@ def bench_build(
     json_file: Path | None, items: int, word: str | None, out: Path | None, threads: int | None
 ) -> None:
     """Build a pool, and report its speed and memory."""
-    from closecall.app.experiments.bench.build import measure_build
-    from closecall.app.experiments.bench.report import write_json
+    from closecall.app.experiments.bench.build import Building
+    from closecall.app.experiments.bench.experiment import record
+    from closecall.core.sources import source_from
 
-    result = measure_build(word or f"digits:{items}", out, threads=threads)
-    write_json(json_file, result)
+    record(Building(out, threads), [source_from(word or f"digits:{items}")], json_file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -79,22 +80,17 @@ from closecall.app.experiments.bench.commands.options import json_option, pool_o
 @json_option
 def bench_team(
     folder: Path,
-    positive: str | None,
-    annotators: int,
-    minutes: float,
+    json_file: Path | None,
+    in_process: bool,
     pace: float,
     noise: float,
-    n_labels: int,
+    seed: int,
+    persons: int,
+    kills: int,
     leave: int,
     lease: float | None,
-    kills: int,
-    database: str | None,
-    in_process: bool,
-    persons: int,
     verify: bool,
-    out: Path | None,
-    seed: int,
-    json_file: Path | None,
+    **words: Any,
 ) -> None:
     """Let many simulated people label one concept at once, each on a page of their own.
 
@@ -106,32 +102,16 @@ def bench_team(
     memory and the size of the log are printed every minute. --kills, --leave, --lease and --verify need a
     server.
     """
-    from closecall.app.experiments.bench.report import write_json
-    from closecall.app.experiments.bench.team import inside
-    from closecall.app.experiments.bench.team.measure import Plan, measure_team
+    from closecall.app.experiments.bench.experiment import run
+    from closecall.app.experiments.bench.team.experiment import TeamExperiment
+    from closecall.app.experiments.bench.team.inside import TeamInProcess
+    from closecall.app.experiments.bench.team.measure import ServedTeam
     from closecall.app.experiments.bench.team.person import Manner
-    from closecall.app.experiments.bench.team.report import show_inside, show_look, show_team
-    from closecall.core.pool.pool import Pool
 
-    manner = Manner(pace=pace, noise=noise, seed=seed)
-    if in_process:
-        sitting = inside.Plan(annotators, minutes, persons, manner, positive, n_labels, database)
-        row = inside.measure_inside(Pool.open(folder), sitting, out, show_look)
-        show_inside(row)
-        write_json(json_file, row)
-        return
-    plan = Plan(
-        annotators=annotators,
-        minutes=minutes,
-        kills=kills,
-        leave=leave,
-        lease=lease,
-        manner=manner,
-        positive=positive,
-        n_labels=n_labels,
-        database=database,
-        verify=verify,
+    words["manner"] = Manner(pace=pace, noise=noise, seed=seed)
+    team: TeamExperiment = (
+        TeamInProcess(**words, persons=persons)
+        if in_process
+        else ServedTeam(**words, kills=kills, leave=leave, lease=lease, verify=verify)
     )
-    row = measure_team(Pool.open(folder), plan, out)
-    show_team(row)
-    write_json(json_file, row)
+    run(team, [folder], json_file)

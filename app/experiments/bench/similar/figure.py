@@ -23,7 +23,7 @@ DEFAULT_BITS = 256
 
 
 @dataclass(frozen=True)
-class Figure(Experiment):
+class Figure(Experiment[Pool]):
     """A figure about similar items, on one thread.
 
     Parameters

@@ -7,26 +7,26 @@ to training and selecting, and whether memory grows more than the log.
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.engine import concept_state
 from closecall.app.experiments.bench.annotator import Truth
+from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.memory import anonymous_mb
-from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
+from closecall.app.experiments.bench.projects import class_asked_for, truth_of
+from closecall.app.experiments.bench.team.experiment import TeamExperiment
 from closecall.app.experiments.bench.team.person import LOOKS, Manner
 from closecall.app.projects.config import LABELS_FILE, ProjectFile
 from closecall.app.sessions.labeling import LabelingSession
@@ -37,9 +37,6 @@ from closecall.core.learning import round as learner
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import STRATEGIES
 from closecall.storage import StorageError
-
-BEFORE = "before"
-"""Annotator of the initial labels."""
 
 WARM_ROUNDS = 2
 """Answers of each person before measuring starts, to compile kernels and map files."""
@@ -52,35 +49,6 @@ TRIES = 100
 
 SETTLED = 0.25
 """Share of the time after which memory is compared with the log: caches have filled by then."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Parameters of the measurement.
-
-    Parameters
-    ----------
-    annotators : int
-    minutes : float
-        Duration of labeling.
-    persons : int
-        Number of annotators per item; if it is above 1, every item asks for further annotators.
-    manner : Manner
-    positive : str or None
-        The positive class; the pool's first class by default.
-    n_labels : int
-        Number of initial labels.
-    database : str or None
-        Address of a PostgreSQL database; a file in the project, if None.
-    """
-
-    annotators: int = 50
-    minutes: float = 5.0
-    persons: int = 1
-    manner: Manner = field(default_factory=Manner)
-    positive: str | None = None
-    n_labels: int = 0
-    database: str | None = None
 
 
 @dataclass(frozen=True)
@@ -176,48 +144,70 @@ class Sitter:
             stop.wait(self._manner.pace * self._random.uniform(*LOOKS))
 
 
-def measure_inside(
-    pool: Pool, plan: Plan, folder: Path | None, tell: Callable[[Look], None]
-) -> dict[str, Any]:
-    """Let the team label, on a project in `folder` if it is to be kept, and return the figures.
+@dataclass(frozen=True)
+class TeamInProcess(TeamExperiment):
+    """A team without pages, each annotator a thread.
 
-    `tell` is called with each `Look` as soon as it is measured.
-
-    Raises
-    ------
-    InputError
-        If the pool has no such class, if `folder` exists already, or if the strategy is not available.
-    StorageError
-        If the database fails.
+    Parameters
+    ----------
+    annotators, minutes, manner, positive, n_labels, database, out
+        See `TeamExperiment`.
+    persons : int
+        Number of annotators per item; if it is above 1, every item asks for further annotators.
     """
-    positive = class_asked_for(pool, plan.positive)
-    if folder is not None and folder.exists():
-        raise InputError(f"--out must name a new folder, but {folder} exists already")
-    with ExitStack() as opened:
-        if folder is None:
-            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="closecall-"))) / "team"
-        make_project(
-            pool,
-            folder,
-            positive,
-            n_labels=plan.n_labels,
-            annotator=BEFORE,
-            seed=plan.manner.seed,
-            database=plan.database,
+
+    threads = 1
+
+    persons: int
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Let the team label, print each `Look`, and yield the row.
+
+        Raises
+        ------
+        InputError
+            If the pool has no such class, if `out` exists already, or if the strategy is not available.
+        StorageError
+            If the database fails.
+        """
+        positive = class_asked_for(pool, self.positive)
+        with ExitStack() as opened:
+            folder = opened.enter_context(self._project(pool, positive))
+            if self.persons > 1:
+                replace(ProjectFile.read(folder), overlap=self.persons, overlap_share=1.0).write(folder)
+            project = opened.enter_context(Workspace(folder.parent, only=folder.name)).project(folder.name)
+            clocks = Clocks()
+            opened.enter_context(clocks.on(concept_state, "train_concept", "training"))
+            opened.enter_context(clocks.on(learner, "select_next", "selecting"))
+            opened.enter_context(clocks.on(STRATEGIES[LabelingSession.DEFAULT], "remember", "remembering"))
+            row = _sit(project, self, _sit_down(project, self, truth_of(pool, positive)), clocks)
+        yield [row]
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the row."""
+        (row,) = rows
+        click.echo(
+            f"\n{row['annotators']} annotators without a page for {row['seconds']:.0f} s, "
+            f"{row['pace_seconds']:g} s per image; {row['items']:,} items, "
+            f"{row['labels_before']:,} labels before, people per item: {row['persons']}."
         )
-        if plan.persons > 1:
-            replace(ProjectFile.read(folder), overlap=plan.persons, overlap_share=1.0).write(folder)
-        opened.enter_context(threadpool_limits(1, user_api="blas"))
-        project = opened.enter_context(Workspace(folder.parent, only=folder.name)).project(folder.name)
-        clocks = Clocks()
-        opened.enter_context(clocks.on(concept_state, "train_concept", "training"))
-        opened.enter_context(clocks.on(learner, "select_next", "selecting"))
-        opened.enter_context(clocks.on(STRATEGIES[LabelingSession.DEFAULT], "remember", "remembering"))
-        sitters = _sit_down(project, plan, truth_of(pool, positive))
-        return _sit(project, plan, sitters, clocks, tell)
+        click.echo(
+            f"  {row['answers']:,} answers, {row['refused']} refused. Each took "
+            f"{row['cpu_ms_per_answer']:.1f} ms of CPU time: "
+            f"{row['training_ms_per_answer']:.1f} for training, "
+            f"{row['selecting_ms_per_answer']:.1f} for selecting, "
+            f"{row['remembering_ms_per_answer']:.1f} for scores kept for later selections, "
+            f"{row['rest_ms_per_answer']:.1f} for the rest."
+        )
+        if row["memory_mb_per_hour"] is not None:
+            log = row["log_mb_per_hour"]
+            beside = "" if log is None else f", the log {log:+.1f} MB"
+            click.echo(
+                f"  Memory without those memories grew {row['memory_mb_per_hour']:+.1f} MB per hour{beside}."
+            )
 
 
-def _sit_down(project: OpenProject, plan: Plan, truth: Truth) -> list[Sitter]:
+def _sit_down(project: OpenProject, team: TeamInProcess, truth: Truth) -> list[Sitter]:
     """Start all sessions, and wait until background computations have ended."""
     strategy = LabelingSession.DEFAULT
     project.indexes.want(strategy)
@@ -226,8 +216,8 @@ def _sit_down(project: OpenProject, plan: Plan, truth: Truth) -> list[Sitter]:
             raise InputError(state.failure)
         time.sleep(0.05)
     sitters = [
-        Sitter(project.session(annotator=f"annotator {number + 1}"), truth, plan.manner, number)
-        for number in range(plan.annotators)
+        Sitter(project.session(annotator=f"annotator {number + 1}"), truth, team.manner, number)
+        for number in range(team.annotators)
     ]
     for _ in range(WARM_ROUNDS):
         for sitter in sitters:
@@ -240,12 +230,10 @@ def _sit_down(project: OpenProject, plan: Plan, truth: Truth) -> list[Sitter]:
     return sitters
 
 
-def _sit(
-    project: OpenProject, plan: Plan, sitters: list[Sitter], clocks: Clocks, tell: Callable[[Look], None]
-) -> dict[str, Any]:
+def _sit(project: OpenProject, team: TeamInProcess, sitters: list[Sitter], clocks: Clocks) -> Row:
     before, spent, cpu = sum(s.answers for s in sitters), dict(clocks.seconds), time.process_time()
     began, stop = time.monotonic(), threading.Event()
-    until = began + 60 * plan.minutes
+    until = began + 60 * team.minutes
     looks: list[Look] = []
 
     def look() -> None:
@@ -253,7 +241,7 @@ def _sit(
         answers = sum(sitter.answers for sitter in sitters) - before
         remembered = project.memories.n_bytes / 1e6
         looks.append(Look(minutes, answers, anonymous_mb(), remembered, _log_mb(project)))
-        tell(looks[-1])
+        _show_look(looks[-1])
 
     look()
     with ThreadPoolExecutor(len(sitters)) as executor:
@@ -275,11 +263,11 @@ def _sit(
     ms = {kind: 1000 * (seconds - spent.get(kind, 0.0)) / answers for kind, seconds in clocks.seconds.items()}
     cpu_ms = 1000 * cpu / answers
     return {
-        "annotators": plan.annotators,
-        "persons": plan.persons,
+        "annotators": team.annotators,
+        "persons": team.persons,
         "items": len(project.pool or ()),
-        "labels_before": plan.n_labels,
-        "pace_seconds": plan.manner.pace,
+        "labels_before": team.n_labels,
+        "pace_seconds": team.manner.pace,
         "seconds": 60 * looks[-1].minutes,
         "answers": looks[-1].answers,
         "refused": sum(sitter.refused for sitter in sitters),
@@ -291,6 +279,17 @@ def _sit(
         **growth(looks),
         "looks": [vars(one) for one in looks],
     }
+
+
+def _show_look(look: Look) -> None:
+    """Print one measurement."""
+    memory = ""
+    if look.memory_mb is not None:
+        memory = (
+            f"; {look.memory_mb:,.1f} MB of memory, {look.remembered_mb:,.1f} of them memories of sessions"
+        )
+    log = "" if look.log_mb is None else f"; {look.log_mb:,.2f} MB of log"
+    click.echo(f"  {look.minutes:6.1f} min: {look.answers:,} answers{memory}{log}")
 
 
 def growth(looks: list[Look]) -> dict[str, float | None]:

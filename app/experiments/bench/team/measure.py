@@ -11,22 +11,23 @@ import asyncio
 import json
 import random
 import subprocess
-import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.annotator import Truth
-from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
+from closecall.app.experiments.bench.experiment import Row
+from closecall.app.experiments.bench.projects import class_asked_for, truth_of
 from closecall.app.experiments.bench.serving import Server
+from closecall.app.experiments.bench.team.experiment import BEFORE, TeamExperiment
 from closecall.app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
-from closecall.app.experiments.bench.team.person import Diary, Manner, Person
+from closecall.app.experiments.bench.team.person import Diary, Person
 from closecall.app.projects.config import ProjectFile
 from closecall.app.runtime import child
 from closecall.app.sessions.labeling import LabelingSession
@@ -52,51 +53,97 @@ DOWN_SECONDS = 1.0
 PATIENCE_SECONDS = 300.0
 """Maximum seconds for the server to let everybody in, or to take answers again after a restart."""
 
-BEFORE = "before"
-"""Annotator of the initial labels."""
-
 
 @dataclass(frozen=True)
-class Plan:
-    """Parameters of the measurement.
+class ServedTeam(TeamExperiment):
+    """A team with a page for each annotator.
 
     Parameters
     ----------
-    annotators : int
-    minutes : float
-        Minimum duration of labeling.
+    annotators, minutes, manner, positive, n_labels, database, out
+        See `TeamExperiment`.
     kills : int
         Number of times the server is killed and restarted; labeling continues until then.
     leave : int
         Number of people who abandon their page.
     lease : float or None
         Seconds until a lease expires.
-    manner : Manner
-    positive : str or None
-        The positive class; the pool's first class by default.
-    n_labels : int
-        Number of initial labels.
-    database : str or None
-        Address of a PostgreSQL database; a file in the project, if None.
     verify : bool
         Whether to replay the log.
     """
 
-    annotators: int = 20
-    minutes: float = 5.0
-    kills: int = 0
-    leave: int = 2
-    lease: float | None = None
-    manner: Manner = field(default_factory=Manner)
-    positive: str | None = None
-    n_labels: int = 0
-    database: str | None = None
-    verify: bool = True
+    kills: int
+    leave: int
+    lease: float | None
+    verify: bool
 
     @property
     def lease_seconds(self) -> float:
         """Duration of a lease in seconds."""
         return self.lease or max(LEAST_LEASE_SECONDS, LEASE_SHARE * 60 * self.minutes)
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Let the team label, and yield the row.
+
+        Raises
+        ------
+        InputError
+            If the pool has no such class, if `out` exists already, or if the server does not start or takes
+            no answers.
+        StorageError
+            If the database fails.
+        """
+        positive = class_asked_for(pool, self.positive)
+        if self.leave > self.annotators:
+            raise InputError(f"leave must be at most {self.annotators}, all annotators, got {self.leave}")
+        with self._project(pool, positive, lease_seconds=self.lease_seconds) as folder:
+            click.echo(f"{len(pool):,} items, {self.n_labels:,} labels; waiting for the index.")
+            _prepare_index(folder)
+            server = Server(folder)
+            server.start()
+            try:
+                sitting = asyncio.run(_sit(self, server, folder.name, truth_of(pool, positive)))
+            finally:
+                server.stop()
+            row = {**_row(folder, self, sitting), **_circumstances(pool, self, sitting)}
+        yield [row]
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the row."""
+        (row,) = rows
+        before = f", {row['labels_before']:,} labels before" if row["labels_before"] else ""
+        click.echo(
+            f"\n{row['annotators']} annotators for {row['seconds']:.0f} s, {row['pace_seconds']:g} s per "
+            f"image; {row['items']:,} items{before}; {row['database']}:"
+        )
+        cpu = row["cpu_ms_per_answer"]
+        cost = "" if cpu is None else f"; each took {cpu:.0f} ms of CPU time on the server"
+        click.echo(f"  {row['answers']:,} answers, {row['labels_per_second']:.1f} per second{cost}.")
+        if row["p95_ms"] is not None:
+            click.echo(
+                f"  From an answer to the next image {row['p50_ms']:.0f} ms in the median, "
+                f"{row['p95_ms']:.0f} ms in 95 of 100; {100 * row['waited_share']:.0f} % had to wait for it. "
+                f"Stored and acknowledged after {row['saved_p50_ms']:.0f} and {row['saved_p95_ms']:.0f} ms."
+            )
+        click.echo(
+            f"  {row['lost']} lost, {row['duplicated']} stored twice, {row['misplaced']} stored with another "
+            f"answer, {row['refused']} refused; {row['given_twice']} items given to two people."
+        )
+        if row["left"]:
+            click.echo(
+                f"  {row['left']} left without notice; {row['leases_returned']} of their "
+                f"{row['leases_abandoned']} leases expired."
+            )
+        if row["kills"]:
+            click.echo(f"  The server was killed {row['kills']} times; {row['reloads']} pages were reloaded.")
+        if "verify" in row:
+            problems = row["verify"]["problems"]
+            held = (
+                "The log holds."
+                if not problems
+                else f"{counted(len(problems), 'disagreement')} in the log: {problems[0]}"
+            )
+            click.echo(f"  {held}")
 
 
 @dataclass(frozen=True)
@@ -110,47 +157,6 @@ class Sitting:
     kills: int
 
 
-def measure_team(pool: Pool, plan: Plan, folder: Path | None) -> dict[str, Any]:
-    """Let the team label, on a project in `folder` if it is to be kept, and return the figures.
-
-    Raises
-    ------
-    InputError
-        If the pool has no such class, if `folder` exists already, or if the server does not start or takes no
-        answers.
-    StorageError
-        If the database fails.
-    """
-    positive = class_asked_for(pool, plan.positive)
-    if plan.leave > plan.annotators:
-        raise InputError(f"leave must be at most {plan.annotators}, all annotators, got {plan.leave}")
-    if folder is not None and folder.exists():
-        raise InputError(f"--out must name a new folder, but {folder} exists already")
-    with ExitStack() as opened:
-        if folder is None:
-            temporary = opened.enter_context(tempfile.TemporaryDirectory(prefix="closecall-"))
-            folder = Path(temporary) / f"team-{datetime.now():%Y%m%d-%H%M%S}"
-        make_project(
-            pool,
-            folder,
-            positive,
-            n_labels=plan.n_labels,
-            annotator=BEFORE,
-            seed=plan.manner.seed,
-            database=plan.database,
-            lease_seconds=plan.lease_seconds,
-        )
-        click.echo(f"{len(pool):,} items, {plan.n_labels:,} labels; waiting for the index.")
-        _prepare_index(folder)
-        server = Server(folder)
-        server.start()
-        try:
-            sitting = asyncio.run(_sit(plan, server, folder.name, truth_of(pool, positive)))
-        finally:
-            server.stop()
-        return {**_row(folder, plan, sitting), **_circumstances(pool, plan, sitting)}
-
-
 def _prepare_index(project: Path) -> None:
     """Build the index that the server would build first, and save it if that is worthwhile."""
     with Workspace(project.parent) as workspace:
@@ -162,20 +168,20 @@ def _prepare_index(project: Path) -> None:
             time.sleep(0.05)
 
 
-async def _sit(plan: Plan, server: Server, project: str, truth: Truth) -> Sitting:
-    rng, begin = random.Random(plan.manner.seed), asyncio.Event()
-    seconds = 60 * plan.minutes
+async def _sit(team: ServedTeam, server: Server, project: str, truth: Truth) -> Sitting:
+    rng, begin = random.Random(team.manner.seed), asyncio.Event()
+    seconds = 60 * team.minutes
     people = [
         Person(
             f"annotator {number + 1}",
             server.url,
             f"project={project}",
             truth,
-            plan.manner,
+            team.manner,
             begin,
-            seconds * rng.uniform(*EARLY) if number < plan.leave else None,
+            seconds * rng.uniform(*EARLY) if number < team.leave else None,
         )
-        for number in range(plan.annotators)
+        for number in range(team.annotators)
     ]
     tasks = [asyncio.create_task(person.sit()) for person in people]
     try:
@@ -183,7 +189,7 @@ async def _sit(plan: Plan, server: Server, project: str, truth: Truth) -> Sittin
             await asyncio.gather(*(person.arrived.wait() for person in people))
         server_before, own_before, started = server.cpu_seconds, time.process_time(), time.monotonic()
         begin.set()
-        for _ in range(plan.kills):
+        for _ in range(team.kills):
             await _kill_and_start(server, people, rng)
         await asyncio.sleep(max(0.0, seconds - (time.monotonic() - started)))
         lasted = time.monotonic() - started
@@ -204,7 +210,7 @@ async def _sit(plan: Plan, server: Server, project: str, truth: Truth) -> Sittin
             None if server_before is None or server_after is None else server_after - server_before
         ),
         own_cpu_seconds=time.process_time() - own_before,
-        kills=plan.kills,
+        kills=team.kills,
     )
 
 
@@ -234,7 +240,7 @@ async def _patience(what: str) -> AsyncIterator[None]:
         ) from None
 
 
-def _row(project: Path, plan: Plan, sitting: Sitting) -> dict[str, Any]:
+def _row(project: Path, team: ServedTeam, sitting: Sitting) -> dict[str, Any]:
     diaries = sitting.diaries
     presses = [press for diary in diaries for press in diary.presses]
     with Database.open(ProjectFile.read(project).labels(project), read_only=True) as database:
@@ -251,13 +257,13 @@ def _row(project: Path, plan: Plan, sitting: Sitting) -> dict[str, Any]:
         "cpu_ms_per_answer": None if cpu is None else cpu * each,
         "client_cpu_ms_per_answer": sitting.own_cpu_seconds * each,
         "payloads_per_answer": sum(len(diary.heard_at) for diary in diaries) / max(1, len(answers)),
-        "given_twice": len(given_twice(diaries, plan.lease_seconds)),
-        **leases_returned(diaries, selections, plan.lease_seconds),
+        "given_twice": len(given_twice(diaries, team.lease_seconds)),
+        **leases_returned(diaries, selections, team.lease_seconds),
         "left": sum(diary.left is not None for diary in diaries),
         "reloads": sum(diary.reloads for diary in diaries),
         "refused": sum(len(diary.refused) for diary in diaries),
         "kills": sitting.kills,
-        **({"verify": _verified(project)} if plan.verify else {}),
+        **({"verify": _verified(project)} if team.verify else {}),
     }
 
 
@@ -275,12 +281,12 @@ def _verified(project: Path) -> dict[str, Any]:
     return found
 
 
-def _circumstances(pool: Pool, plan: Plan, sitting: Sitting) -> dict[str, Any]:
+def _circumstances(pool: Pool, team: ServedTeam, sitting: Sitting) -> dict[str, Any]:
     return {
         "items": len(pool),
-        "labels_before": plan.n_labels,
-        "pace_seconds": plan.manner.pace,
+        "labels_before": team.n_labels,
+        "pace_seconds": team.manner.pace,
         "seconds": sitting.seconds,
-        "lease_seconds": plan.lease_seconds,
-        "database": "postgresql" if plan.database else "sqlite",
+        "lease_seconds": team.lease_seconds,
+        "database": "postgresql" if team.database else "sqlite",
     }

@@ -91,13 +91,14 @@ def compare_similar(
     Measures how much their codes retrieve, by code length and cost, and how near tables and permuted orders
     come to the exact scan. If interrupted, run the same command again to continue with the next family.
     """
-    from closecall.app.experiments.compare.similar.comparison import Wish, run_comparison
+    from closecall.app.experiments.compare.similar.comparison import run_comparison
     from closecall.app.runtime.extras import load
 
     load("matplotlib", "reports")
     sizes = QUICK if quick else FULL
-    wish = Wish(
-        pool=folder,
+    run_comparison(
+        folder,
+        out,
         families=families,
         bits=bits or sizes["bits"],
         draws=draws or sizes["draws"],
@@ -105,4 +106,3 @@ def compare_similar(
         landmarks=landmarks or sizes["landmarks"],
         **words,
     )
-    run_comparison(wish, out)

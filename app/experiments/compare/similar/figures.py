@@ -12,7 +12,7 @@ from closecall.app.display.theme import LIGHT
 from closecall.app.experiments.compare.drawing import INK, LINE, SECOND, plain, title, write_figures
 from closecall.app.experiments.compare.similar.looks import look_of
 from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label
-from closecall.app.experiments.compare.similar.results import Lane, Results
+from closecall.app.experiments.compare.similar.results import Lane, SimilarityResults
 from closecall.core.experiment.similarity import SEARCHED
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SHOWN = 0.03
 """Share of the pool at which figures end: beyond it, a scan is as good. The table has all shares."""
 
 
-def draw_figures(results: Results, out: Path) -> dict[str, Path]:
+def draw_figures(results: SimilarityResults, out: Path) -> dict[str, Path]:
     """Draw all figures into the folder `out`, as SVG and PNG.
 
     Returns
@@ -53,7 +53,7 @@ def draw_figures(results: Results, out: Path) -> dict[str, Path]:
     return write_figures(drawn, out)
 
 
-def _by_bits(results: Results) -> Figure:
+def _by_bits(results: SimilarityResults) -> Figure:
     """Draw recall@R, and the share of all neighbours, against bits, as in figure 11 (b) of the survey."""
     R, k = results.first, results.told
     picture = _figure(results)
@@ -70,7 +70,7 @@ def _by_bits(results: Results) -> Figure:
     return picture
 
 
-def _by_retrieved(results: Results, measure: str) -> Figure:
+def _by_retrieved(results: SimilarityResults, measure: str) -> Figure:
     """Draw a measure among the first rows against their number, as in figure 11 (a) of the survey."""
     picture = _figure(results)
     axes = picture.subplots()
@@ -96,7 +96,7 @@ def _by_retrieved(results: Results, measure: str) -> Figure:
     return picture
 
 
-def _structures(results: Results, against: str) -> Figure:
+def _structures(results: SimilarityResults, against: str) -> Figure:
     """Draw recall@10 of each structure against the share of the pool searched, or against its time."""
     names = [name for name in STRUCTURES if name in results.table["structure"].to_pylist()]
     picture = _figure(results)
@@ -134,7 +134,7 @@ def _structures(results: Results, against: str) -> Figure:
     return picture
 
 
-def _figure(results: Results) -> Figure:
+def _figure(results: SimilarityResults) -> Figure:
     """Return an empty figure, high enough for the legend."""
     from matplotlib.figure import Figure
 
@@ -142,7 +142,7 @@ def _figure(results: Results) -> Figure:
     return Figure(figsize=(_WIDTH, height), layout="constrained")
 
 
-def _curves(axes: Axes, results: Results, curve: Curve) -> None:
+def _curves(axes: Axes, results: SimilarityResults, curve: Curve) -> None:
     """Draw one line per lane, with few marks, at different places where lines overlap."""
     plain(axes, "both")
     axes.margins(x=0.04, y=0.06)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from closecall.app.experiments.compare.settled import Settled
-from closecall.core.experiment.families import Draw
+from closecall.app.experiments.compare.plan import Plan
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import Draw, families_named
 from closecall.core.experiment.queries import Items, held_out_queries
+from closecall.core.mercer import kernel_from
 from closecall.core.pool.pool import Pool
 
 
-class Unit(NamedTuple):
+class FamilyUnit(NamedTuple):
     """The smallest unit of work: one family, one draw, all forms and code lengths."""
 
     family: str
@@ -26,13 +29,13 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan(Settled[Unit]):
+class SimilarityPlan(Plan[FamilyUnit]):
     """The options of a comparison, which determine its results except times.
 
     Parameters
     ----------
     pool, pool_digest, closecall
-        See `app.experiments.compare.settled.Settled`.
+        See `app.experiments.compare.plan.Plan`.
     families : tuple of str
         Names in `core.hashing.FAMILIES`.
     bits : tuple of int, ascending
@@ -66,10 +69,42 @@ class Plan(Settled[Unit]):
     labels: int
     seed: int
 
+    @classmethod
+    def of(cls, pool: Pool, *, families: Sequence[str], bits: Sequence[int], **words: Any) -> Self:
+        """Return the plan for the options of the command: all families if none is named, bits in any order.
+
+        Raises
+        ------
+        InputError
+            If there is no such family or kernel, or the pool has too few items.
+        """
+        named, neighbours = families_named(families), words["neighbours"]
+        if len(pool) < neighbours:
+            raise InputError(
+                f"{neighbours} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"
+            )
+        kernel_from(words["kernel"])
+        plan = cls(
+            pool=str(pool.path),
+            pool_digest=pool.digest,
+            families=named,
+            bits=tuple(sorted(set(bits))),
+            **words,
+        )
+        plan.queries_of(pool)
+        return plan
+
     @property
-    def units(self) -> list[Unit]:
+    def units(self) -> list[FamilyUnit]:
         """All units, ordered so that the first of them already cover all families."""
-        return [Unit(family, draw) for draw in range(self.draws) for family in self.families]
+        return [FamilyUnit(family, draw) for draw in range(self.draws) for family in self.families]
+
+    def size(self, pool: Pool) -> str:
+        """See `Plan.size`."""
+        return (
+            f"{pool.title}: {len(pool):,} items; {len(self.families)} families × {self.draws} draws, "
+            f"{self.queries:,} queries."
+        )
 
     def retrieved(self, n_rows: int) -> list[int]:
         """Return the numbers of first rows to count among, from R to all rows, about three per doubling."""

@@ -13,7 +13,7 @@ from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
 from closecall.app.experiments.compare.similar.looks import look_of, outline
 from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label, yardstick_label
-from closecall.app.experiments.compare.similar.results import Lane, Results
+from closecall.app.experiments.compare.similar.results import Lane, SimilarityResults
 from closecall.core.experiment.families import FITTED_TO
 from closecall.core.experiment.similarity import SEARCHED, WANTED
 
@@ -21,12 +21,12 @@ GOOD = 0.8
 """Recall@10 for which the report gives the share of the pool that each structure must search."""
 
 
-def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
+def write_report(results: SimilarityResults, figures: dict[str, Path], out: Path) -> Path:
     """Write the report to the folder `out` and return its file.
 
     Parameters
     ----------
-    results : Results
+    results : SimilarityResults
         Results to report.
     figures : dict
         SVG files by figure; see `app.experiments.compare.similar.figures.draw_figures`.
@@ -64,7 +64,7 @@ def write_report(results: Results, figures: dict[str, Path], out: Path) -> Path:
     )
 
 
-def headline(results: Results) -> str:
+def headline(results: SimilarityResults) -> str:
     """Return the main result in a sentence, with the number of families that may be as good."""
     bits, R = max(results.plan.bits), results.first
     found = {lane: results.mean(lane, "nearest", bits=bits, retrieved=R) for lane in results.lanes}
@@ -81,13 +81,13 @@ def headline(results: Results) -> str:
     )
 
 
-def _chance(results: Results, recall: float) -> float:
+def _chance(results: SimilarityResults, recall: float) -> float:
     """Return two standard errors of the difference of two such recalls over the queries."""
     n = results.plan.queries
     return 2 * float(np.sqrt(2 * max(recall * (1 - recall), 1 / n) / n))
 
 
-def _captions(results: Results) -> dict[str, str]:
+def _captions(results: SimilarityResults) -> dict[str, str]:
     """Return the caption of each figure."""
     R, share = results.first, percent(f"{100 * results.plan.share:g}")
     own = "Each family is held to the neighbours that it looks for"
@@ -107,7 +107,7 @@ def _captions(results: Results) -> dict[str, str]:
     }
 
 
-def _facts(results: Results) -> str:
+def _facts(results: SimilarityResults) -> str:
     plan, pool = results.plan, results.pool
     draws = "1 draw" if plan.draws == 1 else f"{plan.draws} draws"
     return (
@@ -129,7 +129,7 @@ def _named(lane: Lane) -> dict[str, Any]:
     }
 
 
-def _row(results: Results, lane: Lane) -> dict[str, Any]:
+def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
     """Return a lane's row of the table, for its longest codes."""
     pool, bits = results.pool, results.longest(lane)
     chosen = {name: results.mean(lane, name, bits=bits) for name in ("rank", "scale")}
@@ -153,7 +153,7 @@ def _row(results: Results, lane: Lane) -> dict[str, Any]:
     }
 
 
-def _percent(results: Results, lane: Lane, measure: str, bits: int, k: int) -> tuple[str, str]:
+def _percent(results: SimilarityResults, lane: Lane, measure: str, bits: int, k: int) -> tuple[str, str]:
     """Return the mean over draws, and their range."""
     values = 100 * results.draws(lane, measure, bits=bits, retrieved=k)
     if not len(values):
@@ -162,7 +162,7 @@ def _percent(results: Results, lane: Lane, measure: str, bits: int, k: int) -> t
     return f"{values.mean():.1f}", spread
 
 
-def _structures(results: Results) -> list[dict[str, Any]]:
+def _structures(results: SimilarityResults) -> list[dict[str, Any]]:
     """Return the rows of the second table: the share that each structure must search for a good recall."""
     names = _searched(results)
     return [
@@ -170,12 +170,12 @@ def _structures(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def _searched(results: Results) -> list[str]:
+def _searched(results: SimilarityResults) -> list[str]:
     there = set(results.table["structure"].to_pylist())
     return [name for name in STRUCTURES if name in there]
 
 
-def _enough(results: Results, lane: Lane, structure: str) -> tuple[str, str]:
+def _enough(results: SimilarityResults, lane: Lane, structure: str) -> tuple[str, str]:
     """Return the least share searched that reaches `GOOD`, and its time; otherwise the best recall."""
     bits = results.longest(lane)
 
@@ -191,7 +191,7 @@ def _enough(results: Results, lane: Lane, structure: str) -> tuple[str, str]:
     return percent(f"{100 * searched[place]:.1f}"), f"{time} of a scan’s time"
 
 
-def _details(results: Results) -> list[tuple[str, str]]:
+def _details(results: SimilarityResults) -> list[tuple[str, str]]:
     plan, pool, here = results.plan, results.pool, machine()
     names = ", ".join(STRUCTURES.get(name, name) for name in _searched(results))
     return [

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.experiments.compare.plan import UNITS
 from closecall.app.experiments.compare.results import RESULTS, about, write_manifest
-from closecall.app.experiments.compare.settled import UNITS
-from closecall.app.experiments.compare.similar.plan import Plan, Unit
+from closecall.app.experiments.compare.similar.plan import FamilyUnit, SimilarityPlan
 from closecall.app.experiments.compare.unit import read_table, write_table
 from closecall.core.experiment.similarity import Measured
 from closecall.core.pool.pool import Pool
@@ -59,7 +59,7 @@ def schema() -> pa.Schema:
     )
 
 
-def write_unit(out: Path, unit: Unit, measured: Measured) -> None:
+def write_unit(out: Path, unit: FamilyUnit, measured: Measured) -> None:
     """Write the results of one family and draw."""
     import pyarrow as pa
 
@@ -70,12 +70,12 @@ def write_unit(out: Path, unit: Unit, measured: Measured) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class SimilarityResults:
     """Results of all units of a comparison.
 
     Parameters
     ----------
-    plan : Plan
+    plan : SimilarityPlan
     pool : Pool
     table : pyarrow.Table
         All results, see `schema`.
@@ -85,14 +85,14 @@ class Results:
         Reasons why a family does not apply, by family and by the form or number of bits concerned.
     """
 
-    plan: Plan
+    plan: SimilarityPlan
     pool: Pool
     table: pa.Table
     yardsticks: dict[Lane, str]
     refused: dict[tuple[str, str], str]
 
     @classmethod
-    def read(cls, plan: Plan, pool: Pool, out: Path) -> Results:
+    def read(cls, plan: SimilarityPlan, pool: Pool, out: Path) -> SimilarityResults:
         """Read the results of all units from their files; see `compare.unit.read_table` for errors."""
         import pyarrow as pa
 
@@ -180,7 +180,7 @@ class Results:
         return grouped
 
 
-def write_results(results: Results, out: Path) -> None:
+def write_results(results: SimilarityResults, out: Path) -> None:
     """Write the table of all results and the manifest to the folder `out`."""
     write_table(out / RESULTS, results.table)
     metadata = {

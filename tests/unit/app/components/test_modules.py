@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from closecall.app.components import COMPONENTS, Component
+from closecall.app import components
+from closecall.app.components import Component
 from closecall.app.components.modules import FOLDER, address_of, contents, digest
 from tests.folders import ROOT
+
+COMPONENTS = [one for one in vars(components).values() if isinstance(one, Component)]
 
 
 def reached(name: str) -> set[str]:

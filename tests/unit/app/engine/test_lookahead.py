@@ -18,6 +18,7 @@ from closecall.storage import LabelState, StorageError
 from closecall.storage.log import FORESEEN
 from closecall.storage.records import AnswerRecord, SelectionRecord
 from tests.projects import answer, label, new_project, open_workspace, shown_to, truth_word, wait_for_index
+from tests.storage_kit import count_rows
 
 WORDS = ["yes", "no", "skip", "unsure"]
 
@@ -266,12 +267,12 @@ def test_only_the_last_are_kept(session):
     log = session.project.log
     for round_ in range(FORESEEN // 2):
         log.foresee([_foreseen(session, f"selection-{round_}-{word}") for word in WORDS])
-    assert log.database.count_rows()["foreseen"] == FORESEEN
+    assert count_rows(log.database)["foreseen"] == FORESEEN
     log.append_answers([], shown=["selection-0-yes", f"selection-{FORESEEN // 2 - 1}-yes"])
     assert log.selection("selection-0-yes") is None
     kept = log.selection(f"selection-{FORESEEN // 2 - 1}-yes")
     assert kept.item == session.shown.item
-    assert log.database.count_rows()["foreseen"] == FORESEEN - 1
+    assert count_rows(log.database)["foreseen"] == FORESEEN - 1
 
 
 def _foreseen(session, name) -> SelectionRecord:

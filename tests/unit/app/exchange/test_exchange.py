@@ -30,7 +30,7 @@ from closecall.storage.imports import Claim, read_labels
 from closecall.storage.label_studio import labeling_config
 from tests.folders import fresh_folder
 from tests.scale import examples
-from tests.storage_kit import make_concept, sit_down
+from tests.storage_kit import count_rows, make_concept, sit_down
 
 AWKWARD = [
     "=1+1.png",
@@ -161,10 +161,10 @@ def test_export_and_import_give_the_same_labels(form, concepts, annotators, said
         assert labels_of(second) == labels_of(first)
         if log or form == "label-studio":
             assert votes_of(second) == votes_of(first)
-        rows = second.count_rows()["answers"]
+        rows = count_rows(second)["answers"]
         again = take_in(second, pool(), file)
         assert (again.new, again.same) == (0, rows)
-        assert second.count_rows()["answers"] == rows
+        assert count_rows(second)["answers"] == rows
 
 
 @given(name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1), word=st.sampled_from(ANSWERS))

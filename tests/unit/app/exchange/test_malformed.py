@@ -19,7 +19,7 @@ from closecall.storage import Concepts, StorageError
 from closecall.storage.imports import digest_of, format_of, read_predictions
 from closecall.storage.tabular import MAX_LINE
 from tests.scale import examples
-from tests.storage_kit import make_concept
+from tests.storage_kit import count_rows, make_concept
 from tests.unit.app.exchange.test_exchange import empty_database, pool
 
 
@@ -34,11 +34,11 @@ def refused(database, tmp_path, content: str | bytes, name: str = "given.csv") -
     """Import a file that must be refused; the sentence."""
     file = tmp_path / name
     file.write_bytes(content.encode() if isinstance(content, str) else content)
-    before = database.count_rows()
+    before = count_rows(database)
     with pytest.raises((InputError, StorageError)) as caught:
         take_in(database, pool(), file)
     sentence = str(caught.value)
-    assert database.count_rows() == before
+    assert count_rows(database) == before
     assert name in sentence
     assert "\n" not in sentence
     assert len(sentence) < 500 + len(str(file))
@@ -249,11 +249,11 @@ def test_damage_is_told_or_harmless(database, tmp_path, seed, suffix):
                 raw[place:place] = rng.choice([b'"', b"\n", b"{", b"[", b"\0", b"9" * 400, b"\xff", b"null"])
     file = tmp_path / f"damaged{suffix}"
     file.write_bytes(raw)
-    before = database.count_rows()["answers"]
+    before = count_rows(database)["answers"]
     with contextlib.suppress(InputError, StorageError):
         imported = take_in(database, pool(), file)
         before += imported.new
-    assert database.count_rows()["answers"] == before
+    assert count_rows(database)["answers"] == before
 
 
 def test_another_program_s_control_is_no_concept(database, tmp_path):

@@ -103,6 +103,25 @@ def test_whoever_waits_is_released_when_the_server_stops(begun):
     assert len(raised) == 1
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "is killed"])
+def test_a_child_leaves_no_temporary_files(begun, tmp_path, monkeypatch, ends):
+    """Even if it is killed before it can remove them."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    preparation = begun(
+        "import tempfile",
+        "(pathlib.Path(tempfile.mkdtemp()) / 'row').touch()",
+        "print('0.5')",
+        *([] if ends else ["until('never')"]),
+    )
+    assert reached(lambda: preparation.share == 0.5)
+    assert ends or [file.name for file in temporary.rglob("row")] == ["row"]
+    preparation.stop()
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_server_with_compiled_kernels_starts_no_child(tmp_path, monkeypatch):
     """The mark of a complete warm-up is in the folder of the machine code, and for these sources only."""
     monkeypatch.setenv(kernel_cache.VARIABLE, str(tmp_path))

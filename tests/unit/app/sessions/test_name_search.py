@@ -212,7 +212,7 @@ def test_a_browser_is_heard_once(found):
     assert card_of(found)["search"]["first"] == 2 * PAGE
     found.ask(None)
     for wrong in ({"id": "c"}, {"id": "d", "text": 7, "first": 0}, {"id": "e", "text": "x", "first": "y"}):
-        with pytest.raises(InputError, match="must have a text and a place"):
+        with pytest.raises(InputError, match="must have text and first"):
             found.ask(wrong)
 
 

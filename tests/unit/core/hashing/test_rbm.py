@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from closecall.core.hashing.rbm import RBM, batches, bits, contrastive_divergence, pretrained
+from tests.yardsticks import free_energy, reconstructed
 
 N_VISIBLE, N_HIDDEN = 4, 3
 
@@ -73,8 +74,8 @@ def likelihood_of(own, X):
         H = states(N_HIDDEN)
         means = own.visible + H @ own.weights.T
         logs = H @ own.hidden + (means**2).sum(axis=1) / 2 - own.visible @ own.visible / 2
-        return -own.free_energy(X).mean() - np.log(np.exp(logs).sum())
-    return -own.free_energy(X).mean() - np.log(np.exp(-own.free_energy(states(N_VISIBLE))).sum())
+        return -free_energy(own, X).mean() - np.log(np.exp(logs).sum())
+    return -free_energy(own, X).mean() - np.log(np.exp(-free_energy(own, states(N_VISIBLE))).sum())
 
 
 def flat(parts):
@@ -86,7 +87,7 @@ def test_the_free_energy_is_that_of_all_hidden_states(gaussian):
     """F(v) = −log Σ_h exp(−E(v, h))."""
     own, X = machine(gaussian), data(gaussian)
     by_hand = [-np.log(sum(np.exp(-energy(own, v, h)) for h in states(N_HIDDEN))) for v in X]
-    assert own.free_energy(X) == pytest.approx(by_hand)
+    assert free_energy(own, X) == pytest.approx(by_hand)
 
 
 @both_kinds
@@ -156,7 +157,7 @@ def test_learning_makes_the_data_likelier(gaussian):
     learned = [
         pretrained(X, N_HIDDEN, gaussian=gaussian, n_steps=n, rng=np.random.default_rng(0)) for n in (0, 1500)
     ]
-    errors = [((own.reconstructed(X) - X) ** 2).mean() for own in learned]
+    errors = [((reconstructed(own, X) - X) ** 2).mean() for own in learned]
     assert errors[1] < 0.8 * errors[0]
     assert likelihood_of(learned[1], X) > likelihood_of(learned[0], X) + 0.1
 
@@ -180,7 +181,7 @@ def test_more_hidden_units_do_not_make_it_diverge():
     X = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float32)
     for n_hidden in (2, 800):
         own = pretrained(X, n_hidden, gaussian=True, n_steps=150, rng=np.random.default_rng(0))
-        assert ((own.reconstructed(X) - X) ** 2).mean() < 0.7
+        assert ((reconstructed(own, X) - X) ** 2).mean() < 0.7
 
 
 def test_batches_are_all_rows_again_and_again():

@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 from closecall.core.errors import InputError
 from closecall.core.hashing import ShiftInvariantHash
 from closecall.core.hashing.fourier import Waves, bandwidth, gaussian, variance
-from closecall.core.hashing.shift_invariant import disagreement, least_disagreement, most_disagreement
+from closecall.core.hashing.shift_invariant import disagreement
+from tests.yardsticks import least_disagreement, most_disagreement
 
 D, GAMMA = 6, 0.8
 KAPPAS = np.concatenate([np.linspace(0, 1, 101), 1 - np.logspace(-9, -3, 7), np.exp([-0.2501, -0.2499])])

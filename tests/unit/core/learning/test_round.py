@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from closecall.core.learning.round import Labels, accuracy, is_positive, learn, play_round, select_next
+from closecall.core.learning.round import Labels, accuracy, is_positive, learn, select_next
 from closecall.core.pool.build import build
 from closecall.core.selection import PoolExhausted, make_strategy
 from tests.fakes import FakeSource
+from tests.yardsticks import play_round
 
 
 @pytest.fixture

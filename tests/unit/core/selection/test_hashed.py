@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import closecall.core.hashing.pool
-from closecall.core.evaluation.rank import median_rank_of_best, rank_of
 from closecall.core.hashing.pool import fit_rows
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool, make_strategy
+from tests.yardsticks import median_rank_of_best, rank_of
 
 FAMILIES = ["h-hash-weighted", "eh-hash-weighted", "bh-hash-weighted", "lbh-hash-weighted"]
 

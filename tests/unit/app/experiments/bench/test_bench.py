@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from closecall.app.cli.main import main
-from closecall.core.evaluation.rank import median_rank_of_best, rank_of
 from closecall.core.experiment.corpus import Corpus
 from closecall.core.experiment.planes import Plane, one_vs_all
 from closecall.core.linear.hyperplane import Hyperplane
@@ -17,6 +16,7 @@ from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import STRATEGIES, Choice, Query, QueryStrategy, strategy_names
 from tests.fakes import FakeSource
+from tests.yardsticks import median_rank_of_best, rank_of
 
 SELECT_KEYS = {
     "strategy",

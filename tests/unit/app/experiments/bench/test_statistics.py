@@ -7,10 +7,10 @@ from scipy.stats import binom
 from closecall.app.experiments.bench.rounds import rounds_of
 from closecall.app.experiments.bench.statistics import mean_ratio, recall_low
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
-from closecall.core.evaluation.rank import median_rank_of_best
 from closecall.core.experiment.planes import Plane
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool
+from tests.yardsticks import median_rank_of_best
 
 N = 5000
 

@@ -13,7 +13,8 @@ from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.experiments.bench.team import card as rules
 from closecall.app.experiments.bench.team.card import Card, Queue
-from closecall.app.experiments.bench.team.inside import BEFORE, Look, growth
+from closecall.app.experiments.bench.team.experiment import BEFORE
+from closecall.app.experiments.bench.team.inside import Look, growth
 from closecall.app.experiments.bench.team.outcome import fate, given_twice, leases_returned, waits
 from closecall.app.experiments.bench.team.person import Diary, Held, Press
 from closecall.app.projects.config import LABELS_FILE

@@ -16,8 +16,8 @@ from closecall.app.experiments.compare.claims import (
     points,
     times,
 )
-from closecall.app.experiments.compare.plan import Plan, Unit
-from closecall.app.experiments.compare.results import Results
+from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
+from closecall.app.experiments.compare.results import RaceResults
 from closecall.app.experiments.compare.statistics import Interval
 
 NAMES = ("random", "subsample:n_scored=500", "subsample", "exhaustive", "h-hash", "eh-hash")
@@ -29,8 +29,8 @@ def measures(gains, seconds, margins, *, label_seconds=5.0, out=(), names=NAMES)
 
     The strategies in `out` ended early.
     """
-    plan = Plan("pool", "0", (0, 1, 2, 3), 2, ROUNDS, names)
-    units = [Unit(positive, run) for positive in range(4) for run in range(2)]
+    plan = RacePlan("pool", "0", (0, 1, 2, 3), 2, ROUNDS, names)
+    units = [RaceUnit(positive, run) for positive in range(4) for run in range(2)]
     rng = np.random.default_rng(0)
     of_race = rng.normal(size=len(units))  # what all strategies share
     slope = np.linspace(0, 2, ROUNDS + 1)  # of mean 1 over the rounds, about
@@ -44,7 +44,7 @@ def measures(gains, seconds, margins, *, label_seconds=5.0, out=(), names=NAMES)
         if name in out:
             auroc[place, :, 20:] = np.nan
     nothing = np.zeros_like(select)
-    results = Results(
+    results = RaceResults(
         plan=plan,
         pool=SimpleNamespace(),
         units=units,

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from closecall.app.cli.main import main
-from closecall.app.experiments.compare.plan import Plan, Unit
-from closecall.app.experiments.compare.results import Results
+from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
+from closecall.app.experiments.compare.results import RaceResults
 from closecall.app.experiments.compare.unit import TIMES
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
@@ -188,10 +188,10 @@ def test_the_manifest_says_how_it_was_made(folder, finished):
 @pytest.mark.slow
 def test_results_as_arrays(folder, finished):
     """Each value stands where its strategy, unit and round are."""
-    results = Results.read(Plan.read(finished), Pool.open(folder), finished)
+    results = RaceResults.read(RacePlan.read(finished), Pool.open(folder), finished)
     assert results.auroc.shape == (3, 4, 13)
     assert results.margin.shape == results.item.shape == (3, 4, 12)
-    assert results.units == [Unit(0, 0), Unit(0, 1), Unit(2, 0), Unit(2, 1)]
+    assert results.units == [RaceUnit(0, 0), RaceUnit(0, 1), RaceUnit(2, 0), RaceUnit(2, 1)]
     for row in table(finished).to_pylist():
         place = results.names.index(row["strategy"]), results.units.index((row["positive"], row["run"]))
         assert results.auroc[*place, row["round"]] == row["auroc"]
@@ -330,7 +330,7 @@ def test_a_folder_with_the_former_names_of_hashing_is_refused(folder, finished, 
         out.mkdir()
         (out / "comparison.json").write_text(json.dumps({**words, "strategies": strategies}), "utf-8")
         if there:
-            assert Plan.read(out).strategies == ("random",)
+            assert RacePlan.read(out).strategies == ("random",)
         else:
             with pytest.raises(InputError, match="now called h-hash-weighted: choose another folder"):
-                Plan.read(out)
+                RacePlan.read(out)

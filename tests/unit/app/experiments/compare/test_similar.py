@@ -14,8 +14,8 @@ from closecall.app.cli.main import main
 from closecall.app.experiments.compare.command import compare
 from closecall.app.experiments.compare.similar.looks import look_of, outline
 from closecall.app.experiments.compare.similar.names import lane_label
-from closecall.app.experiments.compare.similar.plan import Plan
-from closecall.app.experiments.compare.similar.results import TIMES, Lane, Results
+from closecall.app.experiments.compare.similar.plan import SimilarityPlan
+from closecall.app.experiments.compare.similar.results import TIMES, Lane, SimilarityResults
 from closecall.core.hashing import FAMILIES
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
@@ -122,7 +122,7 @@ def test_the_same_words_give_the_same_table(folder, finished, tmp_path, undrawn)
 @pytest.mark.slow
 def test_results_are_means_over_draws(folder, finished):
     """As the table has them, in the order in which they were asked for."""
-    results = Results.read(Plan.read(finished), Pool.open(folder), finished)
+    results = SimilarityResults.read(SimilarityPlan.read(finished), Pool.open(folder), finished)
     assert [lane.family for lane in results.lanes] == sorted(
         (lane.family for lane in results.lanes), key=list(FAMILIES).index
     )
@@ -180,7 +180,7 @@ def test_figures_and_report_are_there(finished):
 @pytest.mark.slow
 def test_lines_are_told_apart_without_colour(folder, finished):
     """By mark and dash; the legend of a figure has the order of the families, and colours follow the page."""
-    results = Results.read(Plan.read(finished), Pool.open(folder), finished)
+    results = SimilarityResults.read(SimilarityPlan.read(finished), Pool.open(folder), finished)
     lanes = [*results.lanes, Lane("min-hash", "sets"), Lane("min-hash", "weighted")]
     looks = [look_of(lane) for lane in lanes]
     assert len({(look.mark, look.hollow, look.dash) for look in looks}) == len(looks)

@@ -29,6 +29,7 @@ from closecall.core.similar.index import for_each
 from closecall.core.similar.queries import MOST_QUERIES
 from closecall.storage import Labels
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
+from tests.yardsticks import explicit
 
 
 @pytest.fixture
@@ -500,7 +501,7 @@ def test_angles_under_the_metric_are_those_of_the_mapped_rows(project, similar):
     """Cos θ = qᵀAx / (‖Gq‖‖Gx‖), by G itself; the scan's norms are those of all rows."""
     enough_labels(similar)
     learned, pool = similar.learning.newest(project.pool), project.pool
-    G = learned.metric.explicit().G
+    G = explicit(learned.metric).G
     X = unit_rows(pool.rows(np.arange(len(pool))).astype(np.float64) @ G.T)
     found = learned.exact.neighbours(pool.rows(np.array([5])), 40, exclude=pool.ids[5:6])
     ids, angles = by_brute_force_of(X, pool.ids, 5)

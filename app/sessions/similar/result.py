@@ -1,4 +1,4 @@
-"""A search of Find similar: its query and its results."""
+"""The result of a search of Find similar, with its query."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ VIEWS = ("original", "learned", "both")
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
-    """A search and its results.
+class Result:
+    """The result of a search.
 
     Parameters
     ----------
@@ -50,7 +50,3 @@ class Search:
             for name in (self.lists if view == "both" else [self.metric_in_view(view)])
             for place, item in enumerate(self.lists[name].ids[first : first + PAGE].tolist(), first)
         ]
-
-    def has_after(self, first: int) -> bool:
-        """Return whether there is a page after the one that begins at place `first`."""
-        return first + PAGE < len(self.lists["original"].ids)

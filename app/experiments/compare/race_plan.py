@@ -1,0 +1,225 @@
+"""The plan of a comparison of strategies, and the units of work that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from closecall.app.display.strategy_labels import name_of
+from closecall.app.experiments.compare.peers import make_peer
+from closecall.app.experiments.compare.plan import Plan, in_words
+from closecall.core.errors import InputError
+from closecall.core.linear.svm import ClassWeight
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import covering, strategy_from
+from closecall.core.selection.former import RENAMED
+from closecall.core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
+from closecall.core.simulation.race import Course
+
+STRATEGIES = (
+    "random",
+    "subsample:n_scored=500",
+    "subsample:n_scored=2000",
+    "subsample",
+    "exhaustive",
+    "h-hash",
+    "eh-hash",
+    "bh-hash",
+    "h-hash-weighted",
+    "eh-hash-weighted",
+    "bh-hash-weighted",
+    "margin-index",
+)
+"""Strategies by default; the small subsamples take about as long as hashing does."""
+
+NAMES_VERSION = 1
+"""Version of the strategy names; comparisons without it are older than `RENAMED`."""
+
+
+class RaceUnit(NamedTuple):
+    """The smallest unit of work: one class, one repetition, all strategies."""
+
+    positive: int
+    run: int
+
+    @property
+    def file(self) -> str:
+        """Name of the file of its results, in the folder `UNITS`."""
+        return f"class-{self.positive:03d}-run-{self.run:02d}.parquet"
+
+
+@dataclass(frozen=True)
+class RacePlan(Plan[RaceUnit]):
+    """The options of a comparison, which determine its results.
+
+    Parameters
+    ----------
+    pool, pool_digest, closecall
+        See `app.experiments.compare.plan.Plan`.
+    classes : tuple of int
+        Positive classes, one after the other.
+    runs, iterations : int
+        Repetitions of each class, and rounds of each repetition.
+    strategies : tuple of str
+        See `core.selection.words`.
+    peers : tuple of str
+        See `app.experiments.compare.peers`.
+    first, C, class_weight, noise, seed, limit
+        See `core.simulation.race.Course`; `limit` is its `most_seconds`.
+    names_version : int
+        See `NAMES_VERSION`.
+    """
+
+    classes: tuple[int, ...]
+    runs: int
+    iterations: int
+    strategies: tuple[str, ...]
+    peers: tuple[str, ...] = ()
+    first: int = 5
+    C: float = 1.0
+    class_weight: ClassWeight = None
+    noise: float = 0.0
+    seed: int = 0
+    limit: float = 20.0
+    names_version: int = NAMES_VERSION
+
+    @classmethod
+    def of(
+        cls,
+        pool: Pool,
+        *,
+        classes: Sequence[str],
+        most_classes: int | None,
+        strategies: Sequence[str],
+        peers: Sequence[str],
+        **words: Any,
+    ) -> Self:
+        """Return the plan for the options of the command.
+
+        Parameters
+        ----------
+        pool : Pool
+            Pool whose items are labeled.
+        classes : sequence of str
+            See `chosen_classes`.
+        most_classes : int or None
+            Number of classes to draw if none is named; None for all.
+        strategies, peers : sequence of str
+            `STRATEGIES` that can cover the pool, if there are no strategies.
+        **words
+            The other parameters.
+
+        Raises
+        ------
+        InputError
+            If the pool is not suitable for races.
+        """
+        first, iterations, seed = words["first"], words["iterations"], words["seed"]
+        items = ItemsByClass(pool, first)
+        if len(items) < len(pool):
+            raise InputError(
+                f"the class of {len(pool) - len(items)} items of the pool {pool.path} is unknown: "
+                f"answers can't be simulated"
+            )
+        seen = min(len(items.classes), SEEN_CLASSES if len(items.classes) > MOST_CLASSES else MOST_CLASSES)
+        needed = seen * first + iterations
+        if needed > len(pool):
+            raise InputError(
+                f"{iterations} labels after {seen} × {first} first ones need {needed} items, "
+                f"the pool {pool.path} has {len(pool)}"
+            )
+        if not (pool.held_out.truth >= 0).any():
+            raise InputError(f"the pool {pool.path} has no held-out items of known class to measure AUROC on")
+        chosen = chosen_classes(pool, items.classes.tolist(), classes)
+        if most_classes is not None and not classes and len(chosen) > most_classes:
+            chosen = tuple(sorted(items.positives(np.random.default_rng(seed), most_classes)))
+        strategies = tuple(dict.fromkeys(strategies or covering(STRATEGIES, pool)))
+        for word in strategies:
+            strategy_from(word, random_state=seed).check()
+        for name in peers:
+            make_peer(name).check()
+        return cls(
+            pool=str(pool.path),
+            pool_digest=pool.digest,
+            classes=chosen,
+            strategies=strategies,
+            peers=tuple(dict.fromkeys(peers)),
+            **words,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the lanes, in their order."""
+        return (*self.strategies, *self.peers)
+
+    @property
+    def units(self) -> list[RaceUnit]:
+        """All units, ordered so that the first of them already cover all classes."""
+        return [RaceUnit(positive, run) for run in range(self.runs) for positive in self.classes]
+
+    def size(self, pool: Pool) -> str:
+        """See `Plan.size`."""
+        return (
+            f"{pool.title}: {len(pool):,} items; {len(self.classes)} × {self.runs} races of "
+            f"{len(self.names)} strategies over {self.iterations} labels."
+        )
+
+    def course(self, unit: RaceUnit) -> Course:
+        """Return the parameters of the race of one unit."""
+        return Course(
+            positive=unit.positive,
+            run=unit.run,
+            n_first=self.first,
+            C=self.C,
+            class_weight=self.class_weight,
+            noise=self.noise,
+            seed=self.seed,
+            most_seconds=self.limit,
+        )
+
+    @classmethod
+    def _understood(cls, stored: dict[str, Any], out: Path) -> dict[str, Any]:
+        if "names_version" not in stored and not {*map(name_of, stored["strategies"])}.isdisjoint(RENAMED):
+            raise InputError(
+                f"{out} has a comparison in which h-hash and the like are what is now called "
+                "h-hash-weighted: choose another folder"
+            )
+        return {"names_version": NAMES_VERSION, **stored}
+
+    def _in_words(self, name: str, names: Sequence[str]) -> str:
+        if name == "classes":
+            return in_words([names[c] for c in self.classes if c < len(names)])
+        return super()._in_words(name, names)
+
+
+def chosen_classes(pool: Pool, able: Sequence[int], words: Sequence[str]) -> tuple[int, ...]:
+    """Return the classes that `words` name, in their order, or all of `able` if there are no words.
+
+    Parameters
+    ----------
+    pool : Pool
+        Pool with the classes.
+    able : sequence of int
+        Classes that have enough items.
+    words : sequence of str
+        Names of classes, each word with one or several names separated by commas.
+
+    Raises
+    ------
+    InputError
+        If there is no such class, or it has too few items.
+    """
+    names = [name.strip() for word in words for name in word.split(",") if name.strip()]
+    if not names:
+        return tuple(int(positive) for positive in able)
+    for name in names:
+        if name not in pool.classes:
+            known = ", ".join(pool.classes[:20]) + (", …" if len(pool.classes) > 20 else "")
+            raise InputError(f"the pool {pool.path} has no class {name!r}; it has {known}")
+        if pool.classes.index(name) not in able:
+            raise InputError(f"the class {name!r} has too few items in the pool {pool.path} to begin with")
+    return tuple(dict.fromkeys(pool.classes.index(name) for name in names))

@@ -1,0 +1,108 @@
+"""A search as a view: what it found is marked and sent page by page, as in any grid.
+
+Items that have an answer or are leased to another session are shown as such. They get no selection and can't
+be answered here. The log records with each item how it was found.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
+from closecall.app.sessions.answers import Outcome
+from closecall.app.sessions.grid import BatchSession
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.storage import Labels
+
+if TYPE_CHECKING:
+    from closecall.app.sessions.labeling import LabelingSession
+
+
+class SearchPage(NamedTuple):
+    """The items on a page in order, with how each was found for the log, and keywords of `take_found`."""
+
+    how: dict[int, dict[str, Any]]
+    facts: dict[str, Any]
+
+
+class SearchSession(BatchSession):
+    """The items that a search found, page by page."""
+
+    QUERY: ClassVar[str]
+    """Name of the query in the browser's request."""
+
+    SIZE: ClassVar[int]
+    """Items per page."""
+
+    def __init__(self, session: LabelingSession) -> None:
+        self.first = 0
+        """Place of the first item in view among the items found."""
+        self._asked: object = None
+        self._acked: set[str] = set()
+        super().__init__(session)
+
+    def ask(self, asked: object) -> None:
+        """Handle a browser's request once; the browser repeats it at each run of the page.
+
+        Raises
+        ------
+        InputError
+            If it can't be read.
+        """
+        if not isinstance(asked, Mapping) or asked.get("id") == self._asked:
+            return
+        query, first = asked.get(self.QUERY), asked.get("first")
+        if not (isinstance(query, str) and isinstance(first, int)):
+            raise InputError(
+                f"a search must have {self.QUERY} and first, got {query!r:.80} and {first!r:.80}"
+            )
+        self._asked = asked.get("id")
+        self._ask(query, first)
+
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
+        """Store answers as any batch does; turn the page when nothing on it is left to answer.
+
+        A page that polls while something is being prepared sends its last answers again. They are taken once.
+        """
+        with self.session.lock:
+            outcome = super().store(answers)
+            is_new = not self._acked.issuperset(outcome.acked)
+            self._acked.update(outcome.acked)
+            if is_new:
+                self.attend()
+                if not self.shown and self.first + self.SIZE < self._n_found():
+                    self.first += self.SIZE
+            return outcome
+
+    @abstractmethod
+    def _ask(self, query: str, first: int) -> None:
+        """Search for the query of a browser's request and show the page with the item at place `first`."""
+
+    @abstractmethod
+    def _page(self, pool: Pool, labels: Labels) -> SearchPage | None:
+        """Search if necessary, and return the page in view; None if there is no result."""
+
+    @abstractmethod
+    def _n_found(self) -> int:
+        """Return the number of items found."""
+
+    def _select(self, pool: Pool) -> Chosen | None:
+        occasion, standing = self.session.occasion(pool), self.session.concept.standing()
+        page = self._page(pool, standing.labels)
+        if page is None:
+            return None
+        trained = self.session.concept.train(pool, standing)
+        ids = np.array(list(page.how), dtype=np.int64)
+
+        def attempt(occasion: Occasion) -> Chosen:
+            free = ids[~np.isin(ids, occasion.taken(standing))]
+            own = [{self.MARK: page.how[item]} for item in free.tolist()]
+            return take_found(occasion, trained, free, own, **page.facts)
+
+        chosen = leasing(occasion, attempt)
+        return chosen if chosen.records else None
