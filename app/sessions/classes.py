@@ -103,7 +103,7 @@ class ClassSession:
                 shown=[press.following for press in presses if press.following],
             )
             for press in presses:
-                if press.is_in(result.accepted) or self._is_left(press):
+                if press.is_in(result.accepted) or (press.is_in(result.known) and self._is_left(press)):
                     self._take(press)
             acked, refused = settled(presses, result)
         return Outcome.of(self.id, acked, [*malformed, *refused])

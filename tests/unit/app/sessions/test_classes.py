@@ -224,6 +224,9 @@ def test_a_press_sent_again_is_stored_once_and_moves_nothing(classes, project):
     other = submit(classes, [press(first, "3") | {k: made[k] for k in ("id", "item", "selection")}])
     assert [refusal["id"] for refusal in other["refused"]] == [made["id"]]
     assert said(project, made["item"]) == ["yes", "no", "no"]
+    about_this = submit(classes, [press(first, "3") | {"id": made["id"]}])
+    assert [refusal["id"] for refusal in about_this["refused"]] == [made["id"]]
+    assert about_this["item"] == first["item"]
 
 
 def test_a_queue_of_presses_is_taken_in_its_order(classes, project):
