@@ -284,7 +284,7 @@ def offered(session: LabelingSession) -> list[ConceptRecord]:
 
 
 def can_choose(session: LabelingSession) -> bool:
-    """Return whether classes can be offered: at least two concepts, the session's among them."""
+    """Return whether at least two concepts have keys, the session's own among them."""
     concepts = offered(session)
     return len(concepts) > 1 and any(concept.id == session.concept.record.id for concept in concepts)
 

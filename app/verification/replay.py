@@ -37,7 +37,21 @@ REPLAYED = ("strategy", "random-start", "example", "skipped-again", "audit", "se
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Items selected together, with the concept's labels and the session's memory at that time."""
+    """Selections made together, and what they were computed from.
+
+    Parameters
+    ----------
+    records : tuple of SelectionRecord
+        The selections, in the order of choice.
+    trained : Trained
+        The model at the log position of the selections.
+    exclude : array of int64, ascending
+        Items that could not be selected.
+    standing : Standing
+        The labels that the selections were based on.
+    remembered : Hyperplane or None
+        The hyperplane that the session remembered.
+    """
 
     records: tuple[SelectionRecord, ...]
     trained: Trained

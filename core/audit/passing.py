@@ -30,8 +30,7 @@ def pass_over(
     Parameters
     ----------
     select : callable
-        Takes an ascending array of ids to exclude, in addition to those it always excludes, and returns a
-        `Selection`. It is called once, and again each time the selection contains audited items.
+        Takes an ascending array of further ids to exclude, and returns a `Selection`. It is called once, and again each time the selection contains audited items.
     audited : iterable of int
         Ids of the audited items that no selection has passed over yet.
 
@@ -40,7 +39,7 @@ def pass_over(
     selection : Selection
         Contains no audited item.
     passed : array of int64, ascending
-        The audited items passed over. They are excluded from now on and count as asked for.
+        The audited items passed over. The caller excludes them from all later selections.
     """
     waiting = np.fromiter(audited, dtype=np.int64)
     passed = np.empty(0, dtype=np.int64)

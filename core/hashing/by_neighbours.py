@@ -16,9 +16,16 @@ from closecall.core.numerics.rows import Rows, is_sparse
 
 
 class ByNeighbours(SimilarityHasher):
-    """A family for dense rows with the parameters `neighbours` and `n_near`.
+    """Base class of the families that learn from pairs of neighbouring dense rows.
 
     Subclasses implement `_learn` instead of `_fit`.
+
+    Parameters
+    ----------
+    neighbours : Neighbours
+        How the pairs of neighbours are found.
+    n_near : int
+        Number of neighbours of each row.
     """
 
     estimates = "distance"

@@ -79,9 +79,12 @@ class Kernel(ABC):
         return values
 
     def matrix(self, X: Rows, Y: Rows) -> Matrix:
-        """Return κ of each row of X and each row of Y, of shape (n_samples_X, n_samples_Y).
+        """Return κ for each pair of a row of X and a row of Y, of shape (n_samples_X, n_samples_Y).
 
-        Errors are those of `prepared`.
+        Raises
+        ------
+        InputError
+            See `prepared`.
         """
         return self.values(self.prepared(X), self.prepared(Y))
 

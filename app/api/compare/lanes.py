@@ -56,7 +56,7 @@ class Compared:
 
     @property
     def used(self) -> str:
-        """The session's own strategy."""
+        """Name and parameters of the strategy that the session uses."""
         return self._session.strategy
 
     @property

@@ -55,18 +55,20 @@ class Given(TypedDict):
 
 
 class Press(TypedDict):
-    """A key press that gave an answer, or several in a grid.
+    """A key press that submitted one answer or, in a grid, several.
 
     Parameters
     ----------
     answers : list of Given
     ms : float
-        Milliseconds from the press to another image on the screen.
-    waited, visibly : bool
-        Whether that image was not ready at the press, and whether the card showed that it was waiting.
+        Milliseconds from the press until the next image is on the screen.
+    waited : bool
+        Whether the next image was not ready at the press.
+    visibly : bool
+        Whether the card showed that it was waiting for the next image.
     ahead_ms : float or None
-        Milliseconds from painting until all that may follow was ready; None if the press came before, or if
-        it was not recorded.
+        Milliseconds from painting an image until all possible next images are ready; None if the key was
+        pressed earlier, or if the time was not recorded.
     """
 
     answers: list[Given]
