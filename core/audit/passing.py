@@ -30,7 +30,8 @@ def pass_over(
     Parameters
     ----------
     select : callable
-        Takes an ascending array of further ids to exclude, and returns a `Selection`. It is called once, and again each time the selection contains audited items.
+        Takes an ascending array of further ids to exclude, and returns a `Selection`. It is called once, and
+        again each time the selection contains audited items.
     audited : iterable of int
         Ids of the audited items that no selection has passed over yet.
 
