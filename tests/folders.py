@@ -28,6 +28,7 @@ def write_to_memory() -> None:
     """
     if "TMPDIR" not in os.environ and IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM:
         folder = tempfile.mkdtemp(prefix=PREFIX, dir=IN_MEMORY)
+        Path(folder).chmod(0o711)  # tests become somebody else than root, who may pass through
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ["TMPDIR"] = folder
         tempfile.tempdir = None  # it is read from the environment again

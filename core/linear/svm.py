@@ -195,7 +195,7 @@ def _optimum(
         raise InputError(f"row {np.flatnonzero(~np.isfinite(squares))[0]} of X is not finite")
     alpha = np.zeros(n)
     _sides(a, d, squares, upper, alpha, _PASSES, _PASS_TOLERANCE)
-    _thin_out(alpha, upper, d + 1)
+    _thin_out(alpha, upper, _free_at_most(d))
     tolerance = max(TOLERANCE, 5e-15 * float(upper @ squares))
     steps = _STEPS_A_LABEL * (n + 100)
     if not _pivots(A, d, squares, upper, alpha, tolerance, steps):
@@ -214,6 +214,12 @@ class _Signed(NamedTuple):
 
 def _typed(X: PlacedRows) -> Float32s | Float64s:
     return np.empty(0, dtype=X.owners[0].dtype if X.owners else np.float32)
+
+
+@strict_kernel
+def _free_at_most(d: int) -> int:
+    """Return how many labels may be free: d + 1 where no rows are dependent, and some more where some are."""
+    return -(-(d + 1) // _LINE) * _LINE
 
 
 def _thin_out(alpha: Float64s, upper: Float64s, most: int) -> None:
@@ -405,7 +411,7 @@ def _pivots(
     most join the face.
     """
     n, p = alpha.shape[0], d + 1
-    capacity = min(n, 2 * p + _ENTERING)
+    capacity = min(n, 2 * _free_at_most(d) + _ENTERING)
     face = np.zeros(capacity, dtype=np.int64)
     L = np.zeros((capacity, capacity))
     row, step = np.empty(p), np.empty(capacity)
