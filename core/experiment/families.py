@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,25 @@ N_ANCHORS = 300
 
 SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
 """Measures of similarity whose neighbours are the same for all families and draws."""
+
+
+class Lesson(NamedTuple):
+    """The labels that a supervised family really learns from, in all draws alike.
+
+    Parameters
+    ----------
+    labels : int
+        Labels of which it uses every one for its bits or for drawing pairs.
+    pairs : int or None
+        Maximum number of pairs that it learns from instead, or in addition; None without pairs.
+    paired : int or None
+        Number of labels among which these pairs are drawn.
+    """
+
+    labels: int
+    pairs: int | None = None
+    paired: int | None = None
+
 
 Make = Callable[[int], SimilarityHasher]
 """A function that returns an unfitted family with a given number of functions."""
@@ -194,10 +213,14 @@ class Draw:
         if is_sparse(self.sample):
             known = np.random.default_rng([self.seed, 3]).permutation(np.flatnonzero(truth >= 0))
             truth[known[MOST_LABELS:]] = -1
-        n_classes = len(np.unique(truth[truth >= 0]))
-        n_pairs = min(max(20 * n_classes**2, 200), MOST_PAIRS)
+        n_pairs = metric_pairs(len(np.unique(truth[truth >= 0])))
         pairs = Constraints.from_labels(self.sample, truth, n_pairs=n_pairs, random_state=self.seed)
         return ITML(max_passes=MAX_PASSES, random_state=self.seed).fit(self.sample, pairs).metric_
+
+    def lesson(self, name: str) -> Lesson | None:
+        """Return what a family learns from in this draw, see `lesson_of`."""
+        known = self.truth[self.truth >= 0]
+        return lesson_of(name, len(known), len(np.unique(known)), sparse=is_sparse(self.sample))
 
     @property
     def landmarks(self) -> dict[str, Any]:
@@ -246,6 +269,33 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
         return _FORMS[name](draw)
     family = FAMILIES[name]
     return {"": lambda n: family(n_functions=n, random_state=draw.seed)}
+
+
+def metric_pairs(n_classes: int) -> int:
+    """Return the maximum number of pairs that a metric is learned from: 20 c² of c classes, within limits."""
+    return min(max(20 * n_classes**2, 200), MOST_PAIRS)
+
+
+def lesson_of(name: str, n_labels: int, n_classes: int, *, sparse: bool) -> Lesson | None:
+    """Return what a family learns from in comparisons, given the known labels; None if from none.
+
+    Parameters
+    ----------
+    name : str
+        Name of the family.
+    n_labels, n_classes : int
+        Number of rows of known class, and of their classes.
+    sparse : bool
+        Whether rows are sparse.
+    """
+    if name == MetricLSH.name:
+        return Lesson(n_labels, metric_pairs(n_classes), min(n_labels, MOST_LABELS) if sparse else n_labels)
+    if name == LearnedKernelHash.name:
+        kernel = LearnedKernelHash()
+        return Lesson(n_labels, kernel.n_pairs, min(n_labels, kernel.n_constrained))
+    if name == BoostedPSH.name:
+        return Lesson(n_labels, BoostedPSH().n_pairs, n_labels)
+    return Lesson(n_labels) if name in (SupervisedKernelHash.name, DeepCodes.name) else None
 
 
 def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Codes]:

@@ -83,6 +83,19 @@ def test_precision_is_counted_by_hand(digits, asked):
     assert row["average_precision"] == pytest.approx(np.mean(averages), abs=0.003)
 
 
+def test_the_legend_says_which_labels_were_used(digits, capsys):
+    """Of each supervised family: all of them, or the pairs that it draws."""
+    asked = figure(families=("lsh", "metric-lsh", "ksh", "ksh-learned"), labels=500)
+    rows = [row for some in asked.measure(digits) for row in some]
+    asked.conclude(rows)
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Labels used: Metric LSH: at most 2,000 pairs of all 500; KSH: all 500; "
+        "KSH, learned kernel: all 500, and for its kernel at most 2,000 pairs of 400."
+    ) in told
+    assert {row["family"]: row["learned_from"] for row in rows}["lsh"] is None
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_labels_make_codes_more_precise(digits, asked):
