@@ -119,7 +119,7 @@ def test_the_nearest_are_shown_with_their_angles(similar):
     card = look(similar, item)
     ids, angles = by_brute_force(pool, pool.rows_of([item]), {item})
     assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
-    assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE])
+    assert np.allclose([cell["value"] for cell in card["cells"]], angles[:PAGE])
     told = card["similar"]
     assert (told["like"]["name"], told["found"], told["total"]) == (f"digit {item}", PAGE * PAGES, len(pool))
     assert (told["search"]["recall"], told["search"]["compared"]) == (1.0, len(pool))
@@ -173,7 +173,7 @@ def test_all_yes_answers_are_looked_for_by_the_nearest(similar):
     card = look(similar, "yes")
     ids, angles = by_brute_force(pool, pool.rows_of(yes), set(yes.tolist()))
     assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
-    assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE])
+    assert np.allclose([cell["value"] for cell in card["cells"]], angles[:PAGE])
     assert (card["similar"]["like"]["n"], card["similar"]["like"]["of"]) == (len(yes), len(yes))
 
 
@@ -444,7 +444,8 @@ def test_codes_may_learn_from_the_answers(similar):
     assert awaited["problem"].endswith("need at least 5 yes and 5 no answers, got 0 and 0")
     enough_labels(similar)
     look(similar, item)
-    settled(similar)
+    taught = settled(similar)["similar"]["search"]["taught"]
+    assert taught == {"used": 12, "of": 12, "paired": None, "pairs": None}
     found_by = log_of(similar)[-1].parameters["similar"]["params"]
     assert (found_by["family"], found_by["labels"]) == ("ksh", 12)
     label(similar.session, 6)
