@@ -446,7 +446,8 @@ function howOf({ search, like, view, metric }) {
       ? "No metric is learned yet, so these are by the original one. "
       : "";
   const near =
-    original + (like?.word === "yes" && like.of > 1 ? `${capitalized(values)} are to the nearest yes answer. ` : "");
+    original +
+    (like?.word === "yes" && like.of > 1 ? `${capitalized(values)} are to the nearest yes answer. ` : "");
   if (awaited?.problem) return `${near}${awaited.problem}. The exact scan is used instead.`;
   if (awaited)
     return `${near}The exact scan is used while ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
