@@ -261,6 +261,7 @@ export interface Like {
 
 export interface Learning {
   labels?: number | null;
+  gamma?: number | null;
   age: number | null;
   is_coming: boolean;
   missing: string | null;

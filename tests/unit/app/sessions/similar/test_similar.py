@@ -23,8 +23,18 @@ from closecall.app.sessions.similar.query import PAGES, Like, queries_of
 from closecall.app.sessions.similar.session import PAGE, SimilarSession
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.metric import ITML, Constraints
+from closecall.core.metric.validation import GAMMAS
 from closecall.core.similar import ByAngle, ExactSearch
-from closecall.core.similar.answers import LEAST, check_contradictions, pairs_of
+from closecall.core.similar.answers import (
+    LEAST,
+    MAX_PASSES,
+    PAIRS,
+    SEED,
+    check_contradictions,
+    pairs_of,
+    validated,
+)
 from closecall.core.similar.index import for_each
 from closecall.core.similar.queries import MOST_QUERIES
 from closecall.storage import Labels
@@ -487,7 +497,9 @@ def test_a_metric_is_learned_as_soon_as_there_are_labels(similar):
     card = look(similar, of_class(similar.session.project, "7", 2)[1])
     assert card["similar"]["metric"]["labels"] == 24
     assert card["similar"]["among"]["rows"].keys() == {"original", "learned"}
-    assert log_of(similar)[-1].parameters["similar"]["metric"]["labels"] == 24
+    told = log_of(similar)[-1].parameters["similar"]["metric"]
+    assert (told["labels"], told["gamma"]) == (24, card["similar"]["metric"]["gamma"])
+    assert told["gamma"] in GAMMAS
     similar.set_view("both")
     card = card_of(similar)
     assert [cell["list"] for cell in card["cells"]] == ["original"] * PAGE + ["learned"] * PAGE
@@ -517,6 +529,27 @@ def by_brute_force_of(X, ids, row):
     order = np.argsort(angles, kind="stable")
     order = order[order != row]
     return ids[order].tolist(), angles[order]
+
+
+def test_the_slack_is_chosen_once_and_then_the_logs(project, similar):
+    """By cross-validation while learning; by the log's γ, which was always 1 in earlier versions, again."""
+    enough_labels(similar)
+    labels, pool = similar.session.concept.standing().labels, project.pool
+    X = pool.rows(np.arange(20))
+    chosen = learn(pool, labels, parameters())
+    assert chosen.params()["gamma"] == validated(pool.rows_of(labels.items), labels.yes).gamma
+    again = learn(pool, labels, chosen.params())
+    assert again.params() == chosen.params()
+    assert np.array_equal(again.metric.inner(X, X), chosen.metric.inner(X, X))
+    assert np.array_equal(again.row_norms, chosen.row_norms)
+    former = learn(pool, labels, {**chosen.params(), "gamma": 1.0})
+    rows = pool.rows_of(labels.items)
+    near, far = pairs_of(labels.yes, PAIRS, SEED)
+    plain = ITML(gamma=1.0, max_passes=MAX_PASSES, random_state=SEED).fit(
+        rows, Constraints.from_pairs(rows, near, far, random_state=SEED)
+    )
+    assert former.params()["gamma"] == 1.0
+    assert np.array_equal(former.metric.inner(X, X), plain.metric_.inner(X, X))
 
 
 def test_a_metric_needs_labels_of_both_kinds():
@@ -551,7 +584,7 @@ def test_pairs_are_of_yes_with_yes_and_yes_with_no():
     """Each once, none of two no answers, no more than wanted."""
     labels = Labels(np.arange(60), np.arange(60) % 3 == 0, 1)
     for wanted in (100, 400, 10_000):
-        near, far = pairs_of(labels, wanted, 0)
+        near, far = pairs_of(labels.yes, wanted, 0)
         assert labels.yes[near].all()
         assert labels.yes[far[:, 0]].all()
         assert not labels.yes[far[:, 1]].any()
