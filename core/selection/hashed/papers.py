@@ -12,7 +12,9 @@ describes hash tables; `structure` chooses.
 
 **Tables with the guarantee.** Given r and ε, tables follow the rule of Theorem 1 of Gionis et al. (1999), by
 the collision probabilities at the angles r and (1 + ε)r from the hyperplane, and all rows in the hyperplane's
-buckets are scored, however many. `guarantee` states the chance of success of the tables that fit in memory.
+buckets are scored, however many. The chance of success that the rule promises is that of independent tables,
+so as many functions are drawn as tables take without sharing any. `guarantee` states the chance of the tables
+that fit in memory.
 
 References
 ----------
@@ -27,23 +29,29 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from math import pi
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from closecall.core.errors import InputError
 from closecall.core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash, QueryCode
+from closecall.core.hashing.base import part_of
 from closecall.core.hashing.collision import Probabilities, dense_agrees, pair_agrees, product_agrees
-from closecall.core.hashing.hyperplane import MOST_DENSE_FEATURES
+from closecall.core.hashing.hyperplane import MOST_DENSE_ENTRIES, MOST_DENSE_FEATURES
 from closecall.core.hashing.learned import MOST_SPARSE_FEATURES
 from closecall.core.search import BucketTables, PermutedOrders, SearchStructure
+from closecall.core.search.base import packed_codes
+from closecall.core.search.orders import PREFIX_BITS
 from closecall.core.search.tables import Guarantee
-from closecall.core.selection.base import Query
+from closecall.core.selection.base import Arrays, Progress, Query
 from closecall.core.selection.hashed.base import HashedSearch
 from closecall.core.selection.reader import PoolRows, Rows
 
 Structure = Literal["orders", "tables"]
+
+FUNCTIONS = 300
+"""Number of functions in the paper."""
 
 QUERY_SAMPLES = 10_000
 """1/ε′² of the paper, for ε′ = 0.01."""
@@ -61,13 +69,16 @@ class CodeSearch(HashedSearch):
     radius, epsilon : float, optional
         r, in radians from the hyperplane, and ε: tables with the guarantee for these, with all rows in the
         hyperplane's buckets scored.
-    n_functions : int
-        Number of hash functions, k.
+    n_functions : int or None
+        Number of hash functions, k. None takes `FUNCTIONS`, or with a radius as many as tables need to share
+        none. With a radius and fewer functions, tables share some, and the guarantee counts only those that
+        don't.
     n_candidates : int
         Number of rows that are scored without a radius, N^ρ; at least ten per requested item. If exclusions
         leave fewer than half of this number in permuted orders, the search is repeated for more.
     megabytes : int
-        Memory limit in MB for orders or tables, in addition to the codes.
+        Memory limit in MB for orders or tables, in addition to the codes. With a radius and without
+        n_functions, it includes codes and functions.
     random_state : int
     """
 
@@ -77,17 +88,24 @@ class CodeSearch(HashedSearch):
     }
     weighted = False
 
+    hasher_class: ClassVar[type[HyperplaneHasher]]
+
+    n_functions: int | None
+    n_functions_: int
+
     def __init__(
         self,
         *,
         structure: Structure = "orders",
         radius: float | None = None,
         epsilon: float | None = None,
-        n_functions: int = 300,
+        n_functions: int | None = None,
         n_candidates: int = 500,
         megabytes: int = 200,
         random_state: int = 0,
     ) -> None:
+        # Without a radius, the number is the same in logs and saved indexes as if it had been given.
+        n_functions = FUNCTIONS if n_functions is None and radius is None else n_functions
         super().__init__(
             structure=structure,
             n_functions=n_functions,
@@ -128,14 +146,52 @@ class CodeSearch(HashedSearch):
         near, far = self.agreement(pi / 2 + np.array([self.radius, (1 + self.epsilon) * self.radius]))
         return Guarantee.by_rule(n_rows, float(near), float(far))
 
+    def planned(self, pool: PoolRows) -> Guarantee:
+        """Return what tables within the memory limit guarantee, if no two of them share a function.
+
+        Raises
+        ------
+        InputError
+            Without a radius.
+        """
+        rule, bits = self.rule(len(pool)), self.hasher_class.bits
+        n_bytes, a_function = self.megabytes * 10**6, self.bytes_a_function(pool)
+        return rule.fitting(bits, n_bytes, bytes_a_function=a_function)
+
     def guarantee(self) -> Guarantee:
-        """Return what the tables that were built guarantee."""
+        """Return what the tables that were built guarantee; see `BucketTables.guarantee`."""
         assert isinstance(self.structure_, BucketTables)
-        n_tables, width = self.structure_.functions_.shape
-        return self.rule(self.n_items).of_tables(width, n_tables)
+        return self.structure_.guarantee(self.rule(self.n_items))
+
+    def bytes_a_function(self, pool: PoolRows) -> int:
+        """Return the memory of one hash function for a pool, in bytes: two vectors."""
+        return 2 * (pool.n_features + 1) * (1 if pool.is_sparse else 4)
+
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `HashedSearch.prepare`; draws as many functions as the tables take."""
+        self.n_functions_ = self._n_functions(pool)
+        super().prepare(pool, progress)
+
+    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `HashedSearch.grow`; hashes all rows again if the tables take more functions than before."""
+        self.n_functions_ = self._n_functions(pool)
+        if self.n_functions_ == old.n_functions_:
+            super().grow(old, pool, progress)
+        else:
+            self.prepare(pool, progress)
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `QueryStrategy.restore`."""
+        self.n_functions_ = packed_codes(part_of(arrays, "structure")).n_functions
+        super().restore(arrays)
+
+    def _n_functions(self, pool: PoolRows) -> int:
+        return self.planned(pool).n_functions if self.n_functions is None else self.n_functions
 
     def _hasher_params(self) -> dict[str, Any]:
-        return super()._hasher_params() | {"centred": False, "scale": 1.0, "n_directions": None}
+        how = {"centred": False, "scale": 1.0, "n_directions": None}
+        n_functions = self.n_functions_ if self.n_functions is None else self.n_functions
+        return {"n_functions": n_functions, "random_state": self.random_state, **how}
 
     def _structure_over(self, codes: Codes, hasher: HyperplaneHasher) -> SearchStructure:  # noqa: ARG002
         n_bytes = self.megabytes * 10**6
@@ -143,7 +199,11 @@ class CodeSearch(HashedSearch):
             return self.structures[self.structure].build(
                 codes, None, n_compared=self.n_candidates, n_bytes=n_bytes, seed=self.random_state
             )
-        return BucketTables.of_rule(codes, self.rule(len(codes)), n_bytes=n_bytes, seed=self.random_state)
+        rule = self.rule(len(codes))
+        if self.n_functions is None:
+            width = min(rule.width, PREFIX_BITS // codes.bits)
+            return BucketTables.of_width(codes, width, codes.n_functions // width, self.random_state)
+        return BucketTables.of_rule(codes, rule, n_bytes=n_bytes, seed=self.random_state)
 
     def _candidates(self, query: Query) -> Rows:
         code = self.hasher_.query(query.plane())
@@ -180,6 +240,7 @@ class HHashSearch(CodeSearch):
     """
 
     name = "h-hash"
+    hasher_class = HHash
 
     def agreement(self, theta: ArrayLike) -> Probabilities:
         """See `CodeSearch.agreement`."""
@@ -211,6 +272,7 @@ class EHHashSearch(CodeSearch):
     """
 
     name = "eh-hash"
+    hasher_class = EHHash
 
     def __init__(
         self,
@@ -219,7 +281,7 @@ class EHHashSearch(CodeSearch):
         structure: Structure = "orders",
         radius: float | None = None,
         epsilon: float | None = None,
-        n_functions: int = 300,
+        n_functions: int | None = None,
         n_candidates: int = 500,
         megabytes: int = 200,
         random_state: int = 0,
@@ -253,6 +315,17 @@ class EHHashSearch(CodeSearch):
         """See `CodeSearch.agreement`."""
         return dense_agrees(theta)
 
+    def planned(self, pool: PoolRows) -> Guarantee:
+        """See `CodeSearch.planned`; matrices have at most `MOST_DENSE_ENTRIES` entries."""
+        plan = super().planned(pool)
+        n_entries = self.bytes_a_function(pool) // 4
+        most = max(1, MOST_DENSE_ENTRIES // (n_entries * plan.width))
+        return plan.of_tables(plan.width, min(plan.n_tables, most))
+
+    def bytes_a_function(self, pool: PoolRows) -> int:
+        """Return the memory of one hash function for a pool, in bytes: the upper triangle of a matrix."""
+        return 2 * (pool.n_features + 1) * (pool.n_features + 2)
+
     def new_hasher(self) -> EHHash:
         """See `HashedSearch.new_hasher`."""
         return EHHash(rank="dense", query_samples=self.query_samples, **self._hasher_params())
@@ -265,6 +338,7 @@ class BHHashSearch(CodeSearch):
     """
 
     name = "bh-hash"
+    hasher_class = BHHash
 
     def agreement(self, theta: ArrayLike) -> Probabilities:
         """See `CodeSearch.agreement`."""
@@ -290,6 +364,7 @@ class LBHHashSearch(CodeSearch):
     """
 
     name = "lbh-hash"
+    hasher_class = LBHHash
 
     def __init__(
         self,
