@@ -102,7 +102,9 @@ def plan_of(wish: Wish, pool: Pool) -> Plan:
         classes = tuple(sorted(drawn))
     strategies = tuple(dict.fromkeys(wish.strategies or covering(STRATEGIES, pool)))
     for word in strategies:
-        strategy_from(word, random_state=wish.seed).check()
+        strategy = strategy_from(word, random_state=wish.seed)
+        strategy.check()
+        strategy.check_pool(pool)
     for name in wish.peers:
         make_peer(name).check()
     return Plan(

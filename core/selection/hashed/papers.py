@@ -26,6 +26,7 @@ References
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from math import pi
@@ -36,15 +37,16 @@ from numpy.typing import ArrayLike
 
 from closecall.core.errors import InputError
 from closecall.core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash, QueryCode
-from closecall.core.hashing.base import part_of
+from closecall.core.hashing.base import bytes_a_row, part_of
 from closecall.core.hashing.collision import Probabilities, dense_agrees, pair_agrees, product_agrees
 from closecall.core.hashing.hyperplane import MOST_DENSE_ENTRIES, MOST_DENSE_FEATURES
 from closecall.core.hashing.learned import MOST_SPARSE_FEATURES
+from closecall.core.numerics.blas import operations_per_second
 from closecall.core.search import BucketTables, PermutedOrders, SearchStructure
 from closecall.core.search.base import packed_codes
 from closecall.core.search.orders import PREFIX_BITS
 from closecall.core.search.tables import Guarantee
-from closecall.core.selection.base import Arrays, Progress, Query
+from closecall.core.selection.base import Arrays, Cost, Progress, Query
 from closecall.core.selection.hashed.base import HashedSearch
 from closecall.core.selection.reader import PoolRows, Rows
 
@@ -52,6 +54,9 @@ Structure = Literal["orders", "tables"]
 
 FUNCTIONS = 300
 """Number of functions in the paper."""
+
+_SHARE_OF_SPEED = 0.85
+"""Speed of hashing by dense matrices, as a share of that of plain matrix products."""
 
 QUERY_SAMPLES = 10_000
 """1/ε′² of the paper, for ε′ = 0.01."""
@@ -254,9 +259,9 @@ class HHashSearch(CodeSearch):
 class EHHashSearch(CodeSearch):
     """Query strategy that looks up the hyperplane by EH-Hash, with dense d × d matrices.
 
-    See `core.hashing.EHHash`. Hashing takes d²/2 multiplications per function and item: for 384 features and
-    300 functions about 0.6 ms per item and processor, ten minutes for a million. `eh-hash-weighted` takes
-    seconds.
+    See `core.hashing.EHHash`. Hashing takes d²/2 multiplications per function and item, as matrix products on
+    all processors: for 384 features and 300 functions about 0.6 ms per item and processor, ten minutes for a
+    million on one. `cost` estimates it for a pool. `eh-hash-weighted` takes seconds.
 
     Parameters
     ----------
@@ -301,9 +306,17 @@ class EHHashSearch(CodeSearch):
         """See `QueryStrategy.check_pool`."""
         if pool.n_features > MOST_DENSE_FEATURES:
             raise InputError(
-                f"eh-hash multiplies all pairs of features, of which it takes at most "
-                f"{MOST_DENSE_FEATURES:,}, got {pool.n_features:,}: eh-hash-weighted takes any number"
+                f"eh-hash takes at most {MOST_DENSE_FEATURES:,} features, because its matrices have an entry "
+                f"for each pair of them, got {pool.n_features:,}: eh-hash-weighted takes any number"
             )
+
+    def cost(self, pool: PoolRows) -> Cost:
+        """See `QueryStrategy.cost`: d²/2 multiplications and additions per function and row."""
+        n_functions = self._n_functions(pool)
+        n_entries = n_functions * (pool.n_features + 1) * (pool.n_features + 2) // 2
+        speed = _SHARE_OF_SPEED * operations_per_second() * (os.cpu_count() or 1)
+        n_bytes = 4 * n_entries + len(pool) * bytes_a_row(n_functions, 1) + self.megabytes * 10**6
+        return Cost(2 * n_entries * len(pool) / speed, n_bytes)
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""

@@ -305,8 +305,24 @@ def test_what_cannot_be_guaranteed_is_refused(pool, word, params, sentence):
 def test_dense_forms_take_a_thousand_features():
     """More are refused in a sentence that names what takes them."""
     wide = ArrayPool(np.random.default_rng(0).standard_normal((3, 1001)))
-    with pytest.raises(InputError, match=r"at most 1,000, got 1,001: eh-hash-weighted"):
+    with pytest.raises(InputError, match=r"takes at most 1,000 features, .* got 1,001: eh-hash-weighted"):
         make_strategy("eh-hash", n_functions=4).fit(wide)
+
+
+def test_the_cost_of_dense_forms_is_known_before_it_is_paid(monkeypatch):
+    """As many multiplications and additions as U has entries, a function and row; others take seconds."""
+    monkeypatch.setattr("closecall.core.selection.hashed.papers.operations_per_second", lambda: 1e10)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    pool = ArrayPool(np.random.default_rng(0).standard_normal((1000, 384)))
+    cost = make_strategy("eh-hash").cost(pool)
+    entries = 300 * 385 * 386 // 2
+    assert cost.seconds == pytest.approx(2 * entries * 1000 / (0.85 * 2e10))
+    assert 4 * entries + 200e6 < cost.n_bytes < 4 * entries + 201e6
+    half = make_strategy("eh-hash", n_functions=150, megabytes=1).cost(pool)
+    assert half.seconds == pytest.approx(cost.seconds / 2)
+    assert half.n_bytes < 2 * entries + 2e6
+    others = [make_strategy(name).cost(pool) for name in STRATEGIES if name != "eh-hash"]
+    assert others == [None] * len(others)
 
 
 def test_what_cannot_cover_a_pool_takes_no_part_unless_it_is_named():
