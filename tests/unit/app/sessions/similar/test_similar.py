@@ -727,6 +727,15 @@ def test_verify_notices_what_was_not_found_so(searched, statement, complaint):
     assert any(complaint in problem for problem in problems(searched))
 
 
+def test_a_log_of_an_earlier_version_still_holds(searched):
+    """Which doesn't say what candidates were ranked by, nor how many answers codes could learn from."""
+    keys = "'$.similar.params.ranked', '$.similar.params.most_taught'"
+    where = "json_extract(parameters, '$.similar.params.family') = 'ksh'"
+    tamper(searched, f"UPDATE selections SET parameters = json_remove(parameters, {keys}) WHERE {where}")
+    result = CliRunner().invoke(main, ["verify", str(searched), "--json"])
+    assert json.loads(result.output)["problems"] == []
+
+
 def test_verify_notices_items_that_were_not_free(searched):
     """And distances that were not so."""
     tamper(
