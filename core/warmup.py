@@ -29,7 +29,7 @@ from closecall.core.metric.itml import Form
 from closecall.core.numerics.kernel_cache import Step, marker
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
-from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
+from closecall.core.search import SIMILARITY_STRUCTURES, HammingBall, built_for_points
 from closecall.core.selection import STRATEGIES, QueryStrategy, make_strategy
 from closecall.core.selection.hashed import HashedSearch
 from closecall.core.similar import ByAngle, ExactSearch, HashedSimilarity, nearness_of
@@ -111,12 +111,15 @@ def _similar(pool: Pool, labels: Labels, folder: Path) -> None:
     families += [MetricLSH(metric=metric, n_functions=30).fit(X) for metric in metrics]
     if pool.is_sparse:
         families += [MinHash(weighted=weighted, bits=1, n_functions=30).fit(X) for weighted in (False, True)]
+        families += [MinHash(bits=2, n_functions=30).fit(X)]
     for family in families:
         codes = hash_rows(family, pool.blocks(), len(pool), _ignore)
         save_codes(folder / "codes", pool, family, codes, {}, {})
         saved = load_codes(folder / "codes", pool, _maker(family))
         how = {"n_compared": 100, "n_bytes": 10**6, "seed": 0}
         for name in get_args(StructureName):
+            if name == HammingBall.name and family.bits > 1:
+                continue
             built = built_for_points(name, codes, **how)
             save_structure(folder / name, built, codes, how)
             loaded = load_structure(folder / name, SIMILARITY_STRUCTURES[name], saved.codes, how)

@@ -232,9 +232,20 @@ export interface GridData extends Labeling {
 export interface SimilarCell extends Cell {
   list: Metric;
   place: number;
-  angle: number;
+  /** Degrees, if it is an angle. */
+  value: number;
+  measure: Measure;
   opening?: Opening;
   text?: TextPart[];
+}
+
+export type Measure = "angle" | "distance" | "kernel" | "overlap";
+
+export interface Taught {
+  used: number;
+  of: number;
+  paired: number | null;
+  pairs: number | null;
 }
 
 export type Metric = "original" | "learned";
@@ -250,6 +261,7 @@ export interface Like {
 
 export interface Learning {
   labels?: number | null;
+  gamma?: number | null;
   age: number | null;
   is_coming: boolean;
   missing: string | null;
@@ -263,6 +275,8 @@ export interface Searched {
   in_full: number;
   items: number;
   method: string;
+  measure: Measure;
+  taught: Taught | null;
   is_exact: boolean;
   awaited: { label: string; share: number; problem: string | null } | null;
   recall: number | null;

@@ -94,6 +94,16 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+def cost(seconds: float, n_bytes: int) -> str:
+    """Return an estimated time and memory, rounded: "about 10 min and 0.4 GB"."""
+    if seconds < 90:
+        time = f"{max(1, round(seconds))} s" if seconds < 10 else f"{round(seconds, -1):.0f} s"
+    else:
+        time = f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    memory = f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{max(1, round(n_bytes / 1e6))} MB"
+    return f"about {time} and {memory}"
+
+
 def some(names: Sequence[str]) -> str:
     """Return the first names, and the number of the others."""
     if not names:

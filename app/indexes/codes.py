@@ -4,29 +4,43 @@ Each row has one code of 256 bits (`core.hashing`), searched by one structure (`
 scan compares all codes; one large table, bucket tables and permuted orders compare only the likeliest share
 (`share_of`). The best `CANDIDATES` are then ranked exactly.
 
-Candidates are ranked by the angle, whatever similarity the family estimates. Under a learned metric, the
-codes come from random hyperplanes in the metric's space; other families don't support metrics.
+Candidates are ranked by the quantity that the family estimates: the angle, a kernel, or the overlap of sets
+(`core.similar.nearness_of`). Under a learned metric, the codes come from random hyperplanes in the metric's
+space; other families don't support metrics.
+
+**Searches of earlier versions** (`Former`) are repeated as they were: candidates were ranked by the angle
+whatever the family, buckets of a table were read in the order of the bits, and families learned from at most
+1,000 answers. The log says what was used; what it doesn't mention was as in the earlier versions.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.hashing import FAMILIES, Codes, MetricLSH, RandomHyperplaneLSH, SimilarityHasher
+from closecall.core.hashing import (
+    FAMILIES,
+    Codes,
+    MetricLSH,
+    QueryCode,
+    RandomHyperplaneLSH,
+    SimilarityHasher,
+)
 from closecall.core.hashing.pool import fit_rows, hash_on
 from closecall.core.metric import Metric
 from closecall.core.numerics.rows import Rows, joined
 from closecall.core.pool.pool import Pool
 from closecall.core.search import HashTable, built_for_points
+from closecall.core.search.base import Rows as RowNumbers
 from closecall.core.search.base import SearchStructure
 from closecall.core.search.ranking import Measure
-from closecall.core.similar import ByAngle, HashedSimilarity
+from closecall.core.similar import ByAngle, HashedSimilarity, Nearness, nearness_of
 from closecall.core.similar.answers import LEAST
 from closecall.core.similar.index import LEAST_COMPARED, LEAST_SHARE
 
@@ -44,6 +58,9 @@ N_FUNCTIONS = 256
 
 N_TAUGHT = 64
 """Functions of a family that learns from answers: each takes a while, and few suffice for two classes."""
+
+MOST_TAUGHT = 20_000
+"""Maximum number of answers that a family learns from, drawn at random: as many take a minute and 120 MB."""
 
 SHARE = LEAST_SHARE
 """Share of the codes compared by a structure that can choose which."""
@@ -64,7 +81,38 @@ LANDMARKS = 300
 BYTES_A_ROW = 128
 """Memory of tables and permuted orders beside the codes, in bytes per row."""
 
+FORMERLY_TAUGHT = 1_000
+"""The same in earlier versions."""
+
 SEED = 0
+
+
+@dataclass(frozen=True)
+class Former:
+    """The differences between searches of earlier versions and those of today.
+
+    Parameters
+    ----------
+    by_angle : bool
+        Whether candidates were ranked by the angle, whatever the family, and buckets of a table were read in
+        the order of the bits.
+    most_taught : int
+        Maximum number of answers that families learned from.
+    """
+
+    by_angle: bool = False
+    most_taught: int = MOST_TAUGHT
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], family: str) -> Former:
+        """Return the differences for a search in the log, by its parameters."""
+        return cls(
+            by_angle=not ranks_by_angle(family) and "ranked" not in params,
+            most_taught=MOST_TAUGHT if "most_taught" in params else FORMERLY_TAUGHT,
+        )
+
+
+TODAY = Former()
 
 
 def share_of(structure: str) -> float:
@@ -77,7 +125,9 @@ def n_compared(n_items: int, structure: str) -> int:
     return min(max(round(share_of(structure) * n_items), LEAST_COMPARED), n_items)
 
 
-def parameters(family: str, structure: str, measure: Measure, labels: Labels | None) -> dict[str, Any]:
+def parameters(
+    family: str, structure: str, measure: Measure, labels: Labels | None, former: Former = TODAY
+) -> dict[str, Any]:
     """Return the parameters of searches with a family's codes and a structure, for the log.
 
     Parameters
@@ -88,7 +138,11 @@ def parameters(family: str, structure: str, measure: Measure, labels: Labels | N
         The distance between codes. Logs of earlier versions don't have it: it was always "weights".
     labels : Labels or None
         The labels that the family learned from, if it learns.
+    former : Former
+        How the search differs from those of today.
     """
+    ranked = former.by_angle or ranks_by_angle(family)
+    capped = labels is not None and former.most_taught == MOST_TAUGHT
     return {
         "family": family,
         "functions": n_functions(family),
@@ -98,8 +152,22 @@ def parameters(family: str, structure: str, measure: Measure, labels: Labels | N
         "landmarks": LANDMARKS,
         "seed": SEED,
         **({} if measure == "weights" else {"measure": measure}),
+        **({} if ranked else {"ranked": FAMILIES[family].estimates}),
+        **({"most_taught": MOST_TAUGHT} if capped else {}),
         **({} if labels is None else {"through": labels.through, "labels": len(labels)}),
     }
+
+
+def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the answers that codes learned from, by the `parameters` of a search; see `Method.taught`."""
+    if "labels" not in params:
+        return None
+    used = min(params["labels"], params.get("most_taught", FORMERLY_TAUGHT))
+    how = FAMILIES[params["family"]](n_functions=1).params()
+    said = {"used": used, "of": params["labels"], "paired": None, "pairs": None}
+    if "n_constrained" in how:
+        said |= {"paired": min(how["n_constrained"], used), "pairs": how["n_pairs"]}
+    return said
 
 
 def n_functions(family: str) -> int:
@@ -107,8 +175,16 @@ def n_functions(family: str) -> int:
     return N_TAUGHT if FAMILIES[family].needs_labels else N_FUNCTIONS
 
 
-def unfitted(family: str, metric: Metric | None, n_rows: int) -> SimilarityHasher:
-    """Return the unfitted family for codes of `n_rows` rows; `family` as in `coded`."""
+def ranks_by_angle(family: str) -> bool:
+    """Return whether candidates of a family are ranked by the angle."""
+    kind = FAMILIES[family]
+    return kind.estimates == "angle" or kind.by_angle
+
+
+def unfitted(
+    family: str, metric: Metric | None, n_rows: int, most_taught: int = MOST_TAUGHT
+) -> SimilarityHasher:
+    """Return the unfitted family for codes of `n_rows` rows; `family` and `most_taught` as in `coded`."""
     how: dict[str, Any] = {"n_functions": n_functions(family), "random_state": SEED}
     if metric is not None:
         return MetricLSH(metric=metric, **how)
@@ -116,6 +192,8 @@ def unfitted(family: str, metric: Metric | None, n_rows: int) -> SimilarityHashe
     for word in ("n_landmarks", "n_anchors"):
         if word in inspect.signature(kind).parameters:
             how[word] = min(LANDMARKS, len(fit_rows(n_rows)))
+    if kind.needs_labels:
+        how["n_labels"] = most_taught
     return kind(**how)
 
 
@@ -125,6 +203,7 @@ def coded(
     advanced: Callable[[int, int], None],
     family: str = USUAL,
     labels: Labels | None = None,
+    most_taught: int = MOST_TAUGHT,
 ) -> tuple[SimilarityHasher, Codes]:
     """Fit a family and return it with the codes of the pool's rows.
 
@@ -140,6 +219,8 @@ def coded(
         One of `OFFERED`.
     labels : Labels or None
         Training labels for a family that needs them.
+    most_taught : int
+        Maximum number of them that it learns from, drawn at random.
 
     Raises
     ------
@@ -147,7 +228,7 @@ def coded(
         If the family does not apply to the rows, or there are too few labels.
     """
     rows = pool.rows(fit_rows(len(pool)))
-    hasher = unfitted(family, metric.metric if metric is not None else None, len(pool))
+    hasher = unfitted(family, metric.metric if metric is not None else None, len(pool), most_taught)
     hasher.fit(*(_taught(rows, pool, labels) if hasher.needs_labels else (rows, None)))
     return hasher, hash_on(hasher, pool.blocks, len(pool), lambda done: advanced(done, len(pool)))
 
@@ -187,6 +268,19 @@ def built(name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes, **how: 
     return searching(pool, hasher, structure, **how)
 
 
+class _FormerTable(HashTable):
+    """A table whose buckets are read in the order of their bits, also for values with several bits."""
+
+    def probed(
+        self,
+        query: QueryCode,
+        n_rows: int,
+        *,
+        measure: Measure = "weights",  # noqa: ARG002
+    ) -> tuple[RowNumbers, RowNumbers]:
+        return super().probed(query, n_rows)
+
+
 def searching(
     pool: Pool,
     hasher: SimilarityHasher,
@@ -194,8 +288,9 @@ def searching(
     *,
     metric: LearnedMetric | None = None,
     measure: Measure | None = None,
+    former: Former = TODAY,
 ) -> HashedSimilarity:
-    """Return a search by codes that ranks its candidates by the angle.
+    """Return a search by codes that ranks its candidates by the quantity that the family estimates.
 
     Parameters
     ----------
@@ -209,11 +304,15 @@ def searching(
         The metric of the angles.
     measure : "weights", "disagreements" or None
         See `HashedSimilarity`.
+    former : Former
+        How the search differs from those of today.
     """
+    if former.by_angle and isinstance(structure, HashTable):
+        structure = _FormerTable.from_arrays(structure.arrays())
     search = HashedSimilarity(
         hasher,
         structure,
-        ByAngle(pool) if metric is None else metric.nearness,
+        _nearness(pool, hasher, former) if metric is None else metric.nearness,
         n_compared=n_compared(len(pool), structure.name),
         n_candidates=CANDIDATES,
         measure=measure,
@@ -222,3 +321,10 @@ def searching(
         pool.rows(np.zeros(1, dtype=np.int64)), 1
     )  # the first query takes longer, as it maps files
     return search
+
+
+def _nearness(pool: Pool, hasher: SimilarityHasher, former: Former) -> Nearness:
+    """Return the nearness that candidates are ranked by; angles are those of the exact scan."""
+    if former.by_angle or ranks_by_angle(hasher.name):
+        return ByAngle(pool)
+    return nearness_of(pool, hasher)

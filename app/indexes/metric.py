@@ -16,7 +16,6 @@ from closecall.app.runtime import kernels
 from closecall.app.runtime.background import Fitting, Workers
 from closecall.core.errors import InputError
 from closecall.core.similar.answers import (
-    GAMMA,
     LEAST,
     MAX_PASSES,
     PAIRS,
@@ -42,27 +41,37 @@ class LearnedMetric(AnswersMetric):
     n_labels : int
     seconds : float
         Time that learning took.
+    how : dict
+        The `parameters` it was learned with.
     """
 
-    def __init__(self, learned: AnswersMetric, *, through: int, n_labels: int, seconds: float) -> None:
-        super().__init__(learned.metric, learned.pool, learned.row_norms)
+    def __init__(
+        self, learned: AnswersMetric, *, through: int, n_labels: int, seconds: float, how: dict[str, Any]
+    ) -> None:
+        super().__init__(learned.metric, learned.pool, learned.row_norms, learned.gamma)
+        self._how = {**how, "gamma": learned.gamma}
         self.through = through
         self.n_labels = n_labels
         self.seconds = seconds
         self.finished = time.time()
 
     def state(self) -> dict[str, Any]:
-        """Return for the page the number of labels used, and the metric's age and learning time in s."""
-        return {"labels": self.n_labels, "age": time.time() - self.finished, "seconds": self.seconds}
+        """Return for the page the number of labels used, γ, and the metric's age and learning time in s."""
+        age = time.time() - self.finished
+        return {"labels": self.n_labels, "gamma": self.gamma, "age": age, "seconds": self.seconds}
 
     def params(self) -> dict[str, Any]:
         """Return everything that is needed to learn the metric again."""
-        return {"through": self.through, "labels": self.n_labels, **parameters()}
+        return {"through": self.through, "labels": self.n_labels, **self._how}
 
 
 def parameters() -> dict[str, Any]:
-    """Return the parameters of learning, for the log."""
-    return {"name": "itml", "pairs": PAIRS, "gamma": GAMMA, "max_passes": MAX_PASSES, "seed": SEED}
+    """Return the parameters of learning.
+
+    γ is None: it is chosen by cross-validation, and the log has the one that was chosen. In logs of earlier
+    versions it is always 1.
+    """
+    return {"name": "itml", "pairs": PAIRS, "gamma": None, "max_passes": MAX_PASSES, "seed": SEED}
 
 
 def what_is_missing(labels: Labels) -> str | None:
@@ -111,7 +120,8 @@ def learn(pool: Pool, labels: Labels, how: dict[str, Any], go_on: GoOn = lambda:
         go_on=go_on,
     )
     seconds = time.perf_counter() - started
-    return LearnedMetric(learned, through=labels.through, n_labels=len(labels), seconds=seconds)
+    own = {name: how[name] for name in parameters()}
+    return LearnedMetric(learned, through=labels.through, n_labels=len(labels), seconds=seconds, how=own)
 
 
 class Learning(Fitting):
@@ -148,7 +158,9 @@ class Learning(Fitting):
         """Return for the page the metric's labels and age, and what is missing or went wrong."""
         with self._changed:
             newest = self._newest if self._missing is None else None
-            said = newest.state() if newest is not None else {"labels": None, "age": None, "seconds": None}
+            said = (
+                newest.state() if newest is not None else dict.fromkeys(("labels", "gamma", "age", "seconds"))
+            )
             problem = None if self._missing else self.failure or self._problem
             return said | {"missing": self._missing, "problem": problem, "is_coming": self.is_under_way}
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from closecall.app.display.strategy_labels import FAMILY_LABELS
-from closecall.app.indexes.codes import OFFERED, USUAL
+from closecall.app.indexes.codes import OFFERED, USUAL, taught_by
 from closecall.app.indexes.metric import LearnedMetric, Learning
 from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from closecall.app.indexes.strategies import is_due
@@ -81,6 +81,15 @@ class Method:
     def label(self) -> str:
         """Return the method's name on the page."""
         return METHODS[self.name]
+
+    @property
+    def taught(self) -> dict[str, Any] | None:
+        """Return the number of answers that the codes learned from, `used`, `of` all at that time.
+
+        None if they learned from none. `pairs` is the number of pairs that the kernel was also learned from,
+        and `paired` the number of answers in these, if it was.
+        """
+        return taught_by(self.params)
 
 
 class Checked:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from closecall.app.display.phrases import cost
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.runtime import kernels
 from closecall.app.runtime.background import Fitting, Troubles, Watch
@@ -19,7 +20,7 @@ from closecall.core.learning.round import Labels, learn
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.kernel_cache import Step
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import STRATEGIES, QueryStrategy, make_strategy, strategy_from
+from closecall.core.selection import STRATEGIES, QueryStrategy, covering, make_strategy, strategy_from
 from closecall.core.selection.files import remove_leftovers
 from closecall.core.selection.former import move_former_indexes
 from closecall.core.selection.hashed import HashedSearch
@@ -34,6 +35,10 @@ GROWTH = 1.25
 
 CHEAP_SECONDS = 0.1
 """An index whose last fit took at most so long is extended whenever the pool grows."""
+
+
+LONG_SECONDS = 10.0
+"""Estimated time from which on the page says in advance what preparing an index costs."""
 
 
 @dataclass(eq=False)
@@ -149,6 +154,22 @@ class Indexes:
                 strategy = index if is_the_index else strategy.sharing(index)
                 self._sharing[word] = index, strategy
             return strategy
+
+    def costs(self, words: Iterable[str]) -> dict[str, str]:
+        """Return in words what preparing each strategy costs, if it takes `LONG_SECONDS` or more.
+
+        Strategies that can't cover the pool are left out, and those whose index is ready or saved.
+        """
+        pool, found = self._pool, {}
+        if pool is not None:
+            for word in covering(words, pool):
+                strategy = self._unfitted(word)
+                index = self._indexes.get(strategy.index_name, IndexState())
+                is_there = index.fitted is not None or (self._folder / strategy.index_name).is_dir()
+                estimate = None if is_there else strategy.cost(pool)
+                if estimate is not None and estimate.seconds >= LONG_SECONDS:
+                    found[word] = cost(estimate.seconds, estimate.n_bytes)
+        return found
 
     def state(self, word: str) -> IndexState:
         """Return the state of the index that `word` queries; empty if it is not in use."""

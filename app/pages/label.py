@@ -159,7 +159,10 @@ def pick_view(session: LabelingSession, view: View) -> None:
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     """Show the picker of strategies."""
-    labels = project.strategies()
+    labels, costs = project.strategies(), project.costs()
+
+    def named(name: str) -> str:
+        return f"{labels[name]} ({costs[name]} to prepare)" if name in costs else labels[name]
 
     def picked() -> None:
         session.set_strategy(state["strategy"])
@@ -168,7 +171,7 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     st.selectbox(
         "Query strategy",
         list(labels),
-        format_func=labels.__getitem__,
+        format_func=named,
         key="strategy",
         on_change=picked,
         label_visibility="collapsed",

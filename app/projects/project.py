@@ -163,6 +163,10 @@ class Project:
         """Return the display names of all query strategies by name, in the order of the page."""
         return {name: label_of(name) for name in strategy_names()}
 
+    def costs(self) -> dict[str, str]:
+        """Return the cost of preparing strategies that take long and are not in use yet, by name."""
+        return self.indexes.costs(strategy_names())
+
     def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
         """Return the project's concepts, oldest first; archived ones only on request."""
         return self.concept_store.all() if archived else self.archive.offered()

@@ -105,13 +105,15 @@ class _Made:
         if "through" in params:
             labels = self._labels(params["through"])
         measure = params.get("measure", "weights")
-        known = family in hashed.OFFERED
-        if not known or params != hashed.parameters(family, how.method, measure, labels):
+        former = hashed.Former.of(params, family) if family in hashed.OFFERED else None
+        if former is None or params != hashed.parameters(family, how.method, measure, labels, former):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._search is None or self._search[0] != key:
-            hasher, codes = hashed.coded(then, metric, _ignore, family, labels)
-            made = hashed.built(how.method, then, hasher, codes, metric=metric, measure=measure)
+            hasher, codes = hashed.coded(then, metric, _ignore, family, labels, former.most_taught)
+            made = hashed.built(
+                how.method, then, hasher, codes, metric=metric, measure=measure, former=former
+            )
             self._search = key, made
         return self._search[1]
 

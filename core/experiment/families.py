@@ -5,7 +5,7 @@ Every family of `core.hashing.FAMILIES` takes part with its defaults and the req
 
 - kernelized LSH: as published, of low rank, and with a transformed kernel [1]_; rank and scale are chosen on
   queries that are used for nothing else (`core.experiment.kernelized`);
-- metric LSH: under a metric learned from the classes;
+- metric LSH: under a metric learned from the classes, with the slack γ chosen by cross-validation over them;
 - spectral hashing: as published, and with a box that leaves out the `TRIM` outermost rows at either end;
 - supervised hashing: with at most as many anchors as kernelized LSH has landmarks;
 - Min-Hash: of sets and of weighted sets;
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ from closecall.core.hashing.klsh import KernelHasher
 from closecall.core.hashing.pool import hash_rows
 from closecall.core.mercer.kernel import KERNELS, Kernel
 from closecall.core.metric import ITML, Constraints, Metric
+from closecall.core.metric.validation import Places, Validated, choose_gamma
 from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.pool.pool import Pool
 
@@ -62,6 +63,10 @@ MOST_LABELS = 400
 
 MAX_PASSES = 200
 
+JUDGED = 500
+VOTERS = 10
+"""Number of rows that a metric is judged by in cross-validation, and of neighbours that vote for a class."""
+
 TRIM = 0.01
 """Share of the rows left out at either end."""
 
@@ -70,6 +75,25 @@ N_ANCHORS = 300
 
 SHARED = frozenset({"angle", "overlap", "weighted overlap", *KERNELS})
 """Measures of similarity whose neighbours are the same for all families and draws."""
+
+
+class Lesson(NamedTuple):
+    """The labels that a supervised family really learns from, in all draws alike.
+
+    Parameters
+    ----------
+    labels : int
+        Labels of which it uses every one for its bits or for drawing pairs.
+    pairs : int or None
+        Maximum number of pairs that it learns from instead, or in addition; None without pairs.
+    paired : int or None
+        Number of labels among which these pairs are drawn.
+    """
+
+    labels: int
+    pairs: int | None = None
+    paired: int | None = None
+
 
 Make = Callable[[int], SimilarityHasher]
 """A function that returns an unfitted family with a given number of functions."""
@@ -194,10 +218,20 @@ class Draw:
         if is_sparse(self.sample):
             known = np.random.default_rng([self.seed, 3]).permutation(np.flatnonzero(truth >= 0))
             truth[known[MOST_LABELS:]] = -1
-        n_classes = len(np.unique(truth[truth >= 0]))
-        n_pairs = min(max(20 * n_classes**2, 200), MOST_PAIRS)
+        n_pairs = metric_pairs(len(np.unique(truth[truth >= 0])))
         pairs = Constraints.from_labels(self.sample, truth, n_pairs=n_pairs, random_state=self.seed)
-        return ITML(max_passes=MAX_PASSES, random_state=self.seed).fit(self.sample, pairs).metric_
+        known = np.flatnonzero(truth >= 0)
+        gamma = validated_by_votes(
+            self.sample[known], truth[known], n_pairs=n_pairs // 2, seed=self.seed
+        ).gamma
+        return (
+            ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=self.seed).fit(self.sample, pairs).metric_
+        )
+
+    def lesson(self, name: str) -> Lesson | None:
+        """Return what a family learns from in this draw, see `lesson_of`."""
+        known = self.truth[self.truth >= 0]
+        return lesson_of(name, len(known), len(np.unique(known)), sparse=is_sparse(self.sample))
 
     @property
     def landmarks(self) -> dict[str, Any]:
@@ -246,6 +280,66 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
         return _FORMS[name](draw)
     family = FAMILIES[name]
     return {"": lambda n: family(n_functions=n, random_state=draw.seed)}
+
+
+def validated_by_votes(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed: int) -> Validated:
+    """Choose γ of a metric by cross-validation over rows of known class.
+
+    The score of a metric is the share of the rows left out, at most `JUDGED` of them, whose nearest `VOTERS`
+    rows among the others are mostly of their class.
+
+    Parameters
+    ----------
+    X : array or csr_array of shape (n_rows, n_features)
+        The rows.
+    truth : array of shape (n_rows,), int
+        Their classes.
+    n_pairs : int
+        Number of pairs that each fold learns from.
+    seed : int
+        Seed of folds and pairs.
+    """
+
+    def learn(train: Places, gamma: float) -> Metric:
+        pairs = Constraints.from_labels(X[train], truth[train], n_pairs=n_pairs, random_state=seed)
+        return ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=seed).fit(X[train], pairs).metric_
+
+    def score(metric: Metric, train: Places, test: Places) -> float:
+        judged = test[np.linspace(0, len(test) - 1, min(len(test), JUDGED)).astype(np.int64)]
+        far = metric.squared_norms(X[train]) - 2 * metric.inner(X[judged], X[train])
+        nearest = np.argsort(far, axis=1, kind="stable")[:, :VOTERS]
+        votes = truth[train][nearest]
+        voted = [row[(row[:, None] == row).sum(axis=1).argmax()] for row in votes]
+        return float(np.mean(np.array(voted) == truth[judged]))
+
+    return choose_gamma(truth, learn, score, seed=seed)
+
+
+def metric_pairs(n_classes: int) -> int:
+    """Return the maximum number of pairs that a metric is learned from: 20 c² of c classes, within limits."""
+    return min(max(20 * n_classes**2, 200), MOST_PAIRS)
+
+
+def lesson_of(name: str, n_labels: int, n_classes: int, *, sparse: bool) -> Lesson | None:
+    """Return what a family learns from in comparisons, given the known labels; None if from none.
+
+    Parameters
+    ----------
+    name : str
+        Name of the family.
+    n_labels, n_classes : int
+        Number of rows of known class, and of their classes.
+    sparse : bool
+        Whether rows are sparse.
+    """
+    if name == MetricLSH.name:
+        return Lesson(n_labels, metric_pairs(n_classes), min(n_labels, MOST_LABELS) if sparse else n_labels)
+    if name == LearnedKernelHash.name:
+        kernel = LearnedKernelHash()
+        return Lesson(n_labels, kernel.n_pairs, min(n_labels, kernel.n_constrained))
+    if name == BoostedPSH.name:
+        return Lesson(n_labels, BoostedPSH().n_pairs, n_labels)
+    return Lesson(n_labels) if name in (SupervisedKernelHash.name, DeepCodes.name) else None
 
 
 def codes_of_pool(families: Sequence[SimilarityHasher], pool: Pool) -> list[Codes]:

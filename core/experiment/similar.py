@@ -14,7 +14,7 @@ from closecall.core.errors import InputError
 from closecall.core.experiment.positives import Turn, Way
 from closecall.core.learning.round import Labels
 from closecall.core.pool.pool import Pool
-from closecall.core.similar.answers import GAMMA, LEAST, AnswersMetric, learn_from_answers
+from closecall.core.similar.answers import LEAST, AnswersMetric, learn_from_answers
 from closecall.core.similar.index import ExactSearch
 from closecall.core.similar.nearness import ByAngle
 from closecall.core.similar.queries import PAGE, looked_for
@@ -38,8 +38,9 @@ class FindSimilar(Way):
     metric : "original" or "learned"
     page : int
         Number of items answered before the next search.
-    gamma : float
-        Slack of the learned metric, see `core.metric.ITML`.
+    gamma : float or None
+        Slack of the learned metric, see `core.metric.ITML`; None chooses it by cross-validation, as the page
+        does.
 
     Raises
     ------
@@ -50,13 +51,13 @@ class FindSimilar(Way):
     learns = True
 
     def __init__(
-        self, pool: Pool, *, metric: Metric = "original", page: int = PAGE, gamma: float = GAMMA
+        self, pool: Pool, *, metric: Metric = "original", page: int = PAGE, gamma: float | None = None
     ) -> None:
         if metric not in get_args(Metric):
             raise InputError(f"metric must be one of {', '.join(get_args(Metric))}, got {metric!r:.80}")
         if page < 1:
             raise InputError(f"page must be at least 1, got {page}")
-        if not gamma > 0:
+        if gamma is not None and not gamma > 0:
             raise InputError(f"gamma must be positive, got {gamma:g}")
         self._pool = pool
         self._gamma = gamma

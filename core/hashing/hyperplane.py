@@ -38,8 +38,10 @@ from closecall.core.numerics.rows import Rows
 MOST_DENSE_FEATURES = 1_000
 """Number of features up to which EH-Hash takes dense matrices."""
 
+MOST_DENSE_ENTRIES = 300 * 1_001 * 1_002 // 2
+"""Maximum number of entries of all dense matrices together, 600 MB."""
+
 _AUTO_RANK = 4
-_MOST_DENSE_ENTRIES = 300 * 1_001 * 1_002 // 2
 _LEAST_BY_COORDINATE = 64
 _MONOMIALS_AT_ONCE = 1 << 23
 _MOST_EMBEDDED = 1_000
@@ -341,10 +343,10 @@ class EHHash(HyperplaneHasher):
             raise InputError(
                 f"rank='dense' takes at most {MOST_DENSE_FEATURES:,} features, got {n_dimensions - 1:,}"
             )
-        if dense and self.n_functions * n_entries > _MOST_DENSE_ENTRIES:
+        if dense and self.n_functions * n_entries > MOST_DENSE_ENTRIES:
             raise InputError(
                 f"rank='dense' with {self.n_functions} functions in {n_dimensions} dimensions needs "
-                f"{self.n_functions * n_entries} numbers, but at most {_MOST_DENSE_ENTRIES} are allowed"
+                f"{self.n_functions * n_entries} numbers, but at most {MOST_DENSE_ENTRIES} are allowed"
             )
         if self.query_samples is not None and not dense:
             raise InputError(

@@ -86,7 +86,8 @@ _SAME = 1e-6
 class SupervisedKernelHash(ByKernel):
     """Hash family with the bits sign(aᵀk̄(x)), where the vectors a are learned from classes.
 
-    Learning takes about n_functions · n_steps · n_labels · (n_anchors + n_functions) · 5·10⁻¹⁰ seconds.
+    With l labels, learning takes about n_functions · n_steps · l · (n_anchors + n_functions) · 5·10⁻¹⁰
+    seconds, and 20 · l · n_anchors bytes.
 
     Parameters
     ----------
@@ -96,8 +97,9 @@ class SupervisedKernelHash(ByKernel):
     n_anchors : int
         m, drawn from all rows, whether or not their class is known. Hashing a point computes m values of the
         kernel.
-    n_labels : int
-        l, the maximum number of rows whose classes are used, drawn from those whose class is known.
+    n_labels : int or None
+        Maximum of l, the number of rows whose classes are used, drawn from those whose class is known. None
+        uses all of them; the papers use 1,000.
     n_steps : int
         Maximum number of gradient steps for each a; 0 keeps the spectral start.
     n_functions, random_state
@@ -126,14 +128,14 @@ class SupervisedKernelHash(ByKernel):
     left_: Floats64
     bandwidth_: Floats64
     _fitted: ClassVar[tuple[str, ...]] = ("points_", "means_", "weights_", "left_", "bandwidth_")
-    _least: ClassVar[dict[str, int]] = {**ByKernel._least, "n_anchors": 1, "n_labels": 2, "n_steps": 0}
+    _least: ClassVar[dict[str, int]] = {**ByKernel._least, "n_anchors": 1, "n_steps": 0}
 
     def __init__(
         self,
         *,
         kernel: str | Kernel | None = None,
         n_anchors: int = 300,
-        n_labels: int = 1000,
+        n_labels: int | None = None,
         n_steps: int = 200,
         n_functions: int = 48,
         random_state: int = 0,
@@ -143,6 +145,11 @@ class SupervisedKernelHash(ByKernel):
         self.n_anchors = n_anchors
         self.n_labels = n_labels
         self.n_steps = n_steps
+
+    def _check(self) -> None:
+        super()._check()
+        if self.n_labels is not None and self.n_labels < 2:
+            raise InputError(f"n_labels must be at least 2 or None, got {self.n_labels}")
 
     def _fit(self, X: Rows, y: NDArray[np.int64] | None, rng: np.random.Generator) -> None:
         assert y is not None

@@ -50,7 +50,9 @@ class LearnedKernelHash(SupervisedKernelHash):
     gamma : float
         γ, the cost of slack; see `core.metric.KernelLearning`.
     n_constrained : int
-        c, the maximum number of labelled rows from which pairs are formed.
+        c, the maximum number of labelled rows from which pairs are formed, drawn from those used. Each pass
+        over the pairs takes c² operations a pair, and hashing a point c more values of the kernel. The bits
+        are learned from all labels that `n_labels` allows.
     n_pairs : int
         Maximum number of pairs, half similar and half dissimilar if there are enough of both.
 
@@ -75,7 +77,7 @@ class LearnedKernelHash(SupervisedKernelHash):
         *,
         kernel: str | Kernel | None = None,
         n_anchors: int = 300,
-        n_labels: int = 1000,
+        n_labels: int | None = None,
         n_steps: int = 200,
         gamma: float = 0.1,
         n_constrained: int = 400,

@@ -90,5 +90,5 @@ def hash_rows(
             for codes in threads.map(hasher.hash_points, some):
                 packed[done : done + len(codes)] = codes.packed
                 done += len(codes)
-            advanced(done)
+                advanced(done)
     return Codes(packed, hasher.n_functions, hasher.bits)

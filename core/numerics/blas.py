@@ -12,7 +12,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from time import perf_counter
 
+import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
 
 _lock = threading.Lock()
@@ -39,6 +42,22 @@ def one_thread() -> Iterator[None]:
             if _inside == 0:
                 for library, n_threads in _before:
                     _set(library, n_threads)
+
+
+@cache
+def operations_per_second() -> float:
+    """Measure additions and multiplications per second in float32 matrix products on one thread.
+
+    It takes some 10 ms, once per process. Other programs on the machine make the result smaller.
+    """
+    rows, columns = np.ones((1024, 384), dtype=np.float32), np.ones((384, 256), dtype=np.float32)
+    seconds = []
+    with one_thread():
+        for _ in range(4):
+            start = perf_counter()
+            rows @ columns
+            seconds.append(perf_counter() - start)
+    return 2 * rows.size * columns.shape[1] / min(seconds)
 
 
 def _set(library: LibController, n_threads: int) -> None:

@@ -167,6 +167,45 @@ def likeliest_buckets(
 
 
 @kernel
+def nearest_buckets(
+    key: np.uint64, bits: int, width: int, offsets: NDArray[np.uint32], wanted: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return starts and stops of the buckets that differ from `key` in the fewest functions.
+
+    Together they have `wanted` rows; the last bucket is cut. A function has `bits` bits of a bucket's number,
+    and differs if any of them does. Ties are in order of number.
+    """
+    n_buckets = offsets.shape[0] - 1
+    group = np.uint64((1 << bits) - 1)
+    differing = np.empty(n_buckets, dtype=np.uint8)
+    held = np.zeros(width + 1, dtype=np.int64)
+    for b in range(n_buckets):
+        difference, n = np.uint64(b) ^ key, 0
+        while difference != 0:
+            n += (difference & group) != 0
+            difference >>= np.uint64(bits)
+        differing[b] = n
+        held[n] += np.int64(offsets[b + 1]) - np.int64(offsets[b])
+    last, before = 0, 0
+    while before + held[last] < wanted:
+        before += held[last]
+        last += 1
+    starts = np.empty(n_buckets, dtype=np.int64)
+    stops = np.empty(n_buckets, dtype=np.int64)
+    n_taken, missing = 0, wanted - before
+    for b in range(n_buckets):
+        start, stop = np.int64(offsets[b]), np.int64(offsets[b + 1])
+        if differing[b] == last:
+            stop = min(stop, np.int64(start + missing))
+            missing -= int(stop - start)
+        if differing[b] > last or start == stop:
+            continue
+        starts[n_taken], stops[n_taken] = start, stop
+        n_taken += 1
+    return starts[:n_taken], stops[:n_taken]
+
+
+@kernel
 def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
     """Return how many leading functions an order's entry (prefix above, row below) shares with `key`."""
     difference = (entry ^ key) >> np.uint64(32)

@@ -12,6 +12,10 @@ are read in the order of that estimate: of its absolute value for H-Hash, and of
 others. A key is so short that all buckets can be ordered, and no queue of perturbations is needed. The
 estimates of each half of the key are tabulated, and a bucket's estimate is the sum of two entries.
 
+The bits of a value with several bits say nothing one by one if all other values are equally likely, as for
+Min-Hash. If codes are compared by their disagreements, buckets are then read in the order of the number of
+functions whose values differ from the query's.
+
 **One table.** Let a share f of all rows, those in the best buckets, contain the share g(f) of the near ones.
 While both are small, g is proportional to f, so reading f/L of each of L tables finds as much as f of one, at
 L times the memory, and a longer key makes g steeper. So there is a single table, and its rows' codes are
@@ -35,7 +39,12 @@ from numpy.typing import NDArray
 from closecall.core.hashing.base import Arrays, Codes, QueryCode
 from closecall.core.hashing.reconstruction import Moments, Reconstruction
 from closecall.core.search.base import Found, Rows, SearchStructure, packed_arrays, packed_codes
-from closecall.core.search.kernels import keys_of_rows, likeliest_buckets, sort_into_buckets
+from closecall.core.search.kernels import (
+    keys_of_rows,
+    likeliest_buckets,
+    nearest_buckets,
+    sort_into_buckets,
+)
 from closecall.core.search.ranking import Measure, closest, comparison
 
 LEAST_ROWS = 8
@@ -112,23 +121,29 @@ class HashTable(SearchStructure):
     def bucket(self, query: QueryCode) -> Rows:
         """Return the rows in the bucket of the query's own key, ascending."""
         self._check(query)
-        key = int(keys_of_rows(query.code.packed, self.functions_, query.code.bits)[0])
+        key = int(self._key(query))
         return self.rows_[self.offsets_[key] : self.offsets_[key + 1]].astype(np.int64)
 
-    def probed(self, query: QueryCode, n_rows: int) -> tuple[Rows, Rows]:
+    def probed(self, query: QueryCode, n_rows: int, *, measure: Measure = "weights") -> tuple[Rows, Rows]:
         """Return the likeliest buckets that together have `n_rows` rows, as (starts, stops) of positions.
 
         The last bucket is cut to the number of rows needed. Buckets are not in order of likelihood but
         ascending, except for the few least likely ones.
+
+        With the measure "disagreements", buckets of values with several bits are ordered by the number of
+        functions that differ, unless the query estimates a score (`QueryCode.signed`), as H-Hash does.
         """
-        weights, offset = self._key_weights(query)
         n_rows = min(n_rows, len(self.codes_))
+        if measure == "disagreements" and query.bits > 1 and not query.signed:
+            width = len(self.functions_)
+            return nearest_buckets(self._key(query), query.bits, width, self.offsets_, n_rows)
+        weights, offset = self._key_weights(query)
         return likeliest_buckets(weights, offset, query.signed, self.offsets_, n_rows)
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
         """See `SearchStructure.found`; compares the rows in the likeliest buckets."""
         self._check(query)
-        starts, stops = self.probed(query, max(n, n_compared))
+        starts, stops = self.probed(query, max(n, n_compared), measure=measure)
         found = closest(self.codes_, starts, stops, comparison(query, measure), n)
         return Found(self.rows_[found].astype(np.int64), int((stops - starts).sum()))
 
@@ -150,6 +165,9 @@ class HashTable(SearchStructure):
         """See `SearchStructure.from_arrays`."""
         key = Reconstruction(arrays["key"]) if "key" in arrays else None
         return cls(arrays["functions"], arrays["offsets"], arrays["rows"], packed_codes(arrays), key)
+
+    def _key(self, query: QueryCode) -> np.uint64:
+        return np.uint64(keys_of_rows(query.code.packed, self.functions_, query.bits)[0])
 
     def _key_weights(self, query: QueryCode) -> tuple[NDArray[np.float32], float]:
         if self.key_ is not None and query.embedded is not None:

@@ -7,7 +7,14 @@ p₂ = 1 − (1 + ε)r/π.
 **The (r, ε) rule.** k = ⌈ln N / ln(1/p₂)⌉ functions leave about one row in the query's bucket that is farther
 than (1 + ε)r. l = ⌈p₁⁻ᵏ⌉ tables find a row within r with probability at least 1 − 1/e; with ρ = ln p₁ / ln
 p₂, l is about N^ρ / p₁. A key has at most 32 bits, and the number of tables is limited by memory. Without r
-and ε, k = ⌊log₂ N⌋, which would give about one row per bucket if rows were spread evenly.
+and ε, k = ⌊log₂ N⌋, which would give about one row per bucket if rows were spread evenly. If 32 bits hold
+fewer than k functions, l = ⌈p₁⁻ʷ⌉ for the w that they hold: near rows are found as often, with more far ones.
+
+**Independent tables.** The probability 1 − (1 − p₁ᵏ)ˡ that l tables find a row holds if no function is in two
+of them, which takes k l functions. `Guarantee.fitting` gives the l for which functions, codes and tables fit
+into memory. If codes have fewer functions than that, tables share some. Tables that share functions find the
+same rows more often than independent ones would, so the guarantee of `BucketTables.guarantee` counts only
+tables that share none (`n_independent`). What the other tables find comes on top.
 
 **Multi-probe.** Most rows that further tables would find are in buckets next to the query's own [2]_. After
 every table's own bucket, the search therefore reads buckets that flip the bits of which the query is least
@@ -34,7 +41,7 @@ from math import ceil, log
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.hashing.base import Arrays, Codes, QueryCode
@@ -87,9 +94,61 @@ class Guarantee:
         k = max(1, ceil(log(max(n_rows, 2)) / log(1 / far)))
         return cls(n_rows, near, far, k, ceil(near**-k))
 
+    @classmethod
+    def for_angles(cls, n_rows: int, radius: float, epsilon: float) -> Guarantee:
+        """Return the rule for similarity by random hyperplanes, with p = 1 − r/π.
+
+        Parameters
+        ----------
+        n_rows : int
+            N.
+        radius : float
+            r, an angle in radians.
+        epsilon : float
+            ε. Rows farther than (1 + ε) r are not near.
+
+        Raises
+        ------
+        InputError
+            Unless 0 < r < (1 + ε) r < π.
+        """
+        if not 0 < radius < (1 + epsilon) * radius < np.pi:
+            raise InputError(
+                f"radius and epsilon must satisfy 0 < radius < (1 + epsilon) radius < π, "
+                f"got {radius:g} and {epsilon:g}"
+            )
+        return cls.by_rule(n_rows, 1 - radius / np.pi, 1 - (1 + epsilon) * radius / np.pi)
+
     def of_tables(self, width: int, n_tables: int) -> Guarantee:
         """Return the same for other k and l."""
         return replace(self, width=width, n_tables=n_tables)
+
+    def of_width(self, most: int) -> Guarantee:
+        """Return the rule with at most `most` functions in a key, and the l that these need."""
+        return self if self.width <= most else self.of_tables(most, ceil(self.near**-most))
+
+    def fitting(self, bits: int, n_bytes: int, *, bytes_a_function: float = 0.0) -> Guarantee:
+        """Return the same with as many tables as fit into memory without a common function, at least one.
+
+        A table takes 12 bytes per row, k functions of its own, and their bits in every code.
+
+        Parameters
+        ----------
+        bits : int
+            Bits of a function.
+        n_bytes : int
+            Memory for tables, codes and functions, in bytes.
+        bytes_a_function : float
+            Memory of a function, in bytes.
+        """
+        rule = self.of_width(PREFIX_BITS // bits)
+        a_table = (_BYTES_A_ROW + rule.width * bits / 8) * self.n_rows + rule.width * bytes_a_function
+        return rule.of_tables(rule.width, max(1, min(rule.n_tables, int(n_bytes / max(a_table, 1.0)))))
+
+    @property
+    def n_functions(self) -> int:
+        """Number of functions that independent tables take: k l."""
+        return self.width * self.n_tables
 
     @property
     def rho(self) -> float:
@@ -99,7 +158,16 @@ class Guarantee:
     @property
     def success(self) -> float:
         """Least probability that a row within r shares a bucket with the query: 1 − (1 − p₁ᵏ)ˡ."""
-        return float(-np.expm1(self.n_tables * np.log1p(-(self.near**self.width))))
+        return float(self.success_at(self.near))
+
+    def success_at(self, agrees: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability that a row shares a bucket, given how probably it agrees in one function.
+
+        This is exact for independent tables; `success` is its value at the radius.
+        """
+        together = np.asarray(agrees, dtype=np.float64) ** self.width
+        with np.errstate(divide="ignore"):  # a row that always agrees is always found
+            return np.asarray(-np.expm1(self.n_tables * np.log1p(-together)))
 
     @property
     def far_rows(self) -> float:
@@ -124,12 +192,7 @@ def table_rule(n_rows: int, radius: float, epsilon: float) -> tuple[int, int]:
     InputError
         Unless 0 < r < (1 + ε) r < π.
     """
-    if not 0 < radius < (1 + epsilon) * radius < np.pi:
-        raise InputError(
-            f"radius and epsilon must satisfy 0 < radius < (1 + epsilon) radius < π, "
-            f"got {radius:g} and {epsilon:g}"
-        )
-    rule = Guarantee.by_rule(n_rows, 1 - radius / np.pi, 1 - (1 + epsilon) * radius / np.pi)
+    rule = Guarantee.for_angles(n_rows, radius, epsilon)
     return rule.width, rule.n_tables
 
 
@@ -180,12 +243,14 @@ class BucketTables(SearchStructure):
     @classmethod
     def of_radius(cls, codes: Codes, radius: float, epsilon: float, *, n_bytes: int, seed: int) -> Self:
         """Build tables by the (r, ε) rule, as far as memory permits."""
-        width, n_tables = table_rule(len(codes), radius, epsilon)
-        return cls.of_width(codes, width, min(n_tables, _fitting(codes, n_bytes)), seed)
+        return cls.of_rule(
+            codes, Guarantee.for_angles(len(codes), radius, epsilon), n_bytes=n_bytes, seed=seed
+        )
 
     @classmethod
     def of_rule(cls, codes: Codes, rule: Guarantee, *, n_bytes: int, seed: int) -> Self:
-        """Build the rule's tables, as far as memory permits."""
+        """Build the rule's tables, as far as memory permits; see `Guarantee.of_width` for long keys."""
+        rule = rule.of_width(PREFIX_BITS // codes.bits)
         return cls.of_width(codes, rule.width, min(rule.n_tables, _fitting(codes, n_bytes)), seed)
 
     @classmethod
@@ -202,6 +267,24 @@ class BucketTables(SearchStructure):
         for table, own in zip(entries, starts, strict=True):
             fill_starts(table, top, own)
         return cls(functions, entries, starts, codes)
+
+    @property
+    def n_independent(self) -> int:
+        """Number of the first tables of which no two have a function in common."""
+        seen: set[int] = set()
+        for place, functions in enumerate(self.functions_.tolist()):
+            if not seen.isdisjoint(functions):
+                return place
+            seen.update(functions)
+        return len(self.functions_)
+
+    def guarantee(self, rule: Guarantee) -> Guarantee:
+        """Return what these tables guarantee for the probabilities of a rule.
+
+        Only tables without a common function are counted. If a memory limit or the number of functions allows
+        fewer than the rule takes, `success` says how much less is guaranteed.
+        """
+        return rule.of_tables(self.functions_.shape[1], self.n_independent)
 
     def found(self, query: QueryCode, n: int, *, n_compared: int, measure: Measure) -> Found:
         """See `SearchStructure.found`; compares the `probed` rows."""

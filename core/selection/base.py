@@ -131,6 +131,22 @@ class Choice:
         return cls(np.empty(0, dtype=np.int64), np.empty(0), scored=0)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Estimated cost of preparing a strategy.
+
+    Parameters
+    ----------
+    seconds : float
+        Time on all processors of this machine.
+    n_bytes : int
+        Memory of the index, in bytes.
+    """
+
+    seconds: float
+    n_bytes: int
+
+
 class QueryStrategy(ABC):
     """Base class of query strategies, which select the next items to label.
 
@@ -168,6 +184,13 @@ class QueryStrategy(ABC):
 
     def check_pool(self, pool: PoolRows) -> None:  # noqa: B027
         """Raise an InputError if the strategy can't cover the pool; called before anything is built."""
+
+    def cost(self, pool: PoolRows) -> Cost | None:  # noqa: ARG002
+        """Return what preparing costs, estimated before anything is built; None if that takes seconds.
+
+        The pool must be one that the strategy can cover.
+        """
+        return None
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:  # noqa: B027
         """Build what queries need. `fit` calls it once, before the strategy is shared."""

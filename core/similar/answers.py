@@ -3,6 +3,13 @@
 Items answered yes should be near each other, and far from those answered no. Nothing is known about two items
 answered no: they may be anything else. The pairs are therefore (yes, yes) and (yes, no), drawn uniformly, and
 information-theoretic metric learning (`core.metric`) learns from them.
+
+The slack γ is chosen by cross-validation over the answers (`core.metric.validation`). A metric is judged by
+the order in which it puts the answers that were left out: by their angle to the nearest of the other yes
+answers, as on the page Find similar. The score is the probability that a yes answer comes before a no answer
+(the area under the ROC curve). The folds learn from half as many pairs as the metric itself. Choosing γ then
+takes about four times as long as learning with γ = 1: for 384 features, 0.3 s with 100 answers and 3 s from
+1,000 answers on.
 """
 
 from __future__ import annotations
@@ -14,11 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
+from closecall.core.evaluation.auroc import auroc
 from closecall.core.metric import ITML, Constraints, Metric
+from closecall.core.metric.validation import Places, Validated, choose_gamma
 from closecall.core.numerics.rows import Rows, as_bytes, cut
 from closecall.core.pool.pool import Pool
 from closecall.core.similar.index import ExactSearch
 from closecall.core.similar.nearness import ByAngle
+from closecall.core.similar.queries import looked_for
 
 LEAST = 5
 """Minimum number of yes answers, and of no answers, for learning a metric."""
@@ -26,11 +36,12 @@ LEAST = 5
 PAIRS = 1000
 """Maximum number of pairs, half similar and half dissimilar if there are enough of both."""
 
-GAMMA = 1.0
-
 MAX_PASSES = 200
 
 SEED = 0
+
+MOST_JUDGED = 1000
+"""Maximum number of answers of a fold that a metric is judged by, spread evenly."""
 
 _ROWS_AT_ONCE = 8192
 
@@ -59,9 +70,12 @@ class AnswersMetric:
         The pool whose norms are known.
     row_norms : array of shape (n_rows,), float32
         ‖Gx‖ of each row.
+    gamma : float
+        γ with which the metric was learned.
     """
 
-    def __init__(self, metric: Metric, pool: Pool, row_norms: NDArray[np.float32]) -> None:
+    def __init__(self, metric: Metric, pool: Pool, row_norms: NDArray[np.float32], gamma: float) -> None:
+        self.gamma = gamma
         self.metric = metric
         self.pool = pool
         self.row_norms = row_norms
@@ -79,7 +93,7 @@ def learn_from_answers(
     answers: Answers,
     *,
     n_pairs: int = PAIRS,
-    gamma: float = GAMMA,
+    gamma: float | None = None,
     max_passes: int = MAX_PASSES,
     seed: int = SEED,
     go_on: GoOn = lambda: None,
@@ -94,7 +108,9 @@ def learn_from_answers(
         At least `LEAST` of each kind.
     n_pairs : int
         See `pairs_of`.
-    gamma, max_passes
+    gamma : float or None
+        See `core.metric.ITML`. None chooses it by cross-validation (`validated`).
+    max_passes : int
         See `core.metric.ITML`.
     seed : int
         Draws the pairs and the order in which the learning visits them.
@@ -107,10 +123,12 @@ def learn_from_answers(
         If the answers contradict each other, so that no metric is consistent with them.
     """
     X = pool.rows_of(answers.items)
-    near, far = pairs_of(answers, n_pairs, seed)
     check_contradictions(X, answers)
-    constraints = Constraints.from_pairs(X, near, far, random_state=seed)
-    metric = ITML(gamma=gamma, max_passes=max_passes, random_state=seed).fit(X, constraints).metric_
+    if gamma is None:
+        gamma = validated(
+            X, answers.yes, n_pairs=n_pairs, max_passes=max_passes, seed=seed, go_on=go_on
+        ).gamma
+    metric = _metric(X, answers.yes, n_pairs=n_pairs, gamma=gamma, max_passes=max_passes, seed=seed)
     go_on()
     norms = np.empty(len(pool), dtype=np.float32)
     for first, block in pool.blocks():
@@ -118,16 +136,67 @@ def learn_from_answers(
             go_on()
             rows = cut(block, start, start + _ROWS_AT_ONCE)
             norms[first + start : first + start + rows.shape[0]] = np.sqrt(metric.squared_norms(rows))
-    return AnswersMetric(metric, pool, norms)
+    return AnswersMetric(metric, pool, norms, gamma)
 
 
-def pairs_of(answers: Answers, n_pairs: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def validated(
+    X: Rows,
+    yes: NDArray[np.bool_],
+    *,
+    n_pairs: int = PAIRS,
+    max_passes: int = MAX_PASSES,
+    seed: int = SEED,
+    go_on: GoOn = lambda: None,
+) -> Validated:
+    """Choose γ by cross-validation over answers; see the module.
+
+    Parameters
+    ----------
+    X : array or csr_array of shape (n_answers, n_features)
+        Rows of the answered items.
+    yes : array of shape (n_answers,), bool
+        Which were answered yes; at least `LEAST` of each kind.
+    n_pairs, max_passes, seed, go_on
+        See `learn_from_answers`; a fold learns from n_pairs / 2 pairs.
+    """
+
+    def learn(train: Places, gamma: float) -> Metric:
+        go_on()
+        return _metric(
+            X[train], yes[train], n_pairs=n_pairs // 2, gamma=gamma, max_passes=max_passes, seed=seed
+        )
+
+    def score(metric: Metric, train: Places, test: Places) -> float:
+        queries = X[looked_for(train[yes[train]])]
+        judged = test[np.linspace(0, len(test) - 1, min(len(test), MOST_JUDGED)).astype(np.int64)]
+        others = X[judged]
+        norms = [np.sqrt(metric.squared_norms(rows)) for rows in (queries, others)]
+        nearness = (metric.inner(queries, others) / norms[0][:, None] / norms[1]).max(axis=0)
+        found = auroc(nearness, yes[judged])
+        assert found is not None
+        return found
+
+    return choose_gamma(yes, learn, score, seed=seed)
+
+
+def _metric(
+    X: Rows, yes: NDArray[np.bool_], *, n_pairs: int, gamma: float, max_passes: int, seed: int
+) -> Metric:
+    """Learn a metric from rows of answered items."""
+    near, far = pairs_of(yes, n_pairs, seed)
+    constraints = Constraints.from_pairs(X, near, far, random_state=seed)
+    return ITML(gamma=gamma, max_passes=max_passes, random_state=seed).fit(X, constraints).metric_
+
+
+def pairs_of(
+    is_yes: NDArray[np.bool_], n_pairs: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw pairs of answers that should be near and pairs that should be far.
 
     Both arrays have the shape (≤ n_pairs / 2, 2).
     """
     rng = np.random.default_rng(seed)
-    yes, no = np.flatnonzero(answers.yes), np.flatnonzero(~answers.yes)
+    yes, no = np.flatnonzero(is_yes), np.flatnonzero(~is_yes)
     half = n_pairs // 2
     return _drawn(yes, yes, half, rng), _drawn(yes, no, half, rng)
 

@@ -256,7 +256,9 @@ class HashedSimilarity(SimilaritySearch):
         megabytes : int
             Memory that tables and orders may take in addition to the codes.
         radius, epsilon : float, optional
-            Tables take both, for the (r, ε) rule. Orders take ε, for M = 2N^{1/(1+ε)}.
+            Tables take both, for the (r, ε) rule. Orders take ε, for M = 2N^{1/(1+ε)}. The rule's probability
+            needs a family with k l functions (`core.search.tables.Guarantee.n_functions`); with fewer, tables
+            share some, and `BucketTables.guarantee` says what is still guaranteed.
         random_state : int
             Determines which functions are used where.
         progress : callable, optional

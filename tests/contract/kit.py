@@ -23,6 +23,10 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "h-hash": ("h-hash", {}),
     "h-hash, tables": ("h-hash", {**CODES, "structure": "tables"}),
     "h-hash, guaranteed": ("h-hash", {**CODES, "structure": "tables", "radius": 0.3, "epsilon": 1.0}),
+    "h-hash, guaranteed, tables of their own functions": (
+        "h-hash",
+        {"megabytes": 1, "structure": "tables", "radius": 0.3, "epsilon": 1.0},
+    ),
     "eh-hash": ("eh-hash", {}),
     "eh-hash, tables": ("eh-hash", {**CODES, "structure": "tables", "query_samples": 40}),
     "bh-hash": ("bh-hash", CODES),

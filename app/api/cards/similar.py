@@ -15,6 +15,7 @@ from closecall.app.projects.uploaded_images import why_none
 from closecall.app.sessions.similar.query import require_shown
 from closecall.app.sessions.similar.session import RECALLED
 from closecall.core.errors import InputError
+from closecall.core.similar import Neighbours
 from closecall.core.similar.queries import PAGE
 
 if TYPE_CHECKING:
@@ -47,11 +48,17 @@ def similar_card(similar: SimilarSession, outcome: Outcome) -> dict[str, Any]:
                 **(free.get(item) or taken[item]),
                 "list": name,
                 "place": place,
-                "angle": float(result.lists[name].degrees[place]),
+                "value": _value(result.lists[name], place),
+                "measure": result.lists[name].measure,
             }
             for name, place, item in in_view
         ]
         return card | shown | {"cells": cells, "similar": _about(similar, result, len(pool))}
+
+
+def _value(found: Neighbours, place: int) -> float:
+    """Return the nearness of the item at a place; an angle in degrees."""
+    return float((found.degrees if found.measure == "angle" else found.values)[place])
 
 
 def _looks(session: LabelingSession, item: int) -> dict[str, Any]:
@@ -106,6 +113,8 @@ def _about(similar: SimilarSession, result: Result | None, total: int) -> dict[s
             "in_full": found.scored,
             "items": found.items,
             "method": method.label,
+            "measure": found.measure,
+            "taught": method.taught,
             "is_exact": method.name == "exact",
             "awaited": method.awaited,
             "recalled": RECALLED,

@@ -101,5 +101,6 @@ class Compared:
         """Return how far the index of a strategy is."""
         state, what = self._indexes.state(word), f"{label_of(word)}’s index" if named else "Its index"
         if not state.share:
-            return f"{what} is built next."
+            estimate = self._indexes.costs([word]).get(word)
+            return f"{what} is built next{f', which takes {estimate}' if estimate else ''}."
         return f"{preparation(what, state.share, again=bool(state.notice))}."

@@ -12,8 +12,10 @@ import { Picks } from "./picks.js";
 import { Reader } from "./reader.js";
 import { standing, Tiles } from "./tiles.js";
 
-/** @import { About, Component, Like as Query, SimilarCell, SimilarData, Word } from "../types" */
+/** @import { About, Component, Like as Query, Measure, SimilarCell, SimilarData, Taught, Word } from "../types" */
 
+/** @type {Record<Measure, string>} */
+const VALUES = { angle: "angles", distance: "distances", kernel: "kernel values", overlap: "overlaps" };
 const STEPS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
 /** @type {Record<string, number>} */
 const PAGES = { pageup: -1, pagedown: 1 };
@@ -437,19 +439,39 @@ function titleOf(first, shown, total, like) {
 /** @param {About} about */
 function howOf({ search, like, view, metric }) {
   if (!search) return "";
-  const { method, awaited, in_full: full, compared, items } = search;
+  const { method, awaited, in_full: full, compared, items, measure, taught } = search;
+  const values = VALUES[measure];
   const original =
     view !== "original" && metric.labels == null
       ? "No metric is learned yet, so these are by the original one. "
       : "";
   const near =
-    original + (like?.word === "yes" && like.of > 1 ? "Angles are to the nearest yes answer. " : "");
+    original +
+    (like?.word === "yes" && like.of > 1 ? `${capitalized(values)} are to the nearest yes answer. ` : "");
   if (awaited?.problem) return `${near}${awaited.problem}. The exact scan is used instead.`;
   if (awaited)
     return `${near}The exact scan is used while ${awaited.label} is being prepared, ${Math.floor(100 * awaited.share)}\u00a0%.`;
   if (search.is_exact) return `${near}${method}: every item’s angle was computed.`;
   const codes = compared < items ? `${whole(compared)} codes` : "all codes";
-  return `${near}${method}: ${codes} compared, ${whole(full)} angles computed.`;
+  return `${near}${method}: ${codes} compared, ${whole(full)} ${values} computed.${taught ? ` ${lessonOf(taught)}` : ""}`;
+}
+
+/** @param {string} word */
+const capitalized = (word) => word[0].toUpperCase() + word.slice(1);
+
+/**
+ * Return from how many answers codes have learned.
+ *
+ * @param {Taught} taught
+ */
+function lessonOf({ used, of, paired, pairs }) {
+  const some =
+    used < of ? `${whole(used)} of ${whole(of)} answers, drawn at random` : `${whole(used)} answers`;
+  const kernel =
+    paired !== null && pairs !== null
+      ? `, their kernel from at most ${whole(pairs)} pairs of ${whole(paired)} of these`
+      : "";
+  return `The codes learned from ${some}${kernel}.`;
 }
 
 /** @param {SimilarCell[]} cells */

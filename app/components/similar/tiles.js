@@ -1,4 +1,4 @@
-// The items in view, in one list or in two side by side, each with its rank and angle.
+// The items in view, in one list or in two side by side, each with its rank and nearness.
 
 import { around, element, glyph, part, partsOf, present, say, treeOf } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
@@ -98,9 +98,9 @@ export class Tiles {
         const symbol = mark && mark !== "waiting" ? [glyph(`g-${mark}`)] : [];
         part(tile, ".badge").replaceChildren(...symbol);
       }
-      const angle = `${fixed(1)(cell.angle)}°`;
+      const near = nearnessOf(cell);
       say(part(tile, ".rank"), whole(cell.place + 1));
-      say(part(tile, ".angle"), angle);
+      say(part(tile, ".angle"), near);
       tile.dataset.selection = cell.selection ?? "";
       const stands = cell.selection
         ? isPicked
@@ -108,7 +108,7 @@ export class Tiles {
           : "open"
         : (STANDS[cell.stands ?? ""] ?? "open soon");
       const title = cell.opening?.title ? `, ${cell.opening.title}` : "";
-      tile.setAttribute("aria-label", `${cell.alt}${title}, ${whole(cell.place + 1)}, ${angle}, ${stands}`);
+      tile.setAttribute("aria-label", `${cell.alt}${title}, ${whole(cell.place + 1)}, ${near}, ${stands}`);
       tile.setAttribute("aria-pressed", String(isPicked));
       tile.setAttribute("aria-disabled", String(!cell.selection));
       tile.classList.toggle("cursor", place === picks.cursor);
@@ -158,6 +158,16 @@ export class Tiles {
 /** @param {SimilarCell} cell */
 export function standing(cell) {
   return STANDS[cell.stands ?? ""] ?? "being made ready";
+}
+
+/**
+ * Format a cell's angle, overlap, distance or kernel value.
+ *
+ * @param {SimilarCell} cell
+ */
+function nearnessOf({ value, measure }) {
+  if (measure === "angle") return `${fixed(1)(value)}°`;
+  return measure === "overlap" ? `${fixed(1)(100 * value)}\u00a0%` : fixed(3)(value);
 }
 
 /** @param {{ list: string, id: number }} cell */

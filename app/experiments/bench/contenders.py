@@ -12,6 +12,7 @@ from urllib.parse import quote
 import click
 import numpy as np
 
+from closecall.app.experiments.compare.lanes import tell_cost, tenths
 from closecall.core.errors import InputError
 from closecall.core.experiment.planes import Plane
 from closecall.core.linear.hyperplane import Hyperplane
@@ -171,7 +172,8 @@ def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[Q
         except InputError as error:
             click.echo(f"The saved index is rebuilt: {error}")
     start = perf_counter()
-    strategy.fit(pool)
+    tell_cost(strategy, pool, click.echo)
+    strategy.fit(pool, progress=tenths(strategy.name, click.echo) if strategy.cost(pool) else None)
     seconds = perf_counter() - start
     click.echo(f"Fitted {strategy.name} to {len(pool):,} items in {seconds:.1f} s.")
     if folder is not None and strategy.arrays():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta
+from scipy.stats import beta, t
 
 RESAMPLES = 2000
 
@@ -42,3 +42,34 @@ def mean_ratio(
     means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     low, high = np.exp(np.percentile(means, [2.5, 97.5])).tolist()
     return mean, low, high
+
+
+def share_over_draws(
+    hits: NDArray[np.bool_],
+) -> tuple[float, float, float] | tuple[None, None, None]:
+    """Return the share of successful trials and its 95 % interval, from 0 to 1.
+
+    Trials of one draw depend on each other, so the interval is the wider one on each side of Student's over
+    the draws' shares and Clopper and Pearson's over all trials, which alone would be too narrow, while the
+    former is empty if all draws have the same share.
+
+    Parameters
+    ----------
+    hits : array of shape (n_draws, n_trials), bool
+        The successes.
+
+    Returns
+    -------
+    tuple of float
+        Share, low and high; None for each if there are no trials.
+    """
+    if not hits.size:
+        return None, None, None
+    found, asked, share = int(hits.sum()), hits.size, float(hits.mean())
+    low = float(beta.ppf(0.025, found, asked - found + 1)) if found else 0.0
+    high = float(beta.ppf(0.975, found + 1, asked - found)) if found < asked else 1.0
+    if len(hits) > 1:
+        shares = hits.mean(axis=1)
+        half = float(t.ppf(0.975, len(hits) - 1)) * float(shares.std(ddof=1)) / np.sqrt(len(hits))
+        low, high = max(0.0, min(low, share - half)), min(1.0, max(high, share + half))
+    return share, low, high

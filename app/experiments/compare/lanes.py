@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 from threadpoolctl import threadpool_limits
 
+from closecall.app.display.phrases import cost
 from closecall.app.experiments.compare.peers import make_peer
 from closecall.app.experiments.compare.race_plan import RacePlan
 from closecall.core.errors import InputError
 from closecall.core.selection import QueryStrategy, make_strategy, strategy_from
+from closecall.core.selection.base import Progress
 
 if TYPE_CHECKING:
     from closecall.core.pool.pool import Pool
@@ -36,10 +38,31 @@ def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]
             if folder.is_dir() and _loaded(index, folder, pool):
                 continue
             start = perf_counter()
-            index.fit(pool)
+            tell_cost(index, pool, tell)
+            index.fit(pool, progress=tenths(index.name, tell) if index.cost(pool) else None)
             if index.arrays():
                 index.save(folder)
                 tell(f"Prepared {index.name} in {perf_counter() - start:.1f} s.")
+
+
+def tell_cost(index: QueryStrategy, pool: Pool, tell: Callable[[str], None]) -> None:
+    """Say what preparing costs before it begins, if it takes long."""
+    index.check_pool(pool)
+    if (estimate := index.cost(pool)) is not None:
+        tell(f"Preparing {index.name} takes {cost(estimate.seconds, estimate.n_bytes)}.")
+
+
+def tenths(name: str, tell: Callable[[str], None]) -> Progress:
+    """Return a progress that says how far the preparation of a strategy is, ten times."""
+    last = 0
+
+    def advanced(done: int, of: int) -> None:
+        nonlocal last
+        if 10 * done // of > last:
+            last = 10 * done // of
+            tell(f"{name}: {10 * last} %")
+
+    return advanced
 
 
 def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:

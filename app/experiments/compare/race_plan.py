@@ -139,7 +139,9 @@ class RacePlan(Plan[RaceUnit]):
             chosen = tuple(sorted(items.positives(np.random.default_rng(seed), most_classes)))
         strategies = tuple(dict.fromkeys(strategies or covering(STRATEGIES, pool)))
         for word in strategies:
-            strategy_from(word, random_state=seed).check()
+            strategy = strategy_from(word, random_state=seed)
+            strategy.check()
+            strategy.check_pool(pool)
         for name in peers:
             make_peer(name).check()
         return cls(

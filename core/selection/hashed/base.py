@@ -52,7 +52,7 @@ class HashedSearch(QueryStrategy):
     structure_: SearchStructure
 
     def __init__(
-        self, *, structure: str, n_functions: int, n_candidates: int, megabytes: int, random_state: int
+        self, *, structure: str, n_functions: int | None, n_candidates: int, megabytes: int, random_state: int
     ) -> None:
         super().__init__(random_state=random_state)
         self.structure = structure

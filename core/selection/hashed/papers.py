@@ -12,7 +12,9 @@ describes hash tables; `structure` chooses.
 
 **Tables with the guarantee.** Given r and ε, tables follow the rule of Theorem 1 of Gionis et al. (1999), by
 the collision probabilities at the angles r and (1 + ε)r from the hyperplane, and all rows in the hyperplane's
-buckets are scored, however many. `guarantee` states the chance of success of the tables that fit in memory.
+buckets are scored, however many. The chance of success that the rule promises is that of independent tables,
+so as many functions are drawn as tables take without sharing any. `guarantee` states the chance of the tables
+that fit in memory.
 
 References
 ----------
@@ -24,26 +26,37 @@ References
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from math import pi
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from closecall.core.errors import InputError
 from closecall.core.hashing import BHHash, Codes, EHHash, HHash, HyperplaneHasher, LBHHash, QueryCode
+from closecall.core.hashing.base import bytes_a_row, part_of
 from closecall.core.hashing.collision import Probabilities, dense_agrees, pair_agrees, product_agrees
-from closecall.core.hashing.hyperplane import MOST_DENSE_FEATURES
+from closecall.core.hashing.hyperplane import MOST_DENSE_ENTRIES, MOST_DENSE_FEATURES
 from closecall.core.hashing.learned import MOST_SPARSE_FEATURES
+from closecall.core.numerics.blas import operations_per_second
 from closecall.core.search import BucketTables, PermutedOrders, SearchStructure
+from closecall.core.search.base import packed_codes
+from closecall.core.search.orders import PREFIX_BITS
 from closecall.core.search.tables import Guarantee
-from closecall.core.selection.base import Query
+from closecall.core.selection.base import Arrays, Cost, Progress, Query
 from closecall.core.selection.hashed.base import HashedSearch
 from closecall.core.selection.reader import PoolRows, Rows
 
 Structure = Literal["orders", "tables"]
+
+FUNCTIONS = 300
+"""Number of functions in the paper."""
+
+_SHARE_OF_SPEED = 0.85
+"""Speed of hashing by dense matrices, as a share of that of plain matrix products."""
 
 QUERY_SAMPLES = 10_000
 """1/ε′² of the paper, for ε′ = 0.01."""
@@ -61,13 +74,16 @@ class CodeSearch(HashedSearch):
     radius, epsilon : float, optional
         r, in radians from the hyperplane, and ε: tables with the guarantee for these, with all rows in the
         hyperplane's buckets scored.
-    n_functions : int
-        Number of hash functions, k.
+    n_functions : int or None
+        Number of hash functions, k. None takes `FUNCTIONS`, or with a radius as many as tables need to share
+        none. With a radius and fewer functions, tables share some, and the guarantee counts only those that
+        don't.
     n_candidates : int
         Number of rows that are scored without a radius, N^ρ; at least ten per requested item. If exclusions
         leave fewer than half of this number in permuted orders, the search is repeated for more.
     megabytes : int
-        Memory limit in MB for orders or tables, in addition to the codes.
+        Memory limit in MB for orders or tables, in addition to the codes. With a radius and without
+        n_functions, it includes codes and functions.
     random_state : int
     """
 
@@ -77,17 +93,24 @@ class CodeSearch(HashedSearch):
     }
     weighted = False
 
+    hasher_class: ClassVar[type[HyperplaneHasher]]
+
+    n_functions: int | None
+    n_functions_: int
+
     def __init__(
         self,
         *,
         structure: Structure = "orders",
         radius: float | None = None,
         epsilon: float | None = None,
-        n_functions: int = 300,
+        n_functions: int | None = None,
         n_candidates: int = 500,
         megabytes: int = 200,
         random_state: int = 0,
     ) -> None:
+        # Without a radius, the number is the same in logs and saved indexes as if it had been given.
+        n_functions = FUNCTIONS if n_functions is None and radius is None else n_functions
         super().__init__(
             structure=structure,
             n_functions=n_functions,
@@ -128,14 +151,52 @@ class CodeSearch(HashedSearch):
         near, far = self.agreement(pi / 2 + np.array([self.radius, (1 + self.epsilon) * self.radius]))
         return Guarantee.by_rule(n_rows, float(near), float(far))
 
+    def planned(self, pool: PoolRows) -> Guarantee:
+        """Return what tables within the memory limit guarantee, if no two of them share a function.
+
+        Raises
+        ------
+        InputError
+            Without a radius.
+        """
+        rule, bits = self.rule(len(pool)), self.hasher_class.bits
+        n_bytes, a_function = self.megabytes * 10**6, self.bytes_a_function(pool)
+        return rule.fitting(bits, n_bytes, bytes_a_function=a_function)
+
     def guarantee(self) -> Guarantee:
-        """Return what the tables that were built guarantee."""
+        """Return what the tables that were built guarantee; see `BucketTables.guarantee`."""
         assert isinstance(self.structure_, BucketTables)
-        n_tables, width = self.structure_.functions_.shape
-        return self.rule(self.n_items).of_tables(width, n_tables)
+        return self.structure_.guarantee(self.rule(self.n_items))
+
+    def bytes_a_function(self, pool: PoolRows) -> int:
+        """Return the memory of one hash function for a pool, in bytes: two vectors."""
+        return 2 * (pool.n_features + 1) * (1 if pool.is_sparse else 4)
+
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `HashedSearch.prepare`; draws as many functions as the tables take."""
+        self.n_functions_ = self._n_functions(pool)
+        super().prepare(pool, progress)
+
+    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `HashedSearch.grow`; hashes all rows again if the tables take more functions than before."""
+        self.n_functions_ = self._n_functions(pool)
+        if self.n_functions_ == old.n_functions_:
+            super().grow(old, pool, progress)
+        else:
+            self.prepare(pool, progress)
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `QueryStrategy.restore`."""
+        self.n_functions_ = packed_codes(part_of(arrays, "structure")).n_functions
+        super().restore(arrays)
+
+    def _n_functions(self, pool: PoolRows) -> int:
+        return self.planned(pool).n_functions if self.n_functions is None else self.n_functions
 
     def _hasher_params(self) -> dict[str, Any]:
-        return super()._hasher_params() | {"centred": False, "scale": 1.0, "n_directions": None}
+        how = {"centred": False, "scale": 1.0, "n_directions": None}
+        n_functions = self.n_functions_ if self.n_functions is None else self.n_functions
+        return {"n_functions": n_functions, "random_state": self.random_state, **how}
 
     def _structure_over(self, codes: Codes, hasher: HyperplaneHasher) -> SearchStructure:  # noqa: ARG002
         n_bytes = self.megabytes * 10**6
@@ -143,7 +204,11 @@ class CodeSearch(HashedSearch):
             return self.structures[self.structure].build(
                 codes, None, n_compared=self.n_candidates, n_bytes=n_bytes, seed=self.random_state
             )
-        return BucketTables.of_rule(codes, self.rule(len(codes)), n_bytes=n_bytes, seed=self.random_state)
+        rule = self.rule(len(codes))
+        if self.n_functions is None:
+            width = min(rule.width, PREFIX_BITS // codes.bits)
+            return BucketTables.of_width(codes, width, codes.n_functions // width, self.random_state)
+        return BucketTables.of_rule(codes, rule, n_bytes=n_bytes, seed=self.random_state)
 
     def _candidates(self, query: Query) -> Rows:
         code = self.hasher_.query(query.plane())
@@ -180,6 +245,7 @@ class HHashSearch(CodeSearch):
     """
 
     name = "h-hash"
+    hasher_class = HHash
 
     def agreement(self, theta: ArrayLike) -> Probabilities:
         """See `CodeSearch.agreement`."""
@@ -193,9 +259,9 @@ class HHashSearch(CodeSearch):
 class EHHashSearch(CodeSearch):
     """Query strategy that looks up the hyperplane by EH-Hash, with dense d × d matrices.
 
-    See `core.hashing.EHHash`. Hashing takes d²/2 multiplications per function and item: for 384 features and
-    300 functions about 0.6 ms per item and processor, ten minutes for a million. `eh-hash-weighted` takes
-    seconds.
+    See `core.hashing.EHHash`. Hashing takes d²/2 multiplications per function and item, as matrix products on
+    all processors: for 384 features and 300 functions about 0.6 ms per item and processor, ten minutes for a
+    million on one. `cost` estimates it for a pool. `eh-hash-weighted` takes seconds.
 
     Parameters
     ----------
@@ -211,6 +277,7 @@ class EHHashSearch(CodeSearch):
     """
 
     name = "eh-hash"
+    hasher_class = EHHash
 
     def __init__(
         self,
@@ -219,7 +286,7 @@ class EHHashSearch(CodeSearch):
         structure: Structure = "orders",
         radius: float | None = None,
         epsilon: float | None = None,
-        n_functions: int = 300,
+        n_functions: int | None = None,
         n_candidates: int = 500,
         megabytes: int = 200,
         random_state: int = 0,
@@ -239,9 +306,17 @@ class EHHashSearch(CodeSearch):
         """See `QueryStrategy.check_pool`."""
         if pool.n_features > MOST_DENSE_FEATURES:
             raise InputError(
-                f"eh-hash multiplies all pairs of features, of which it takes at most "
-                f"{MOST_DENSE_FEATURES:,}, got {pool.n_features:,}: eh-hash-weighted takes any number"
+                f"eh-hash takes at most {MOST_DENSE_FEATURES:,} features, because its matrices have an entry "
+                f"for each pair of them, got {pool.n_features:,}: eh-hash-weighted takes any number"
             )
+
+    def cost(self, pool: PoolRows) -> Cost:
+        """See `QueryStrategy.cost`: d²/2 multiplications and additions per function and row."""
+        n_functions = self._n_functions(pool)
+        n_entries = n_functions * (pool.n_features + 1) * (pool.n_features + 2) // 2
+        speed = _SHARE_OF_SPEED * operations_per_second() * (os.cpu_count() or 1)
+        n_bytes = 4 * n_entries + len(pool) * bytes_a_row(n_functions, 1) + self.megabytes * 10**6
+        return Cost(2 * n_entries * len(pool) / speed, n_bytes)
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""
@@ -252,6 +327,17 @@ class EHHashSearch(CodeSearch):
     def agreement(self, theta: ArrayLike) -> Probabilities:
         """See `CodeSearch.agreement`."""
         return dense_agrees(theta)
+
+    def planned(self, pool: PoolRows) -> Guarantee:
+        """See `CodeSearch.planned`; matrices have at most `MOST_DENSE_ENTRIES` entries."""
+        plan = super().planned(pool)
+        n_entries = self.bytes_a_function(pool) // 4
+        most = max(1, MOST_DENSE_ENTRIES // (n_entries * plan.width))
+        return plan.of_tables(plan.width, min(plan.n_tables, most))
+
+    def bytes_a_function(self, pool: PoolRows) -> int:
+        """Return the memory of one hash function for a pool, in bytes: the upper triangle of a matrix."""
+        return 2 * (pool.n_features + 1) * (pool.n_features + 2)
 
     def new_hasher(self) -> EHHash:
         """See `HashedSearch.new_hasher`."""
@@ -265,6 +351,7 @@ class BHHashSearch(CodeSearch):
     """
 
     name = "bh-hash"
+    hasher_class = BHHash
 
     def agreement(self, theta: ArrayLike) -> Probabilities:
         """See `CodeSearch.agreement`."""
@@ -290,6 +377,7 @@ class LBHHashSearch(CodeSearch):
     """
 
     name = "lbh-hash"
+    hasher_class = LBHHash
 
     def __init__(
         self,

@@ -11,10 +11,10 @@ import click
 
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.report import show_table, spread
-from closecall.app.experiments.compare.similar.names import lane_label
+from closecall.app.experiments.compare.similar.names import lane_label, lessons
 from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.errors import InputError
-from closecall.core.experiment.families import Draw, families_named
+from closecall.core.experiment.families import Draw, Lesson, families_named
 from closecall.core.experiment.queries import held_out_queries
 from closecall.core.experiment.similarity import Truths
 from closecall.core.pool.pool import Pool
@@ -130,7 +130,11 @@ class FamilyFigure(Figure):
                 **self.sampling,
             )
             for name in families_named(self.families):
-                rows = [{**self.about(pool), **row} for row in self.measure_family(name, draw, truths)]
+                lesson = draw.lesson(name)
+                learned = {"learned_from": None if lesson is None else lesson._asdict()}
+                rows = [
+                    {**self.about(pool), **learned, **row} for row in self.measure_family(name, draw, truths)
+                ]
                 n_rows += len(rows)
                 yield rows
             if not n_rows:
@@ -154,6 +158,12 @@ class FamilyFigure(Figure):
     @abstractmethod
     def measure_family(self, name: str, draw: Draw, truths: Truths) -> list[Row]:
         """Measure one family in all its forms, and record in `refused` what does not apply."""
+
+    def lessons(self, rows: Sequence[Row]) -> str:
+        """Return in a sentence which labels each supervised family learned from, after a space."""
+        learned = {row["family"]: row["learned_from"] for row in rows}
+        told = lessons({name: Lesson(**own) for name, own in learned.items() if own is not None})
+        return f" {told}" if told else ""
 
     def show_lanes(
         self, rows: Sequence[Row], title: str, columns: Mapping[str, Callable[[Row], float | None]]

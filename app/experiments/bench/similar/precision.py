@@ -137,7 +137,7 @@ class Precision(FamilyFigure):
             f"{self.draws} draws of {self.labels:,} labels and of everything else that is random. Families "
             f"are fitted to {min(self.sample, rows[0]['items']):,} rows; kernelized ones have "
             f"{self.landmarks:,} landmarks, supervised ones 300 anchors at most. Rank and scale are chosen "
-            "on as many other queries."
+            f"on as many other queries.{self.lessons(rows)}"
         )
 
 

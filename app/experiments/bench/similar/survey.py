@@ -132,12 +132,12 @@ class Survey(FamilyFigure):
         for what, why in self.refused.items():
             click.echo(f"\n{what} does not apply: {why}.")
 
-    def legend(self, rows: Sequence[Row]) -> str:  # noqa: ARG002
+    def legend(self, rows: Sequence[Row]) -> str:
         """See `Figure.legend`."""
         return (
             f"Share of the {self.wanted} nearest items by Euclidean distance that is among the items whose "
             f"codes differ least, in percent, of {self.queries:,} held-out queries; mean and standard "
-            f"deviation over {self.draws} draws."
+            f"deviation over {self.draws} draws.{self.lessons(rows)}"
         )
 
 

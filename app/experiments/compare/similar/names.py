@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from closecall.app.display.strategy_labels import FAMILY_LABELS
 from closecall.app.experiments.compare.similar.results import Lane
+from closecall.core.experiment.families import Lesson
+from closecall.core.hashing import BoostedPSH, DeepCodes, LearnedKernelHash
 
 YARDSTICKS = {
     "angle": "the angle",
@@ -32,3 +36,28 @@ def yardstick_label(word: str) -> str:
     if word in YARDSTICKS:
         return YARDSTICKS[word]
     return f"{FAMILY_LABELS[word]} itself" if word in FAMILY_LABELS else f"the {word} kernel"
+
+
+def lessons(learned: Mapping[str, Lesson | None]) -> str:
+    """Return in a sentence which labels each supervised family learns from; "" if there is none.
+
+    Parameters
+    ----------
+    learned : dict
+        What the families learn from, by name; see `core.experiment.families.lesson_of`.
+    """
+    parts = [_lesson(name, lesson) for name, lesson in learned.items() if lesson is not None]
+    return f"Labels used: {'; '.join(parts)}." if parts else ""
+
+
+def _lesson(name: str, lesson: Lesson) -> str:
+    """Return which labels a family learns from, after its name."""
+    form = ", by class" if name in (BoostedPSH.name, DeepCodes.name) else ""
+    who = f"{FAMILY_LABELS.get(name, name)}{form}"
+    if lesson.pairs is None:
+        return f"{who}: all {lesson.labels:,}"
+    of = f"all {lesson.labels:,}" if lesson.paired == lesson.labels else f"{lesson.paired:,}"
+    pairs = f"at most {lesson.pairs:,} pairs of {of}"
+    if name == LearnedKernelHash.name:
+        return f"{who}: all {lesson.labels:,}, and for its kernel {pairs}"
+    return f"{who}: {pairs}"

@@ -12,9 +12,9 @@ from closecall.app.experiments.compare.claims import figure, percent
 from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
 from closecall.app.experiments.compare.similar.looks import look_of, outline
-from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label, yardstick_label
+from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label, lessons, yardstick_label
 from closecall.app.experiments.compare.similar.results import Lane, SimilarityResults
-from closecall.core.experiment.families import FITTED_TO
+from closecall.core.experiment.families import FITTED_TO, lesson_of
 from closecall.core.experiment.similarity import SEARCHED, WANTED
 
 GOOD = 0.8
@@ -194,10 +194,14 @@ def _enough(results: SimilarityResults, lane: Lane, structure: str) -> tuple[str
 def _details(results: SimilarityResults) -> list[tuple[str, str]]:
     plan, pool, here = results.plan, results.pool, machine()
     names = ", ".join(STRUCTURES.get(name, name) for name in _searched(results))
+    known = min(plan.labels, FITTED_TO, len(pool)), len(pool.classes)
+    measured = dict.fromkeys(lane.family for lane in results.lanes)
+    learned = {name: lesson_of(name, *known, sparse=pool.is_sparse) for name in measured}
     return [
         ("pool", f"{pool.title}, digest {pool.digest}"),
         ("families", ", ".join(plan.families)),
         ("bits", ", ".join(map(str, plan.bits))),
+        *([("labels", lessons(learned))] if results.has_classes and any(learned.values()) else []),
         (
             "structures",
             f"{names}; searched {percent(', '.join(f'{100 * share:g}' for share in SEARCHED))} of the pool",

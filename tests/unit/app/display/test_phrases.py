@@ -45,6 +45,20 @@ def test_the_share_of_an_empty_pool_is_nothing() -> None:
     assert words.done_share(Progress(2100, 2000)) == 1
 
 
+@pytest.mark.parametrize(
+    ("seconds", "n_bytes", "expected"),
+    [
+        (3.4, 40e6, "about 3 s and 40 MB"),
+        (47, 350e6, "about 50 s and 0.3 GB"),
+        (583, 4.24e9, "about 10 min and 4.2 GB"),
+        (9000, 1e3, "about 2.5 h and 1 MB"),
+    ],
+)
+def test_a_cost_is_rounded_to_what_can_be_known(seconds, n_bytes, expected) -> None:
+    """An estimate has no more digits than that."""
+    assert words.cost(seconds, n_bytes) == expected
+
+
 def test_an_index_that_is_built_again_says_so() -> None:
     """What was ready before is not simply prepared."""
     assert words.preparation("Margin index", 0.454, again=False) == "Margin index is being prepared: 45 %"

@@ -458,4 +458,4 @@ def looked(similar, method, codes, view, item):
     card = settled(similar)
     assert card["similar"]["search"]["awaited"] is None
     told = card["similar"]["search"]
-    return told["method"], told["compared"], [(cell["id"], cell["angle"]) for cell in card["cells"]]
+    return told["method"], told["compared"], [(cell["id"], cell["value"]) for cell in card["cells"]]

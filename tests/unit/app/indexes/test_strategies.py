@@ -285,3 +285,21 @@ def test_closing_does_not_wait_for_an_index(pool, tmp_path, gate):
     assert not closing.is_alive()
     assert made.get(NAME) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_takes_long_says_so_before_it_is_asked_for(pool, tmp_path, monkeypatch):
+    """Until its index is ready or saved; what can't cover the pool, or is quick, says nothing."""
+    words = ("random", "h-hash", "eh-hash")
+    with watching(pool, tmp_path) as kept:
+        until(lambda: kept.pool is not None)
+        assert kept.costs(words) == {}
+        monkeypatch.setattr(indexes, "LONG_SECONDS", 0)
+        told = kept.costs(words)
+        assert list(told) == ["eh-hash"]
+        assert told["eh-hash"].startswith("about ")
+        kept.want("eh-hash")
+        until(lambda: kept.state("eh-hash").fitted is not None)
+        assert kept.costs(words) == {}
+    with watching(pool, tmp_path) as kept:
+        until(lambda: kept.pool is not None)
+        assert kept.costs(words) == {}

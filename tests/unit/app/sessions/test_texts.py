@@ -6,6 +6,7 @@ import json
 import math
 import time
 from datetime import UTC
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,10 +18,13 @@ from closecall.app.display.text_layout import opening, typeset
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.review import Asked, Review
 from closecall.app.sessions.similar.query import Like
+from closecall.app.sessions.similar.session import PAGE, SimilarSession
 from closecall.app.sessions.workspace import NewProject
 from closecall.core.errors import InputError
+from closecall.core.hashing import MinHash
 from closecall.core.pool.build import build
 from closecall.core.selection import STRATEGIES
+from closecall.core.similar import ByAngle, ExactSearch, HashedSimilarity
 from closecall.core.sources import source_from
 from tests.projects import answer, new_project, open_workspace, truth_word, wait_for_index
 
@@ -95,6 +99,52 @@ def test_texts_are_hashed_by_codes_of_sparse_rows_only(project, tmp_path):
     assert "lsh" in of_images
     assert "klsh" in of_images
     assert "min-hash" not in of_images
+
+
+def settled(similar: SimilarSession) -> dict:
+    """The card as soon as nothing is being prepared any more."""
+    patience = time.monotonic() + 120
+    while (card := card_of(similar))["similar"]["pending"]:
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+    return card
+
+
+def overlaps(project: OpenProject, item: int) -> tuple[list[int], np.ndarray]:
+    """All other items by the share of common members, computed by Python's sets."""
+    pool = project.pool
+    X = pool.rows(np.arange(len(pool)))
+    sets = [frozenset(X.indices[a:b].tolist()) for a, b in pairwise(X.indptr)]
+    own = pool.row_of([item])[0]
+    shares = np.array([len(sets[own] & one) / len(sets[own] | one) for one in sets])
+    order = np.argsort(-shares, kind="stable")
+    order = order[order != own]
+    return pool.ids[order].tolist(), shares[order]
+
+
+@pytest.mark.parametrize("method", ["scan", "table", "orders"])
+def test_texts_are_ranked_by_the_overlap_of_their_words(project, method):
+    """As brute force and `core` rank them, and verify finds the same; so few rows are all compared."""
+    similar, item = project.similar_to(project.session()), int(project.pool.ids[3])
+    similar.set_method(method)
+    similar.set_codes("min-hash")
+    similar.look_for(Like(item=item))
+    card = settled(similar)
+    assert card["similar"]["search"]["awaited"] is None
+    assert (card["similar"]["search"]["measure"], card["similar"]["search"]["taught"]) == ("overlap", None)
+    shown = [cell["id"] for cell in card["cells"]]
+    ids, shares = overlaps(project, item)
+    assert shown == ids[:PAGE]
+    assert np.allclose([cell["value"] for cell in card["cells"]], shares[:PAGE])
+    pool = project.pool
+    family = MinHash(n_functions=256).fit(pool.rows(np.arange(len(pool))))
+    query = pool.rows(pool.row_of([item]))
+    in_core = HashedSimilarity.built(pool, family, structure=method, n_candidates=500)
+    assert in_core.neighbours(query, PAGE, exclude=[item]).ids.tolist() == shown
+    by_angle = ExactSearch(ByAngle(pool)).neighbours(query, PAGE, exclude=[item]).ids.tolist()
+    assert shown != by_angle
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    assert json.loads(result.output)["problems"] == []
 
 
 def test_a_grid_of_texts_is_not_too_alike(project):

@@ -12,7 +12,7 @@ from closecall.core.experiment.similar import FindSimilar
 from closecall.core.learning.round import Labels
 from closecall.core.metric import ITML, Constraints
 from closecall.core.pool.build import build
-from closecall.core.similar.answers import GAMMA, LEAST, MAX_PASSES, PAIRS, SEED, pairs_of
+from closecall.core.similar.answers import LEAST, MAX_PASSES, PAIRS, SEED, pairs_of
 from tests.fakes import FakeSource
 
 
@@ -37,7 +37,7 @@ def learned(pool, items, yes, gamma: float) -> np.ndarray:
     """A, by the definition of what is learned."""
     known = Answered(items, yes)
     X = pool.rows_of(known.items)
-    near, far = pairs_of(known, PAIRS, SEED)
+    near, far = pairs_of(known.yes, PAIRS, SEED)
     constraints = Constraints.from_pairs(X, near, far, random_state=SEED)
     metric = ITML(gamma=gamma, max_passes=MAX_PASSES, random_state=SEED).fit(X, constraints).metric_
     return metric.inner(np.eye(X.shape[1]), np.eye(X.shape[1]))
@@ -82,7 +82,7 @@ class Noted(Way):
 
 @pytest.mark.parametrize(
     ("params", "gamma"),
-    [({}, None), ({"metric": "learned"}, GAMMA), ({"metric": "learned", "gamma": 0.05}, 0.05)],
+    [({}, None), ({"metric": "learned", "gamma": 1.0}, 1.0), ({"metric": "learned", "gamma": 0.05}, 0.05)],
 )
 @pytest.mark.parametrize("positive", [0, 2])
 def test_pages_are_those_of_a_plain_search(pool, params, gamma, positive):

@@ -182,6 +182,18 @@ def test_bits_are_the_signs_of_the_centred_kernel():
     assert np.array_equal(family.hash_points(X).unpacked()[sure], (values >= 0)[sure])
 
 
+@pytest.mark.parametrize("family", [SupervisedKernelHash, LearnedKernelHash])
+def test_all_labels_are_used_unless_fewer_are_asked_for(family):
+    """However many there are: no limit that nobody set."""
+    X, y = grouped(2600)
+    small = {"n_anchors": 20, "n_steps": 2, "n_functions": 3}
+    known = int(np.count_nonzero(y >= 0))
+    assert known > 2000
+    default = family(**small).fit(X, y)
+    assert np.array_equal(default.weights_, family(n_labels=known, **small).fit(X, y).weights_)
+    assert not np.array_equal(default.weights_, family(n_labels=1000, **small).fit(X, y).weights_)
+
+
 def test_rows_of_unknown_class_are_anchors_but_teach_nothing():
     """All rows are anchors; what is left is counted over rows of known class, of so many as are asked for."""
     X, y = grouped()
@@ -277,7 +289,7 @@ def test_a_search_by_it_finds_the_query_itself(family):
 
 BAD = [
     ({"n_anchors": 0}, "n_anchors must be at least 1, got 0"),
-    ({"n_labels": 1}, "n_labels must be at least 2, got 1"),
+    ({"n_labels": 1}, "n_labels must be at least 2 or None, got 1"),
     ({"n_steps": -1}, "n_steps must be at least 0, got -1"),
     ({"n_anchors": 151}, "needs at least as many rows as anchors, 151, got 150"),
     ({"kernel": "hellinger", "n_anchors": 9}, "kernel must be one of cosine, chi2"),

@@ -14,7 +14,7 @@ from closecall.core.search import BucketTables, HammingBall
 from closecall.core.search.ball import ROWS_AN_ADDRESS, address_bits
 from closecall.core.search.keys import key_functions, rho
 from closecall.core.search.orders import order_rule
-from closecall.core.search.tables import table_rule
+from closecall.core.search.tables import Guarantee, table_rule
 from tests.scale import examples
 
 
@@ -185,6 +185,72 @@ def test_the_rule_finds_what_is_within_the_radius_as_often_as_it_promises():
     low, high = stats.binom.interval(1 - 1e-3, 100, p)
     assert low <= hits <= high
     assert strangers <= 1.5 * n_tables * 100
+
+
+def in_planes(angles, rng):
+    """Pairs of rows at these angles, each pair in a plane of its own that is orthogonal to all others.
+
+    Random hyperplanes treat such pairs independently of one another.
+    """
+    n = len(angles)
+    basis = np.linalg.qr(rng.standard_normal((2 * n, 2 * n)))[0].reshape(n, 2, 2 * n)
+    turned = np.cos(angles)[:, None] * basis[:, 0] + np.sin(angles)[:, None] * basis[:, 1]
+    return basis[:, 0].astype(np.float32), turned.astype(np.float32)
+
+
+@pytest.mark.parametrize("n_functions", [None, 60])
+def test_independent_tables_find_pairs_as_often_as_theory_says(n_functions):
+    """1 − (1 − (1 − θ/π)ᵏ)ˡ of them, on average over angles; tables that share functions promise no more."""
+    rng = np.random.default_rng(4)
+    radius, epsilon, n = 0.25, 2.0, 300
+    angles = np.linspace(0.05, 2 * radius, n)
+    queries, X = in_planes(angles, rng)
+    rule = Guarantee.for_angles(n, radius, epsilon).fitting(1, 10**8)
+    assert rule == Guarantee.for_angles(n, radius, epsilon)
+    drawn = rule.n_functions if n_functions is None else n_functions
+    hits = np.zeros(n)
+    for seed in range(4):
+        family = RandomHyperplaneLSH(centred=False, n_functions=drawn, random_state=seed).fit(X)
+        tables = BucketTables.of_rule(family.hash_points(X), rule, n_bytes=10**8, seed=0)
+        n_tables = len(tables.functions_)
+        for i, query in enumerate(family.queries(queries)):
+            hits[i] += i in tables.probed(query, n, most_probes=n_tables)[0]
+    guarantee = tables.guarantee(rule)
+    p = np.array([guarantee.success_at(1 - angle / np.pi) for angle in angles])
+    excess = (hits.sum() - 4 * p.sum()) / np.sqrt(4 * (p * (1 - p)).sum())
+    if n_functions is None:
+        assert guarantee == rule
+        assert abs(excess) < 4
+        within = angles <= radius
+        assert hits[within].sum() >= 4 * within.sum() * (1 - 1 / np.e)
+    else:
+        assert guarantee.n_tables == 60 // rule.width < n_tables
+        assert excess > -4
+
+
+def test_a_long_key_is_cut_and_takes_fewer_tables():
+    """To 32 bits; near rows are found as often as the rule promises."""
+    rule = Guarantee.for_angles(10**6, 0.1, 1.0)
+    assert rule.width > 32
+    cut = rule.of_width(32)
+    assert (cut.width, cut.n_tables) == (32, int(np.ceil((1 - 0.1 / np.pi) ** -32)))
+    assert cut.success >= 1 - 1 / np.e
+    assert cut.far_rows > rule.far_rows
+    codes = random_codes(50, 300)
+    tables = BucketTables.of_radius(codes, 0.02, 0.5, n_bytes=10**9, seed=0)
+    expected = Guarantee.for_angles(50, 0.02, 0.5).of_width(32)
+    assert tables.functions_.shape == (expected.n_tables, 32)
+
+
+def test_tables_fit_into_memory_with_their_functions_and_codes():
+    """At least one does; a function that takes much memory leaves room for fewer."""
+    rule = Guarantee.for_angles(10**5, 0.25, 2.0)
+    few = rule.fitting(1, 10**7)
+    assert 1 < few.n_tables < rule.n_tables
+    a_table = 10**5 * (12 + few.width / 8)
+    assert few.n_tables * a_table <= 10**7 < (few.n_tables + 1) * a_table
+    assert rule.fitting(1, 10**7, bytes_a_function=10**5).n_tables < few.n_tables
+    assert rule.fitting(1, 1).n_tables == 1
 
 
 def test_the_rules_at_a_million():

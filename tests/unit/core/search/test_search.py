@@ -250,6 +250,30 @@ def test_buckets_are_probed_in_the_order_of_their_estimates(bits, signed, known)
             assert estimate[rows].max() <= np.sort(estimate)[len(rows) - 1] + 1e-4
 
 
+@pytest.mark.parametrize(("bits", "width"), [(2, 5), (4, 3), (8, 2)])
+def test_buckets_of_values_are_probed_in_the_order_of_their_disagreements(bits, width):
+    """The rows whose keys differ in the fewest functions, whichever of their bits differ."""
+    rng = np.random.default_rng(bits)
+    codes = Codes.from_bits(rng.random((3000, 12 * bits)) < 0.2, bits)
+    functions = rng.permutation(12)[:width]
+    table = HashTable.of_functions(codes, functions)
+    for seed in range(10):
+        code = Codes.from_bits(np.random.default_rng([7, seed]).random((1, 12 * bits)) < 0.2, bits)
+        weights = 1 - 2 * code.unpacked()[0].astype(np.float32)
+        query = QueryCode(12, bits, weights, 0.0, False, lambda code=code: code)
+        differ = (values(codes) != values(code))[:, functions].sum(axis=1)
+        for wanted in (1, 40, 700, 2999, 3000, 5000):
+            starts, stops = table.probed(query, wanted, measure="disagreements")
+            rows = np.concatenate([table.rows_[a:b] for a, b in zip(starts, stops, strict=True)]).astype(int)
+            assert len(rows) == len(set(rows.tolist())) == min(wanted, 3000)
+            assert np.array_equal(np.sort(differ[rows]), np.sort(differ)[: len(rows)])
+        found = table.found(query, 40, n_compared=700, measure="disagreements")
+        probed = table.probed(query, 700, measure="disagreements")
+        reached = np.concatenate([table.rows_[a:b] for a, b in zip(*probed, strict=True)]).astype(int)
+        unlike = unlikeness(codes, query, "disagreements")
+        assert np.array_equal(unlike[found.rows], np.sort(unlike[reached])[:40])
+
+
 def test_the_likest_codes_of_the_probed_buckets_are_found():
     """Nothing outside of them, and of those the likest."""
     codes = random_codes(3000, bits=2)

@@ -190,35 +190,89 @@ def planted(plane, angle, n, rng):
     return np.array(rows) * np.sqrt(2)
 
 
-@pytest.mark.parametrize("word", ["h-hash", "eh-hash", "bh-hash"])
-def test_tables_find_planted_rows_as_often_as_they_guarantee(word):
-    """One row at the radius among rows that are beyond (1 + ε) of it: theory gives the rate of success.
+WHOLE = {"h-hash": {}, "eh-hash": {"query_samples": None}, "bh-hash": {}}
+
+
+@pytest.mark.parametrize("word", WHOLE)
+def test_tables_find_planted_rows_as_often_as_theory_says(word):
+    """Rows within the radius, on it and beyond it, each in 1 − (1 − pᵏ)ˡ of the trials.
 
     The rows of a pool are one another's trials only in the functions, so each trial draws its own.
     """
     rng = np.random.default_rng(2)
     plane = Hyperplane(rng.standard_normal(D), 0.1)
-    n_far, trials = 400, scaled(quick=30, all=300)
+    n_far, trials = 400, scaled(quick=60, all=300)
     far = planted(plane, (1 + EPSILON) * RADIUS, n_far, rng)
-    params = {"query_samples": None} if word == "eh-hash" else {}
-    found, scored, guarantee = 0, [], None
+    angles = np.array([0.3, 1.0, 1.8]) * RADIUS
+    found, scored, guarantee = np.zeros(3, dtype=int), [], None
     for seed in range(trials):
-        pool = ArrayPool(np.concatenate([planted(plane, RADIUS, 1, rng), far]))
+        near = [planted(plane, angle, 1, rng) for angle in angles]
+        pool = ArrayPool(np.concatenate([*near, far]))
         strategy = make_strategy(
-            word, structure="tables", radius=RADIUS, epsilon=EPSILON, random_state=seed, **params
+            word, structure="tables", radius=RADIUS, epsilon=EPSILON, random_state=seed, **WHOLE[word]
         ).fit(pool)
         guarantee = strategy.guarantee()
         own, _ = strategy.structure_.probed(
-            strategy.hasher_.query(plane), n_far + 1, most_probes=guarantee.n_tables
+            strategy.hasher_.query(plane), n_far + 3, most_probes=guarantee.n_tables
         )
-        found += 0 in own
-        scored.append(np.count_nonzero(own))
-    assert guarantee.n_tables == strategy.rule(n_far + 1).n_tables
-    # Tables share functions once the deck has run out, so trials vary more than independent tables would.
-    low = stats.binomtest(found, trials).proportion_ci(0.999).high
-    assert low >= guarantee.success
+        found += np.isin([0, 1, 2], own)
+        scored.append(np.count_nonzero(own >= 3))
+    rule = strategy.rule(n_far + 3)
+    assert guarantee == rule == strategy.planned(pool)
+    assert strategy.structure_.n_independent == rule.n_tables
+    assert strategy.hasher_.n_functions == rule.n_functions
+    expected = rule.success_at(strategy.agreement(np.pi / 2 + angles))
+    assert guarantee.success == pytest.approx(float(expected[1]))
     assert guarantee.success >= 1 - 1 / np.e
+    for hits, p in zip(found, expected, strict=True):
+        low, high = stats.binom.interval(1 - 1e-4, trials, p)
+        assert low <= hits <= high
     assert np.mean(scored) <= 1.1 * guarantee.far_rows
+
+
+def test_tables_that_share_functions_promise_what_those_without_do():
+    """With fewer functions than independent tables take, the guarantee counts those that share none."""
+    rng = np.random.default_rng(3)
+    plane = Hyperplane(rng.standard_normal(D), 0.1)
+    far = planted(plane, (1 + EPSILON) * RADIUS, 200, rng)
+    found, trials = 0, scaled(quick=60, all=300)
+    for seed in range(trials):
+        pool = ArrayPool(np.concatenate([planted(plane, RADIUS, 1, rng), far]))
+        strategy = make_strategy(
+            "h-hash", structure="tables", radius=RADIUS, epsilon=EPSILON, random_state=seed, n_functions=300
+        ).fit(pool)
+        guarantee, tables = strategy.guarantee(), strategy.structure_
+        own, _ = tables.probed(strategy.hasher_.query(plane), 201, most_probes=len(tables.functions_))
+        found += 0 in own
+    rule = strategy.rule(201)
+    assert len(tables.functions_) == rule.n_tables
+    assert guarantee.n_tables == tables.n_independent == 300 // rule.width < rule.n_tables
+    assert len(np.unique(tables.functions_[: guarantee.n_tables])) == guarantee.n_tables * rule.width
+    assert guarantee.success < rule.success
+    interval = stats.binomtest(found, trials).proportion_ci(0.999)
+    assert guarantee.success <= interval.high
+    assert interval.low <= rule.success
+
+
+@pytest.mark.parametrize("word", WHOLE)
+def test_tables_codes_and_functions_fit_into_memory(pool, word):
+    """Without a number of functions, and as many as that are drawn; a larger pool takes more of them."""
+    how = {"structure": "tables", "radius": RADIUS, "epsilon": EPSILON, "megabytes": 3, **WHOLE[word]}
+    strategy = make_strategy(word, **how).fit(pool)
+    plan, tables = strategy.planned(pool), strategy.structure_
+    assert strategy.guarantee() == plan
+    assert plan.n_tables < strategy.rule(N).n_tables
+    size = tables.codes_.packed.nbytes + tables.entries_.nbytes
+    drawn = sum(strategy.hasher_.arrays()[name].nbytes for name in strategy.hasher_._drawn)
+    assert 1.5e6 < size + drawn < 3.2e6
+    assert strategy.params()["n_functions"] is None
+    assert make_strategy(word).params()["n_functions"] == 300
+    later = make_strategy(word, **how).fit(ArrayPool(pool.rows(np.arange(3000)))).extended(pool)
+    assert later.guarantee() == plan
+    assert np.array_equal(later.structure_.entries_, tables.entries_)
+    plane = Hyperplane(np.ones(D), 0.0)
+    restored = make_strategy(word, **how).sharing(strategy)
+    assert restored.select(plane, n=5).ids.tolist() == strategy.select(plane, n=5).ids.tolist()
 
 
 def test_the_rule_needs_nearly_as_many_tables_as_rows_at_the_angles_of_real_pools():
@@ -251,8 +305,24 @@ def test_what_cannot_be_guaranteed_is_refused(pool, word, params, sentence):
 def test_dense_forms_take_a_thousand_features():
     """More are refused in a sentence that names what takes them."""
     wide = ArrayPool(np.random.default_rng(0).standard_normal((3, 1001)))
-    with pytest.raises(InputError, match=r"at most 1,000, got 1,001: eh-hash-weighted"):
+    with pytest.raises(InputError, match=r"takes at most 1,000 features, .* got 1,001: eh-hash-weighted"):
         make_strategy("eh-hash", n_functions=4).fit(wide)
+
+
+def test_the_cost_of_dense_forms_is_known_before_it_is_paid(monkeypatch):
+    """As many multiplications and additions as U has entries, a function and row; others take seconds."""
+    monkeypatch.setattr("closecall.core.selection.hashed.papers.operations_per_second", lambda: 1e10)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    pool = ArrayPool(np.random.default_rng(0).standard_normal((1000, 384)))
+    cost = make_strategy("eh-hash").cost(pool)
+    entries = 300 * 385 * 386 // 2
+    assert cost.seconds == pytest.approx(2 * entries * 1000 / (0.85 * 2e10))
+    assert 4 * entries + 200e6 < cost.n_bytes < 4 * entries + 201e6
+    half = make_strategy("eh-hash", n_functions=150, megabytes=1).cost(pool)
+    assert half.seconds == pytest.approx(cost.seconds / 2)
+    assert half.n_bytes < 2 * entries + 2e6
+    others = [make_strategy(name).cost(pool) for name in STRATEGIES if name != "eh-hash"]
+    assert others == [None] * len(others)
 
 
 def test_what_cannot_cover_a_pool_takes_no_part_unless_it_is_named():

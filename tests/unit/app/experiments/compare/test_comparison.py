@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from closecall.app.cli.main import main
+from closecall.app.experiments.compare.lanes import tell_cost, tenths
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.results import RaceResults
 from closecall.app.experiments.compare.unit import TIMES
@@ -334,3 +335,35 @@ def test_a_folder_with_the_former_names_of_hashing_is_refused(folder, finished, 
         else:
             with pytest.raises(InputError, match="now called h-hash-weighted: choose another folder"):
                 RacePlan.read(out)
+
+
+def test_what_takes_long_to_prepare_is_told_before_and_meanwhile(folder, tmp_path):
+    """Dense EH-Hash: its time and memory, then how far it is; nothing of strategies that take seconds."""
+    told: list[str] = []
+    index = make_strategy("eh-hash", n_functions=20)
+    tell_cost(index, Pool.open(folder), told.append)
+    assert len(told) == 1
+    assert re.fullmatch(r"Preparing eh-hash takes about \d+ s and 0\.2 GB\.", told[0])
+    tell_cost(make_strategy("h-hash"), Pool.open(folder), told.append)
+    assert len(told) == 1
+    said: list[str] = []
+    progress = tenths("eh-hash", said.append)
+    for done in range(0, 701, 35):
+        progress(done, 700)
+    assert said == [f"eh-hash: {share} %" for share in range(10, 101, 10)]
+    out = run(folder, tmp_path / "out", "--strategy", "eh-hash:n_functions=20", "--workers", "1")
+    assert (
+        out.index("Preparing eh-hash takes about")
+        < out.index("eh-hash: 100 %")
+        < out.index("Prepared eh-hash")
+    )
+
+
+def test_a_strategy_that_cannot_cover_the_pool_is_refused_before_any_work(tmp_path):
+    """In a sentence that names what takes its place."""
+    build(FakeSource(300, 1001, classes=("a", "b"), held_out=range(0, 300, 7)), tmp_path / "wide")
+    words = ["compare", "--pool", str(tmp_path / "wide"), "--out", str(tmp_path / "out"), "--iterations", "5"]
+    result = CliRunner().invoke(main, [*words, "--strategy", "margin-index", "--strategy", "eh-hash"])
+    assert result.exit_code == 2, result.output
+    assert "eh-hash takes at most 1,000 features" in result.output
+    assert "Prepared margin-index" not in result.output

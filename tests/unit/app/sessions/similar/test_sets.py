@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 import time
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
+from closecall.app.indexes import codes, saved
 from closecall.app.projects.uploaded_images import why_none
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.similar.query import Like
@@ -103,19 +104,42 @@ def nearest(project: OpenProject, item: int) -> tuple[list[int], np.ndarray]:
 
 
 @pytest.mark.parametrize("method", ["exact", "scan", "tables"])
-@pytest.mark.parametrize("codes", ["lsh", "min-hash"])
-def test_the_nearest_are_found_by_every_code(project, similar, method, codes):
+def test_the_nearest_are_found_by_their_angles(project, similar, method):
     """As brute force ranks them: so few rows are all compared."""
     similar.set_method(method)
-    similar.set_codes(codes)
     item = of_class(project, "7")[0]
     card = look(similar, item)
     assert card["similar"]["problem"] is None
     assert card["similar"]["search"]["awaited"] is None
     assert card["similar"]["kind"] == "image"
     ids, angles = nearest(project, item)
-    assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE], atol=1e-3)
+    assert np.allclose([cell["value"] for cell in card["cells"]], angles[:PAGE], atol=1e-3)
     assert len(np.intersect1d([cell["id"] for cell in card["cells"]], ids[:PAGE])) >= PAGE - 2  # equal ones
+
+
+def problems(project: OpenProject) -> list[str]:
+    """What verify objects to."""
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    return json.loads(result.output)["problems"]
+
+
+@pytest.mark.parametrize("method", ["scan", "table"])
+def test_searches_of_earlier_versions_are_repeated_as_they_were(project, similar, monkeypatch, method):
+    """Sets ranked by their angles: the log doesn't mention the overlap."""
+    former = codes.Former(by_angle=True)
+    searching, parameters = saved.searching, saved.parameters
+    with monkeypatch.context() as then:
+        then.setattr(saved, "searching", partial(searching, former=former))
+        then.setattr(saved, "parameters", partial(parameters, former=former))
+        similar.set_method(method)
+        similar.set_codes("min-hash")
+        card = look(similar, of_class(project, "7")[0])
+    assert card["similar"]["search"]["measure"] == "angle"
+    told = project.log.selections(similar.session.concept.record.id)
+    hashed = [one.parameters["similar"]["params"] for one in told if one.parameters["similar"]["params"]]
+    assert hashed
+    assert not any("ranked" in params for params in hashed)
+    assert problems(project) == []
 
 
 @pytest.mark.parametrize("method", ["exact", "scan"])
@@ -127,7 +151,7 @@ def test_an_upload_is_described_as_the_pool_is(project, similar, method):
     card = upload(similar, png(project, item))
     assert card["similar"]["problem"] is None
     assert card["cells"][0]["id"] == item
-    assert card["cells"][0]["angle"] < card["cells"][1]["angle"]
+    assert card["cells"][0]["value"] < card["cells"][1]["value"]
     again = look(similar, similar.like.word)
     assert [cell["id"] for cell in again["cells"]] == [cell["id"] for cell in card["cells"]]
 
@@ -151,7 +175,7 @@ def test_a_metric_is_learned_and_verified(project, similar):
     mapped = learned.metric.inner(X, X) / np.outer(norms, norms)
     row = project.pool.row_of([item])[0]
     angles = np.degrees(np.arccos(np.clip(np.sort(np.delete(mapped[row], row))[::-1], -1, 1)))
-    assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE], atol=0.05)
+    assert np.allclose([cell["value"] for cell in card["cells"]], angles[:PAGE], atol=0.05)
     upload(similar, png(project, item))
     look(similar, "yes")
     label(similar.session, 3)

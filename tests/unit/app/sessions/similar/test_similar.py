@@ -23,8 +23,18 @@ from closecall.app.sessions.similar.query import PAGES, Like, queries_of
 from closecall.app.sessions.similar.session import PAGE, SimilarSession
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import unit_rows
+from closecall.core.metric import ITML, Constraints
+from closecall.core.metric.validation import GAMMAS
 from closecall.core.similar import ByAngle, ExactSearch
-from closecall.core.similar.answers import LEAST, check_contradictions, pairs_of
+from closecall.core.similar.answers import (
+    LEAST,
+    MAX_PASSES,
+    PAIRS,
+    SEED,
+    check_contradictions,
+    pairs_of,
+    validated,
+)
 from closecall.core.similar.index import for_each
 from closecall.core.similar.queries import MOST_QUERIES
 from closecall.storage import Labels
@@ -120,7 +130,7 @@ def test_the_nearest_are_shown_with_their_angles(similar):
     card = look(similar, item)
     ids, angles = by_brute_force(pool, pool.rows_of([item]), {item})
     assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
-    assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE])
+    assert np.allclose([cell["value"] for cell in card["cells"]], angles[:PAGE])
     told = card["similar"]
     assert (told["like"]["name"], told["found"], told["total"]) == (f"digit {item}", PAGE * PAGES, len(pool))
     assert (told["search"]["recall"], told["search"]["compared"]) == (1.0, len(pool))
@@ -174,7 +184,7 @@ def test_all_yes_answers_are_looked_for_by_the_nearest(similar):
     card = look(similar, "yes")
     ids, angles = by_brute_force(pool, pool.rows_of(yes), set(yes.tolist()))
     assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
-    assert np.allclose([cell["angle"] for cell in card["cells"]], angles[:PAGE])
+    assert np.allclose([cell["value"] for cell in card["cells"]], angles[:PAGE])
     assert (card["similar"]["like"]["n"], card["similar"]["like"]["of"]) == (len(yes), len(yes))
 
 
@@ -445,7 +455,8 @@ def test_codes_may_learn_from_the_answers(similar):
     assert awaited["problem"].endswith("need at least 5 yes and 5 no answers, got 0 and 0")
     enough_labels(similar)
     look(similar, item)
-    settled(similar)
+    taught = settled(similar)["similar"]["search"]["taught"]
+    assert taught == {"used": 12, "of": 12, "paired": None, "pairs": None}
     found_by = log_of(similar)[-1].parameters["similar"]["params"]
     assert (found_by["family"], found_by["labels"]) == ("ksh", 12)
     label(similar.session, 6)
@@ -487,7 +498,9 @@ def test_a_metric_is_learned_as_soon_as_there_are_labels(similar):
     card = look(similar, of_class(similar.session.project, "7", 2)[1])
     assert card["similar"]["metric"]["labels"] == 24
     assert card["similar"]["among"]["rows"].keys() == {"original", "learned"}
-    assert log_of(similar)[-1].parameters["similar"]["metric"]["labels"] == 24
+    told = log_of(similar)[-1].parameters["similar"]["metric"]
+    assert (told["labels"], told["gamma"]) == (24, card["similar"]["metric"]["gamma"])
+    assert told["gamma"] in GAMMAS
     similar.set_view("both")
     card = card_of(similar)
     assert [cell["list"] for cell in card["cells"]] == ["original"] * PAGE + ["learned"] * PAGE
@@ -517,6 +530,27 @@ def by_brute_force_of(X, ids, row):
     order = np.argsort(angles, kind="stable")
     order = order[order != row]
     return ids[order].tolist(), angles[order]
+
+
+def test_the_slack_is_chosen_once_and_then_the_logs(project, similar):
+    """By cross-validation while learning; by the log's γ, which was always 1 in earlier versions, again."""
+    enough_labels(similar)
+    labels, pool = similar.session.concept.standing().labels, project.pool
+    X = pool.rows(np.arange(20))
+    chosen = learn(pool, labels, parameters())
+    assert chosen.params()["gamma"] == validated(pool.rows_of(labels.items), labels.yes).gamma
+    again = learn(pool, labels, chosen.params())
+    assert again.params() == chosen.params()
+    assert np.array_equal(again.metric.inner(X, X), chosen.metric.inner(X, X))
+    assert np.array_equal(again.row_norms, chosen.row_norms)
+    former = learn(pool, labels, {**chosen.params(), "gamma": 1.0})
+    rows = pool.rows_of(labels.items)
+    near, far = pairs_of(labels.yes, PAIRS, SEED)
+    plain = ITML(gamma=1.0, max_passes=MAX_PASSES, random_state=SEED).fit(
+        rows, Constraints.from_pairs(rows, near, far, random_state=SEED)
+    )
+    assert former.params()["gamma"] == 1.0
+    assert np.array_equal(former.metric.inner(X, X), plain.metric_.inner(X, X))
 
 
 def test_a_metric_needs_labels_of_both_kinds():
@@ -551,7 +585,7 @@ def test_pairs_are_of_yes_with_yes_and_yes_with_no():
     """Each once, none of two no answers, no more than wanted."""
     labels = Labels(np.arange(60), np.arange(60) % 3 == 0, 1)
     for wanted in (100, 400, 10_000):
-        near, far = pairs_of(labels, wanted, 0)
+        near, far = pairs_of(labels.yes, wanted, 0)
         assert labels.yes[near].all()
         assert labels.yes[far[:, 0]].all()
         assert not labels.yes[far[:, 1]].any()
@@ -692,6 +726,15 @@ def test_verify_notices_what_was_not_found_so(searched, statement, complaint):
     where = f"why = 'similar' AND json_extract(parameters, '$.similar.{part}') IS NOT NULL"
     tamper(searched, f"UPDATE selections SET parameters = {statement} WHERE {where}")
     assert any(complaint in problem for problem in problems(searched))
+
+
+def test_a_log_of_an_earlier_version_still_holds(searched):
+    """Which doesn't say what candidates were ranked by, nor how many answers codes could learn from."""
+    keys = "'$.similar.params.ranked', '$.similar.params.most_taught'"
+    where = "json_extract(parameters, '$.similar.params.family') = 'ksh'"
+    tamper(searched, f"UPDATE selections SET parameters = json_remove(parameters, {keys}) WHERE {where}")
+    result = CliRunner().invoke(main, ["verify", str(searched), "--json"])
+    assert json.loads(result.output)["problems"] == []
 
 
 def test_verify_notices_items_that_were_not_free(searched):

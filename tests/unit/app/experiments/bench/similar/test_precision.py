@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from closecall.app.experiments.bench.similar import Precision
+from closecall.app.experiments.compare.similar.names import lessons
 from closecall.core.errors import InputError
-from closecall.core.experiment.families import Draw, forms_of
+from closecall.core.experiment.families import MAX_PASSES, Draw, forms_of, lesson_of, validated_by_votes
 from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.experiment.similarity import Truths
-from closecall.core.hashing import RandomHyperplaneLSH, SupervisedKernelHash
+from closecall.core.hashing import FAMILIES, RandomHyperplaneLSH, SupervisedKernelHash
+from closecall.core.metric import ITML, Constraints
+from closecall.core.metric.validation import GAMMAS
 from closecall.core.pool.build import build
 from closecall.core.sources import Digits
 from tests.fakes import FakeSource
@@ -81,6 +84,38 @@ def test_precision_is_counted_by_hand(digits, asked):
     assert (row["family"], row["form"], row["bits"], row["seed"]) == ("lsh", "", 300, 2)
     assert row["precision"] == pytest.approx(np.mean(shares, axis=0), abs=0.01)
     assert row["average_precision"] == pytest.approx(np.mean(averages), abs=0.003)
+
+
+def test_the_legend_says_which_labels_were_used(digits, capsys):
+    """Of each supervised family: all of them, or the pairs that it draws."""
+    asked = figure(families=("lsh", "metric-lsh", "ksh"), labels=60)
+    rows = [row for some in asked.measure(digits) for row in some]
+    asked.conclude(rows)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Labels used: Metric LSH: at most 2,000 pairs of all 60; KSH: all 60." in told
+    assert {row["family"]: row["learned_from"] for row in rows}["lsh"] is None
+    learned = {name: lesson_of(name, 500, 10, sparse=True) for name in FAMILIES}
+    assert lessons(learned) == (
+        "Labels used: Metric LSH: at most 2,000 pairs of 400; KSH: all 500; KSH, learned kernel: all 500, "
+        "and for its kernel at most 2,000 pairs of 400; Boosting, by class: at most 20,000 pairs of all 500; "
+        "RBM, by class: all 500."
+    )
+    assert lessons({"lsh": None}) == ""
+
+
+def test_the_slack_of_a_metric_is_chosen_on_its_own_labels(digits, asked):
+    """By cross-validation, whose score is the share of right votes; nothing else is looked at."""
+    draw = Draw.of(digits, asked[1].X, **WORDS)
+    known = draw.truth >= 0
+    found = validated_by_votes(draw.sample[known], draw.truth[known], n_pairs=1000, seed=draw.seed)
+    assert found.scores.keys() == set(GAMMAS)
+    assert all(0 < score <= 1 for score in found.scores.values())
+    assert found.gamma == max(found.scores, key=found.scores.get)
+    pairs = Constraints.from_labels(draw.sample, draw.truth, n_pairs=2000, random_state=draw.seed)
+    learning = ITML(gamma=found.gamma, max_passes=MAX_PASSES, random_state=draw.seed)
+    expected = learning.fit(draw.sample, pairs).metric_
+    X = draw.sample[:20]
+    assert np.array_equal(draw.metric.inner(X, X), expected.inner(X, X))
 
 
 @pytest.mark.thorough

@@ -1,0 +1,196 @@
+"""The (r, ε) guarantee of bucket tables on a pool: what it needs, what memory allows, and how often it holds.
+
+See `core.experiment.guarantee`. The guarantee is a probability over draws of the functions, so tables are
+built several times with other functions, and the interval is over these draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import radians
+
+import click
+import numpy as np
+
+from closecall.app.display.strategy_labels import FAMILY_LABELS, LABELS
+from closecall.app.experiments.bench.experiment import Experiment, Row, about
+from closecall.app.experiments.bench.report import heading, show_table
+from closecall.app.experiments.bench.statistics import share_over_draws
+from closecall.core.experiment.guarantee import HYPERPLANES, LSH, Tried, try_hyperplanes, try_items
+from closecall.core.experiment.planes import one_vs_all
+from closecall.core.experiment.queries import held_out_queries
+from closecall.core.pool.pool import Pool
+
+FAMILIES = ("h-hash", "bh-hash", LSH)
+"""Default families; dense EH-Hash takes long on large pools."""
+
+HEAD = (
+    "family",
+    "r",
+    "ε",
+    "ρ",
+    "k",
+    "l needed",
+    "l built",
+    "MB",
+    "guaranteed",
+    "queries",
+    "success",
+    "95 %",
+    "nearest",
+    "expected",
+    "scored",
+)
+
+
+@dataclass(frozen=True)
+class Guarantees(Experiment[Pool]):
+    """Tables with the guarantee, tried on hyperplanes and on held-out items.
+
+    Parameters
+    ----------
+    families : tuple of str
+        `FAMILIES` if empty.
+    radii : tuple of float
+        r, in degrees.
+    epsilon : float
+        ε.
+    megabytes : int
+        Memory for tables, codes and functions.
+    queries : int
+        Number of hyperplanes, and of held-out items.
+    draws : int
+        How often functions are drawn.
+    seed : int
+        Seed of queries and functions.
+    """
+
+    families: tuple[str, ...]
+    radii: tuple[float, ...]
+    epsilon: float
+    megabytes: int
+    queries: int
+    draws: int
+    seed: int
+
+    def measure(self, pool: Pool) -> Iterator[list[Row]]:
+        """Yield a row for each family and radius.
+
+        Raises
+        ------
+        InputError
+            If a family does not apply to the pool, there are too few classes or held-out items, or r and ε
+            are out of range.
+        """
+        for name in self.families or FAMILIES:
+            attempt = self._try(pool, name)
+            yield [self._row(pool, name, radius, attempt) for radius in self.radii]
+
+    def _row(self, pool: Pool, name: str, degrees: float, attempt: Callable[[float, int], Tried]) -> Row:
+        label = f"{_label(name)}, {degrees:g}°"
+        with click.progressbar(range(self.draws), label=label, show_pos=True) as bar:
+            tried = [attempt(radians(degrees), self.seed + draw) for draw in bar]
+        first = tried[0]
+        meets = first.nearest <= radians(degrees)
+        success, found = (
+            np.array([getattr(one, what)[meets] for one in tried]) for what in ("success", "found")
+        )
+        share, low, high = share_over_draws(success)
+        return {
+            **about(pool),
+            "family": name,
+            "radius_degrees": degrees,
+            "epsilon": self.epsilon,
+            "rho": first.needed.rho,
+            "width": first.built.width,
+            "tables_needed": first.needed.n_tables,
+            "guarantee_needed": first.needed.success,
+            "megabytes": self.megabytes,
+            "bytes": first.n_bytes,
+            "tables": first.built.n_tables,
+            "functions": first.built.n_functions,
+            "guarantee": first.built.success,
+            "queries": self.queries,
+            "queries_within": int(meets.sum()),
+            "draws": self.draws,
+            "success": share,
+            "success_low": low,
+            "success_high": high,
+            "nearest_found": float(found.mean()) if meets.any() else None,
+            "nearest_expected": float(first.expected[meets].mean()) if meets.any() else None,
+            "scored": float(np.mean([one.candidates.mean() for one in tried])),
+            "nearest_degrees": float(np.degrees(np.median(first.nearest))),
+        }
+
+    def _try(self, pool: Pool, name: str) -> Callable[[float, int], Tried]:
+        """Return a function that tries tables of a family, given r in radians and the seed of a draw."""
+        if name in HYPERPLANES:
+            planes = one_vs_all(pool, self.queries, seed=self.seed)
+            return lambda radius, seed: try_hyperplanes(
+                pool,
+                name,
+                planes,
+                radius=radius,
+                epsilon=self.epsilon,
+                megabytes=self.megabytes,
+                seed=seed,
+            )
+        queries, _ = held_out_queries(pool, self.queries, 0, seed=self.seed)
+        return lambda radius, seed: try_items(
+            pool, queries.X, radius=radius, epsilon=self.epsilon, megabytes=self.megabytes, seed=seed
+        )
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Print the rows of one family."""
+        kind = "hyperplanes" if rows[0]["family"] in HYPERPLANES else "held-out items"
+        nearest = f"{rows[0]['nearest_degrees']:.2g}° (median)"
+        click.echo(heading(rows[0], f"{rows[0]['queries']:,} {kind}, the nearest item at {nearest}."))
+        show_table(HEAD, [_cells(row) for row in rows])
+
+    def conclude(self, rows: Sequence[Row]) -> None:  # noqa: ARG002
+        """Explain the columns."""
+        least = 100 * (1 - 1 / np.e)
+        click.echo(
+            f"\nρ: exponent of the rule. l needed: tables that a guarantee of at least {least:.0f} % takes. "
+            "k, l built: functions in a key, and tables without a common function within "
+            f"{self.megabytes:,} MB; a key that is cut to 32 bits needs fewer tables. guaranteed: least "
+            "probability that these find an item within (1 + ε) r. queries: those with an item within r, the "
+            "condition. success: share "
+            "of them for which an item within (1 + ε) r was in the query's buckets, over "
+            f"{self.draws} draws of functions, with the wider of the intervals over draws and over trials. "
+            "nearest, expected: how often the nearest item was, and how often theory expects that. scored: "
+            "items in the query's buckets."
+        )
+
+
+def _label(name: str) -> str:
+    return LABELS.get(name) or FAMILY_LABELS.get(name, name)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """Return the cells of the table."""
+    return (
+        _label(row["family"]),
+        f"{row['radius_degrees']:g}°",
+        f"{row['epsilon']:g}",
+        f"{row['rho']:.3f}",
+        f"{row['width']}",
+        f"{row['tables_needed']:,}",
+        f"{row['tables']:,}",
+        f"{row['bytes'] / 1e6:,.0f}",
+        _percent(row["guarantee"]),
+        f"{row['queries_within']:,}",
+        _percent(row["success"]),
+        "–" if row["success"] is None else f"{_percent(row['success_low'])}–{_percent(row['success_high'])}",
+        _percent(row["nearest_found"]),
+        _percent(row["nearest_expected"]),
+        f"{row['scored']:,.0f}",
+    )
+
+
+def _percent(share: float | None) -> str:
+    """Return a share as a percentage with two digits, and – for None."""
+    if share is None:
+        return "–"
+    return f"{100 * share:.1f}" if share > 0.1 else f"{100 * share:.2g}"
