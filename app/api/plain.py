@@ -37,8 +37,8 @@ class Drawn:
     answer_id, undo_id : str
         Ids that a press is stored under.
     at : float
-        Time by the monotonic clock, in seconds: when all of them had been sent to the browser or, before
-        that, when drawing began.
+        Monotonic time in seconds at which drawing began. Once all of them have been sent to the browser, the
+        time at which that was done.
     is_sent : bool
         Whether all of them have been sent.
     is_done : bool
@@ -102,7 +102,7 @@ class PlainCard:
     def press(self, drawn: Drawn, word: str) -> None:
         """Handle a press: `word` is an answer to what the button was drawn with, or "undo".
 
-        Afterwards `told` has the message about it, if it was refused or could not be stored.
+        If the press was refused or could not be stored, `message` afterwards says why.
         """
         now = time.monotonic()
         before, self._pressed_at = max(drawn.at, self._pressed_at), now

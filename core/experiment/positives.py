@@ -57,7 +57,7 @@ class Search:
         return self.n_answers + missing * (n_left + 1) / (k_left + 1)
 
     def labels_needed_at_random(self, wanted: int) -> float:
-        """Return the expected number of answers if all items are drawn at random."""
+        """Return the expected number of answers until `wanted` positives if every item is drawn at random."""
         return wanted * (self.n_items + 1) / (self.n_positive + 1)
 
     def found_after(self, n_answers: int) -> int:
