@@ -285,8 +285,8 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
 def validated_by_votes(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed: int) -> Validated:
     """Choose γ of a metric by cross-validation over rows of known class.
 
-    The score of a metric is its nearest-neighbour accuracy on at most `JUDGED` of the rows left out: the share
-    whose class is the most frequent one among the `VOTERS` nearest rows that it was learned from.
+    The score of a metric is its nearest-neighbour accuracy on at most `JUDGED` of the rows left out: the
+    share whose class is the most frequent one among the `VOTERS` nearest rows that it was learned from.
 
     Parameters
     ----------
