@@ -291,6 +291,7 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       texts:FILE[,TEXT,CLASS] a table of texts (.csv, .jsonl, .parquet), and its columns
       arrays:FEATURES,IMAGES  your embeddings (.npy, .parquet, .fvecs, .bvecs) and a folder or list of images
       vectors:FILE[,CLASSES]  vectors without images, in the same formats, and one class per vector
+      vectors:FILE,QUERIES    the same with queries (.fvecs, .bvecs) to hold out, as of SIFT1M
       enlarged:N:SOURCE       any image source, N times larger
       edges:SOURCE            any image source, by edge histograms instead of GIST
       sets:SOURCE             any image source, each image as a set of local features

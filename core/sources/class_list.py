@@ -41,7 +41,7 @@ def read_classes(path: Path, n_items: int) -> Truth:
         raise InputError(f"there is no file {path}")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise InputError(f"{path} must be one of {', '.join(SUFFIXES)}: it has the classes")
+        raise InputError(f"{path} must be one of {', '.join(SUFFIXES)} to give classes")
     given = _array(path) if suffix == ".npy" else _lines(path)
     if len(given) != n_items:
         raise InputError(f"{path} must have one class per item, {n_items:,}, got {len(given):,}")

@@ -13,7 +13,8 @@ arrays:FEATURES,IMAGES
                   embeddings (.npy, .parquet, .fvecs or .bvecs), and the folder or list of the images that
                   they describe
 vectors:FILE      vectors without images, in the same formats; vectors:FILE,CLASSES adds a .npy or .txt file
-                  with one class per vector
+                  with one class per vector, vectors:FILE,QUERIES a .fvecs or .bvecs file with queries to
+                  hold out
 enlarged:N:SOURCE any other source of images, enlarged N times
 edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
 sets:SOURCE       the same with sets of local features, in sparse rows
@@ -25,6 +26,7 @@ import re
 from pathlib import Path
 
 from closecall.core.errors import InputError
+from closecall.core.sources import vecs
 from closecall.core.sources.arrays import Arrays
 from closecall.core.sources.base import Source
 from closecall.core.sources.cifar10 import Cifar10
@@ -40,7 +42,7 @@ from closecall.core.sources.vectors import Vectors
 
 FORMS = (
     "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
-    "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES], enlarged:N:SOURCE, edges:SOURCE or sets:SOURCE"
+    "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], enlarged:N:SOURCE, edges:SOURCE or sets:SOURCE"
 )
 
 _MATRIX = r".+?\.(?:npy|parquet|fvecs|bvecs)"
@@ -91,10 +93,13 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
         parts = re.fullmatch(rf"({_MATRIX})(?:,(.+))?", rest, flags=re.IGNORECASE)
         if parts is None:
             raise InputError(
-                f"vectors needs a {_SUFFIXES} file, and for classes a comma and a .npy or .txt file, "
+                f"vectors needs a {_SUFFIXES} file, and for classes or queries a comma and their file, "
                 f"got {word!r}"
             )
-        return Vectors(_path(parts[1], word), _path(parts[2], word) if parts[2] else None)
+        path, second = _path(parts[1], word), _path(parts[2], word) if parts[2] else None
+        if second is not None and second.suffix.lower() in vecs.TYPES:
+            return Vectors(path, queries=second)
+        return Vectors(path, second)
     if kind == "enlarged":
         times, _, inner = rest.partition(":")
         return Enlarged(

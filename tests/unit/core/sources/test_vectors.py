@@ -80,6 +80,42 @@ def test_classes_come_from_a_file_of_their_own(tmp_path: Path, rows: np.ndarray,
     assert (again.held_out() == held_out).all()
 
 
+def test_queries_are_held_out(tmp_path: Path, rows: np.ndarray) -> None:
+    """They follow the vectors, are never selected, and have the features and drawings of their own rows."""
+    base = written(tmp_path, rows[:380], "fvecs")
+    queries = tmp_path / "q.bvecs"
+    written(tmp_path, rows[380:], "bvecs").rename(queries)
+    source = source_from(f"vectors:{base},{queries}")
+    assert source.classes == ()
+    assert source.held_out().tolist() == list(range(380, N))
+    items = np.array([399, 0, 380, 379])
+    assert source.features(items).tolist() == rows[items].tolist()
+    assert source.names(items) == ["query 19", "vector 0", "query 0", "vector 379"]
+    pool = build(source, tmp_path / "pool", threads=1)
+    assert pool.ids.tolist() == list(range(380))
+    unit = rows[380:] / np.linalg.norm(rows[380:], axis=1, keepdims=True)
+    np.testing.assert_allclose(pool.held_out.X, unit, rtol=1e-5)
+    assert (pool.held_out.truth == -1).all()
+    spec = source.spec()
+    assert open_source(spec).image(390, 60).tobytes() == source.image(390, 60).tobytes()
+    written(tmp_path, rows[380:] + 1, "bvecs").rename(queries)
+    with pytest.raises(InputError, match=r"q\.bvecs has changed since"):
+        open_source(spec)
+
+
+def test_queries_must_fit(tmp_path: Path, rows: np.ndarray) -> None:
+    """Another length, a row without direction, and classes beside queries are refused."""
+    base = written(tmp_path, rows, "fvecs")
+    short = written(tmp_path, rows[:9, :4], "bvecs")
+    with pytest.raises(InputError, match=r"x\.fvecs has rows of 6 numbers, and .*x\.bvecs of 4"):
+        Vectors(base, queries=short)
+    zero = written(tmp_path, 0 * rows[:9], "bvecs")
+    with pytest.raises(InputError, match=r"row 0 of .*x\.bvecs has only zeros"):
+        Vectors(base, queries=zero)
+    with pytest.raises(InputError, match="either classes or queries"):
+        Vectors(base, tmp_path / "c.txt", queries=base)
+
+
 def test_changed_files_are_noticed(tmp_path: Path, rows: np.ndarray) -> None:
     """Neither vectors nor classes can be exchanged behind a pool's back."""
     path = written(tmp_path, rows, "fvecs")
