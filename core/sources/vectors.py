@@ -33,7 +33,6 @@ class Vectors(Source):
         A .npy, .parquet, .fvecs or .bvecs file; see `core.sources.embeddings.Embeddings`.
     labels : Path, optional
         A .npy or .txt file with one class per row; see `core.sources.class_list.read_classes`.
-
     queries : Path, optional
         A file like `path` with items to search for, of unknown class.
 
@@ -62,7 +61,7 @@ class Vectors(Source):
         if queries is not None and queries.n_features != self.n_features:
             raise InputError(
                 f"{embeddings.path} has rows of {self.n_features:,} numbers, and {queries.path} of "
-                f"{queries.n_features:,}: they must be as long"
+                f"{queries.n_features:,}: all must have the same length"
             )
         n = len(self)
         self.classes, self._truth = unknown(n) if self.labels is None else read_classes(self.labels, n)
