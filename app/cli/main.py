@@ -289,7 +289,9 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       newsgroups:PATH         20 Newsgroups by date (archive or folder)
       texts:FOLDER            a folder of text files; class subfolders become the truth
       texts:FILE[,TEXT,CLASS] a table of texts (.csv, .jsonl, .parquet), and its columns
-      arrays:FEATURES,IMAGES  your embeddings (.npy or .parquet) and a folder or list of images
+      arrays:FEATURES,IMAGES  your embeddings (.npy, .parquet, .fvecs, .bvecs) and a folder or list of images
+      vectors:FILE[,CLASSES]  vectors without images, in the same formats, and one class per vector
+      vectors:FILE,QUERIES    the same with queries (.fvecs, .bvecs) to hold out, as of SIFT1M
       enlarged:N:SOURCE       any image source, N times larger
       edges:SOURCE            any image source, by edge histograms instead of GIST
       sets:SOURCE             any image source, each image as a set of local features

@@ -90,6 +90,20 @@ CHOICES = {
             ),
         ),
     ),
+    "vectors": ImageChoice(
+        "Vectors without images",
+        "vectors:{file}",
+        (
+            Field(
+                "file",
+                "File",
+                "/data/sift_base.fvecs",
+                f"{_HERE} .npy, Parquet, .fvecs or .bvecs. To give classes, add a comma and a .npy or .txt "
+                "file with one class per vector.",
+            ),
+        ),
+        question="Is it a corner?",
+    ),
     "texts": ImageChoice(
         "Texts, a folder or a table",
         "texts:{path}",

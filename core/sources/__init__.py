@@ -13,6 +13,7 @@ from closecall.core.sources.text_folder import TextFolder
 from closecall.core.sources.text_table import TextTable
 from closecall.core.sources.texts import Texts
 from closecall.core.sources.tiny import TinyImages
+from closecall.core.sources.vectors import Vectors
 from closecall.core.sources.words import source_from
 
 __all__ = [
@@ -32,10 +33,11 @@ __all__ = [
     "TextTable",
     "Texts",
     "TinyImages",
+    "Vectors",
     "open_source",
     "source_from",
 ]
 
 _IMAGES = (Arrays, Cifar10, Described, Digits, Enlarged, Folder, TinyImages)
 _TEXTS = (Newsgroups, TextFolder, TextTable)
-KINDS.update({source.kind: source for source in (*_IMAGES, *_TEXTS)})
+KINDS.update({source.kind: source for source in (*_IMAGES, *_TEXTS, Vectors)})

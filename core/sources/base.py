@@ -158,7 +158,7 @@ class Source(ABC):
         """Return the ids that are kept for measuring accuracy and never selected, ascending.
 
         They share no original with the other items, and stay the same when the source grows at its end. Empty
-        if the truth is unknown.
+        if the truth is unknown, unless the source has queries of its own (`core.sources.vectors`).
         """
         return np.empty(0, dtype=np.int64)
 

@@ -1,7 +1,7 @@
-"""The user's own vectors: a .npy or Parquet file with one row per image.
+"""The user's own vectors: a .npy, Parquet, .fvecs or .bvecs file with one row per item.
 
-A .npy file is memory-mapped. A Parquet file is unpacked once into the user's cache, block by block, and
-memory-mapped from there. Python objects (pickles) are never loaded.
+All but Parquet files are memory-mapped. A Parquet file is unpacked once into the user's cache, block by
+block, and memory-mapped from there. Python objects (pickles) are never loaded.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
+from closecall.core.sources import vecs
 from closecall.core.sources.base import Items
 from closecall.core.sources.unpacking import unpacked
 
-SUFFIXES = (".npy", ".parquet")
+SUFFIXES = (".npy", ".parquet", *vecs.TYPES)
 
 _BLOCK = 4096  # rows
+_BLOCK_NUMBERS = 1 << 22
 _SMALLEST_NORM = 1e-30  # the squares of smaller numbers underflow in float32
 
 
@@ -32,7 +34,7 @@ class Embeddings:
     path : Path
         A .npy file of shape (n_rows, n_features) with real numbers of any type; or a .parquet file with
         either one column of lists of equal lengths, or numeric columns, which are used in order. Other
-        columns are ignored.
+        columns are ignored. For .fvecs and .bvecs files, see `core.sources.vecs`.
 
     Attributes
     ----------
@@ -51,10 +53,8 @@ class Embeddings:
             raise InputError(f"there is no file {self.path}")
         if self.path.suffix.lower() not in SUFFIXES:
             raise InputError(f"{self.path} must be one of {', '.join(SUFFIXES)}")
-        parquet = self.path.suffix.lower() == ".parquet"
-        self._matrix = _mapped(
-            unpacked(self.path, self._unpack) / "rows.npy" if parquet else self.path, self.path
-        )
+        self._is_vecs = self.path.suffix.lower() in vecs.TYPES
+        self._matrix = vecs.mapped(self.path) if self._is_vecs else self._mapped()
         self.digest = self._digest()
 
     def __len__(self) -> int:
@@ -95,8 +95,16 @@ class Embeddings:
         InputError
             See `rows`; the message names the first such row.
         """
-        for start in range(0, len(self), _BLOCK):
-            self.rows(np.arange(start, min(start + _BLOCK, len(self)), dtype=np.int64))
+        if self._is_vecs:
+            vecs.check_lengths(self.path)
+        block = max(1, min(_BLOCK, _BLOCK_NUMBERS // self.n_features))
+        for start in range(0, len(self), block):
+            self.rows(np.arange(start, min(start + block, len(self)), dtype=np.int64))
+
+    def _mapped(self) -> NDArray[Any]:
+        parquet = self.path.suffix.lower() == ".parquet"
+        file = unpacked(self.path, self._unpack) / "rows.npy" if parquet else self.path
+        return _mapped(file, self.path)
 
     def _unpack(self, folder: Path) -> None:
         import pyarrow
@@ -134,7 +142,7 @@ def _mapped(file: Path, shown: Path) -> NDArray[Any]:
         raise InputError(f"{shown} can't be read as an array of numbers: {why}") from error
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or 0 in matrix.shape:
         shape = getattr(matrix, "shape", "several arrays")
-        raise InputError(f"{shown} must have shape (n_images, n_features), got {shape}")
+        raise InputError(f"{shown} must have shape (n_rows, n_features), got {shape}")
     if matrix.dtype.kind not in "fiu":
         raise InputError(f"{shown} must contain real numbers, got {matrix.dtype}")
     return matrix

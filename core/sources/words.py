@@ -10,7 +10,11 @@ texts:FOLDER      a folder of text files
 texts:FILE        a table with a column of texts: .csv, .jsonl or .parquet; texts:FILE,TEXT[,CLASS] names the
                   columns of texts and classes
 arrays:FEATURES,IMAGES
-                  embeddings (.npy or .parquet), and the folder or list of the images that they describe
+                  embeddings (.npy, .parquet, .fvecs or .bvecs), and the folder or list of the images that
+                  they describe
+vectors:FILE      vectors without images, in the same formats; vectors:FILE,CLASSES adds a .npy or .txt file
+                  with one class per vector, vectors:FILE,QUERIES a .fvecs or .bvecs file with queries to
+                  hold out
 enlarged:N:SOURCE any other source of images, enlarged N times
 edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
 sets:SOURCE       the same with sets of local features, in sparse rows
@@ -22,6 +26,7 @@ import re
 from pathlib import Path
 
 from closecall.core.errors import InputError
+from closecall.core.sources import vecs
 from closecall.core.sources.arrays import Arrays
 from closecall.core.sources.base import Source
 from closecall.core.sources.cifar10 import Cifar10
@@ -33,11 +38,15 @@ from closecall.core.sources.newsgroups import Newsgroups
 from closecall.core.sources.text_folder import TextFolder
 from closecall.core.sources.text_table import TextTable
 from closecall.core.sources.tiny import TinyImages
+from closecall.core.sources.vectors import Vectors
 
 FORMS = (
     "digits[:N], FOLDER, cifar10:PATH, tiny:[N:]PATH, newsgroups:PATH, texts:PATH, "
-    "arrays:FEATURES,IMAGES, enlarged:N:SOURCE, edges:SOURCE or sets:SOURCE"
+    "arrays:FEATURES,IMAGES, vectors:FILE[,CLASSES|,QUERIES], enlarged:N:SOURCE, edges:SOURCE or sets:SOURCE"
 )
+
+_MATRIX = r".+?\.(?:npy|parquet|fvecs|bvecs)"
+_SUFFIXES = ".npy, .parquet, .fvecs or .bvecs"
 
 
 def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source:
@@ -74,12 +83,23 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True) -> Source
     if kind == "texts":
         return _texts(rest, word, use_classes)
     if kind == "arrays":
-        parts = re.fullmatch(r"(.+?\.(?:npy|parquet)),(.+)", rest, flags=re.IGNORECASE)
+        parts = re.fullmatch(rf"({_MATRIX}),(.+)", rest, flags=re.IGNORECASE)
         if parts is None:
             raise InputError(
-                f"arrays needs a .npy or .parquet file, a comma, and a folder or list of images, got {word!r}"
+                f"arrays needs a {_SUFFIXES} file, a comma, and a folder or list of images, got {word!r}"
             )
         return Arrays(_path(parts[1], word), _path(parts[2], word), use_classes=use_classes)
+    if kind == "vectors":
+        parts = re.fullmatch(rf"({_MATRIX})(?:,(.+))?", rest, flags=re.IGNORECASE)
+        if parts is None:
+            raise InputError(
+                f"vectors needs a {_SUFFIXES} file, and for classes or queries a comma and their file, "
+                f"got {word!r}"
+            )
+        path, second = _path(parts[1], word), _path(parts[2], word) if parts[2] else None
+        if second is not None and second.suffix.lower() in vecs.TYPES:
+            return Vectors(path, queries=second)
+        return Vectors(path, second)
     if kind == "enlarged":
         times, _, inner = rest.partition(":")
         return Enlarged(

@@ -109,6 +109,22 @@ def test_embeddings_that_do_not_fit(tmp_path, images, embeddings, word):
     assert word in sentence
 
 
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"", "is empty"),
+        (b"\xff\xff\xff\x7f" + bytes(12), "row 0 has 2,147,483,647 numbers"),
+        (b"\x01\x00\x00\x00\x00\x00\x80\x3f" * 3 + b"\x01\x00", "row 3 has 2 of its 8 bytes"),
+        (b"\x01\x00\x00\x00\x00\x00\xc0\x7f", "row 0 of"),
+    ],
+)
+def test_vectors_that_do_not_fit(tmp_path, raw, words):
+    """Empty, a huge header, cut short, NaN: each has its sentence, and no pool is made."""
+    (tmp_path / "x.fvecs").write_bytes(raw)
+    assert words in refused("pool", "build", f"vectors:{tmp_path / 'x.fvecs'}", "--out", tmp_path / "pool")
+    assert not (tmp_path / "pool").exists()
+
+
 def test_a_database_of_a_newer_version(project_folder):
     """It is not touched; the sentence says that it is newer."""
     import sqlite3

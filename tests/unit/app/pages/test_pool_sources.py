@@ -15,6 +15,7 @@ from closecall.core.errors import InputError
         ("cifar10", {"path": "/data/c.tar.gz"}, {}, "cifar10:/data/c.tar.gz"),
         ("texts", {"path": "/data/letters.csv"}, {}, "texts:/data/letters.csv"),
         ("newsgroups", {"path": "/data/news"}, {}, "newsgroups:/data/news"),
+        ("vectors", {"file": "/v.fvecs"}, {}, "vectors:/v.fvecs"),
         ("arrays", {"features": "/e.npy", "images": "/i"}, {}, "arrays:/e.npy,/i"),
     ],
 )

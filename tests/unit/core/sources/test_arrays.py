@@ -198,7 +198,7 @@ def test_pickles_are_never_loaded(tmp_path: Path, photos: Path, monkeypatch: pyt
 def test_other_shapes_and_files_are_refused(tmp_path: Path, photos: Path, rows: np.ndarray) -> None:
     """Each unsuitable file is one sentence that names it."""
     for name, array, words in (
-        ("flat.npy", rows[:, 0], r"\(n_images, n_features\), got \(12,\)"),
+        ("flat.npy", rows[:, 0], r"\(n_rows, n_features\), got \(12,\)"),
         ("cube.npy", rows.reshape(2, 6, 5), r"got \(2, 6, 5\)"),
         ("none.npy", rows[:0], r"got \(0, 5\)"),
         ("complex.npy", rows.astype(complex), "real numbers, got complex128"),

@@ -25,6 +25,7 @@ from closecall.core.sources import (
     TextFolder,
     TextTable,
     TinyImages,
+    Vectors,
     open_source,
 )
 
@@ -45,6 +46,12 @@ def embeddings(root: Path) -> Path:
     """A row for each of them."""
     np.save(root / "x.npy", np.random.default_rng(1).normal(size=(N, 7)))
     return root / "x.npy"
+
+
+def labels(root: Path) -> Path:
+    """A class for each of them."""
+    (root / "labels.txt").write_text("\n".join("ant" if i % 2 else "bee" for i in range(N)))
+    return root / "labels.txt"
 
 
 def batches(root: Path) -> Path:
@@ -97,6 +104,7 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "cifar10": lambda root: Cifar10(batches(root)),
     "tiny": lambda root: TinyImages(tiny(root)),
     "arrays": lambda root: Arrays(embeddings(root), photos(root)),
+    "vectors": lambda root: Vectors(embeddings(root), labels(root)),
     "enlarged": lambda root: Enlarged(Folder(photos(root)), 3),
     "described": lambda root: Described(Folder(photos(root)), "edges"),
     "described, sparse": lambda root: Described(Folder(photos(root)), "sets"),
