@@ -23,8 +23,8 @@ def write_to_memory() -> None:
     """Let this process and its children keep temporary files in memory, where the machine has room for them.
 
     The tests wait for thousands of commits to reach the disk, which takes twice as long as the tests of the
-    store themselves. A process that is killed leaves the same files in both places. Whoever sets ``TMPDIR``
-    decides.
+    store themselves. A process that is killed leaves the same files in both places. If
+    ``TMPDIR`` is set, it is used instead.
     """
     if "TMPDIR" not in os.environ and IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM:
         folder = tempfile.mkdtemp(prefix=PREFIX, dir=IN_MEMORY)

@@ -44,27 +44,24 @@ def strict_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], njit(nogil=True, cache=True)(function))
 
 
+def _as_pointer(target: Any, builder: Any, signature: Any, values: Any) -> Any:
+    """Generate the code that turns an address, the first of the values, into a pointer."""
+    return builder.inttoptr(values[0], target.get_value_type(signature.return_type))
+
+
 @cast(Callable[[Any], Callable[[Any], Any]], intrinsic)
 def float32_at(context: Any, address: types.Integer) -> Any:  # noqa: ARG001
     """Return a float32 pointer to an address, for ``carray(float32_at(address), shape)`` in a kernel.
 
     This allows a variable number of arrays, such as the segments of a pool. The caller must keep them alive.
     """
-
-    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.inttoptr(values[0], target.get_value_type(signature.return_type))
-
-    return cast(Any, types).CPointer(types.float32)(address), generate
+    return cast(Any, types).CPointer(types.float32)(address), _as_pointer
 
 
 @cast(Callable[[Any], Callable[[Any, Any], Any]], intrinsic)
 def pointer(context: Any, address: types.Integer, like: types.Array) -> Any:  # noqa: ARG001
     """Return a pointer to an address, of the type of an array's values; see `float32_at`."""
-
-    def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.inttoptr(values[0], target.get_value_type(signature.return_type))
-
-    return cast(Any, types).CPointer(like.dtype)(address, like), generate
+    return cast(Any, types).CPointer(like.dtype)(address, like), _as_pointer
 
 
 @cast(Callable[[Any], Callable[[Any, Any, Any], None]], intrinsic)
