@@ -21,6 +21,7 @@ import click
 import numpy as np
 
 from closecall.app.api.cards import card_of, submit
+from closecall.app.display.thumbnails import Pictures
 from closecall.app.engine import concept_state
 from closecall.app.experiments.bench.annotator import Truth
 from closecall.app.experiments.bench.experiment import Row
@@ -171,15 +172,17 @@ class TeamInProcess(TeamExperiment):
             If the database fails.
         """
         positive = class_asked_for(pool, self.positive)
+        clocks = Clocks()
         with ExitStack() as opened:
+            opened.enter_context(clocks.on(concept_state, "train_concept", "training"))
+            opened.enter_context(clocks.on(learner, "select_next", "selecting"))
+            opened.enter_context(clocks.on(STRATEGIES[LabelingSession.DEFAULT], "remember", "remembering"))
+            for size in ("_card", "_thumbnail"):
+                opened.enter_context(clocks.on(Pictures, size, "drawing"))
             folder = opened.enter_context(self._project(pool, positive))
             if self.persons > 1:
                 replace(ProjectFile.read(folder), overlap=self.persons, overlap_share=1.0).write(folder)
             project = opened.enter_context(Workspace(folder.parent, only=folder.name)).project(folder.name)
-            clocks = Clocks()
-            opened.enter_context(clocks.on(concept_state, "train_concept", "training"))
-            opened.enter_context(clocks.on(learner, "select_next", "selecting"))
-            opened.enter_context(clocks.on(STRATEGIES[LabelingSession.DEFAULT], "remember", "remembering"))
             row = _sit(project, self, _sit_down(project, self, truth_of(pool, positive)), clocks)
         yield [row]
 
@@ -197,6 +200,7 @@ class TeamInProcess(TeamExperiment):
             f"{row['training_ms_per_answer']:.1f} for training, "
             f"{row['selecting_ms_per_answer']:.1f} for selecting, "
             f"{row['remembering_ms_per_answer']:.1f} for scores kept for later selections, "
+            f"{row['drawing_ms_per_answer']:.1f} for drawing images, "
             f"{row['rest_ms_per_answer']:.1f} for the rest."
         )
         if row["memory_mb_per_hour"] is not None:
@@ -275,6 +279,7 @@ def _sit(project: OpenProject, team: TeamInProcess, sitters: list[Sitter], clock
         "training_ms_per_answer": ms.get("training", 0.0),
         "selecting_ms_per_answer": ms.get("selecting", 0.0),
         "remembering_ms_per_answer": ms.get("remembering", 0.0),
+        "drawing_ms_per_answer": ms.get("drawing", 0.0),
         "rest_ms_per_answer": cpu_ms - sum(ms.values()),
         **growth(looks),
         "looks": [vars(one) for one in looks],

@@ -404,7 +404,8 @@ def test_a_team_without_pages_answers_what_it_says(tmp_path):
     assert row["answers"] == row["looks"][-1]["answers"] == len(given) - 2 * 2  # two each before it begins
     assert row["refused"] == 0
     assert "overlap" in shown
-    parts = [row[f"{name}_ms_per_answer"] for name in ("training", "selecting", "rest")]
+    names = ("training", "selecting", "remembering", "drawing", "rest")
+    parts = [row[f"{name}_ms_per_answer"] for name in names]
     assert sum(parts) == pytest.approx(row["cpu_ms_per_answer"])
     assert min(parts) >= 0
 
