@@ -9,10 +9,11 @@ restriction.)
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from time import perf_counter
 
 import numpy as np
@@ -29,8 +30,7 @@ def one_thread() -> Iterator[None]:
     global _inside
     with _lock:
         if _inside == 0:
-            libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-            _before[:] = [(library, library.num_threads) for library in libraries]
+            _before[:] = [(library, library.num_threads) for library in _libraries(len(sys.modules))]
             for library, _ in _before:
                 _set(library, 1)
         _inside += 1
@@ -42,6 +42,15 @@ def one_thread() -> Iterator[None]:
             if _inside == 0:
                 for library, n_threads in _before:
                     _set(library, n_threads)
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> list[LibController]:  # noqa: ARG001
+    """Return the BLAS libraries that are loaded; look for more only when modules were imported since.
+
+    Looking at all libraries of the process takes several milliseconds.
+    """
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache

@@ -41,9 +41,9 @@ MOST_CONNECTIONS = 32
 
 
 @pytest.fixture(autouse=True)
-def run_every_migration(migrate_one_file: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def run_every_migration(migrate_once: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests are about the migrations."""
-    monkeypatch.setattr(migrate, "upgrade", migrate_one_file)
+    monkeypatch.setattr(migrate, "upgrade", migrate_once)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.storage import Labels
 from tests.fakes import FakeSource
+from tests.families import learning_little
 from tests.projects import answer, new_project, open_workspace, truth_word
 from tests.scale import scaled
 
@@ -38,6 +39,12 @@ KILLS = scaled(quick=2, all=6, long=50)
 def everything_is_saved(monkeypatch):
     """However quickly it was built."""
     monkeypatch.setattr(indexes, "CHEAP_SECONDS", 0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little():
+    with learning_little():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -315,6 +322,11 @@ OLD, NEW = answers_of(24, 7), answers_of(26, 9)
 
 
 def _save_for_ever(pool, folder, ready):
+    with learning_little():
+        _save(pool, folder, ready)
+
+
+def _save(pool, folder, ready):
     indexes.CHEAP_SECONDS = 0
     both = [Wanted("ksh", Pool.open(pool), 1, labels=labels) for labels in (OLD, NEW)]
     one = Kept(folder, of_log(OLD, NEW))

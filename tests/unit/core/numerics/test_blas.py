@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -51,3 +54,24 @@ def test_threads_that_take_turns_put_back_what_was_before_the_first():
     thread.join()
     assert seen == [1]
     assert n_threads() == 2
+
+
+def test_a_library_that_is_loaded_later_is_limited_too():
+    """SciPy brings a BLAS of its own."""
+    found = """
+import sys
+from threadpoolctl import threadpool_info
+from closecall.core.numerics.blas import one_thread
+
+def blas():
+    return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+with one_thread():
+    pass
+assert "scipy.linalg" not in sys.modules
+import scipy.linalg
+with one_thread():
+    assert set(blas()) == {1}
+assert max(blas()) == 2
+"""
+    subprocess.run([sys.executable, "-c", found], check=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "2"})
