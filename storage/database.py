@@ -26,12 +26,13 @@ _TROUBLES: frozenset[Kind] = frozenset({"locked", "unreachable", "full", "read-o
 
 
 class Database:
-    """A label database; `Database.open` makes one.
+    """A connection to a label database; `Database.open` returns one.
 
-    Any thread may read and write at any time. `write` admits one transaction of this process at a time, and
-    the database one of all processes. Transactions therefore commit in the order of `seq`: a reader who has
-    seen the log up to some `seq` never misses an earlier row. (SQLite has one lock for writers; PostgreSQL's
-    writers take an advisory lock of the schema first.)
+    Any thread may read and write at any time. `write` admits one transaction at a time in this process, and
+    the database's lock one at a time among all processes. Rows are therefore committed in the order of `seq`,
+    the increasing key of the log's tables: a reader who has seen the log up to some `seq` never misses an
+    earlier row. (SQLite has one lock for writers; PostgreSQL's writers take an advisory lock of the schema
+    first.)
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Database:
         copies_in: Path | None = None,
         busy_timeout: float = 5.0,
     ) -> Database:
-        """Open the database at `where`, and upgrade an older one to the newest schema.
+        """Open the database at `where`; unless `read_only`, migrate an older one to the newest tables.
 
         Parameters
         ----------
@@ -66,22 +67,23 @@ class Database:
         create : bool
             Create a missing database; an interrupted creation leaves none.
         read_only : bool
-            Only read: nothing is created, migrated or written, and a server may have it open.
+            Only read: nothing is created, migrated or written. Another process may be serving the project.
         alone : bool
-            On a server, refuse (`locked`) while another program has it open for writing.
+            With PostgreSQL, refuse (`locked`) while another program has it open for writing.
         backup_before_migration : bool
             Copy an older database to a file before it is changed; `backup_made` then has the path.
         copies_in : Path or None
-            The folder for that copy; None puts it beside a database that is a file.
+            The folder for that copy. None means the folder of an SQLite file; with PostgreSQL it must be
+            given if a copy is needed.
         busy_timeout : float
             Longest wait for another writer, in seconds.
 
         Raises
         ------
         StorageError
-            `missing`, `not-a-database`, `corrupt`, `newer`, `older` (with `read_only`, or on a server without
-            a folder for the copy), `read-only`, `locked`, `unreachable` or `full`. The database is unchanged
-            then.
+            `invalid` (of the address), `missing`, `not-a-database`, `corrupt`, `newer`, `older` (with
+            `read_only`, or on PostgreSQL without a folder for the copy), `read-only`, `locked`,
+            `unreachable`, `full` or `other`. A database that could not be migrated is unchanged.
         """
         place = place_of(where)
         if not place.exists():

@@ -9,6 +9,7 @@ tie or an audit's answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -26,7 +27,8 @@ VOTES: tuple[AnswerWord, ...] = tuple(word for word in ANSWERS if word != "undo"
 _WORD = {word: word for word in VOTES}
 
 
-class _Vote(NamedTuple):
+@dataclass(frozen=True, slots=True)  # smaller than a tuple with names, and there may be a million
+class _Vote:
     id: str
     annotator: str
     answer: AnswerWord
@@ -104,8 +106,6 @@ class LabelState:
         self.seq = 0
         self._votes: dict[int, tuple[_Vote, ...]] = {}  # by item: answers in force, in the log's order
         self._annotators: dict[str, str] = {}
-        self._item_of: dict[str, int] = {}  # by id of an answer in force
-        self._meaning: dict[int, _Meaning] = {}
         self._number = dict.fromkeys((*STATUSES, "labels"), 0)
         self._sets = _Sets(*(Ascending() for _ in _Sets._fields))
         self._overlaps: dict[int, _Overlap] = {}  # by the number of people per item
@@ -129,17 +129,17 @@ class LabelState:
             self.left_out.add(answer.item)
             self.seq = answer.seq
             return True
+        item = self._undone_item(answer) if answer.answer == "undo" else answer.item
+        before = self._votes.get(item, ())
         if answer.answer == "undo":
-            item, annotator = self._take_back(answer)
+            (undone,) = (vote for vote in before if vote.id == answer.undoes)
+            votes, annotator = tuple(vote for vote in before if vote is not undone), undone.annotator
         else:
-            item, annotator = answer.item, answer.annotator
             trains, decides = answer.purpose != "audit", answer.purpose == "decision"
             # A name and a word are kept once, not for each of a million answers.
-            name = self._annotators.setdefault(annotator, annotator)
-            vote = _Vote(answer.id, name, _WORD[answer.answer], trains, decides)
-            self._votes[item] = (*self._votes.get(item, ()), vote)
-            self._item_of[answer.id] = item
-        self._settle(item, annotator)
+            annotator = self._annotators.setdefault(answer.annotator, answer.annotator)
+            votes = (*before, _Vote(answer.id, annotator, _WORD[answer.answer], trains, decides))
+        self._settle(item, before, votes, annotator)
         self.seq = answer.seq
         return True
 
@@ -163,13 +163,14 @@ class LabelState:
 
     def audit_labels(self) -> Labels:
         """Return the yes and no answers about the audit's items, which don't train."""
-        settled = [i for i in self.audited_items().tolist() if self._meaning[i].status in ("yes", "no")]
-        yes = [self._meaning[item].status == "yes" for item in settled]
+        status = {item: self.status(item) for item in self.audited_items().tolist()}
+        settled = [item for item, word in status.items() if word in ("yes", "no")]
+        yes = [status[item] == "yes" for item in settled]
         return Labels(frozen(np.array(settled, np.int64)), frozen(np.array(yes, np.bool_)), self.seq)
 
     def status(self, item: int) -> Status | None:
         """Return the item's status, or None without an answer in force."""
-        return self._meaning.get(item, _NOTHING).status
+        return self._meaning(item).status
 
     def votes(self, item: int) -> Mapping[str, AnswerWord]:
         """Return each annotator's answer about the item, without adjudications."""
@@ -191,7 +192,7 @@ class LabelState:
 
     def is_audited(self, item: int) -> bool:
         """Return whether an audit's answer about the item is in force; then no answer about it trains."""
-        return self._meaning.get(item, _NOTHING).is_audited
+        return self._meaning(item).is_audited
 
     def standing(self, annotator: str = "", persons: int = 1) -> Standing:
         """Return what a selection for the annotator depends on, if each item is for `persons` annotators."""
@@ -204,7 +205,7 @@ class LabelState:
         """Return the same if the annotator's next answer were this one, about this item."""
         meaning = _together([*self._votes.get(item, ()), _Vote("", annotator, answer, trains)])
         number = dict(self._number)
-        _count(number, self._meaning.get(item, _NOTHING), meaning)
+        _count(number, self._meaning(item), meaning)
         wanted = self.wanted(persons, annotator) if persons > 1 else NONE
         return self._standing({item: meaning}, Counts(**number), without(wanted, np.array([item])))
 
@@ -224,35 +225,31 @@ class LabelState:
         )
         return Standing(Labels(*labels, self.seq), answered[0], skipped[0], audited[0], counts, wanted)
 
-    def _take_back(self, undo: AnswerRecord) -> tuple[int, str]:
-        """Undo an answer; return its item and its annotator."""
-        item = self._item_of.pop(undo.undoes or "", None)
-        if item is None:
-            raise StorageError(
-                f"the log is damaged: answer {undo.id} undoes {undo.undoes}, which is not in force", "corrupt"
-            )
-        votes = self._votes[item]
-        (undone,) = (vote for vote in votes if vote.id == undo.undoes)
-        if len(votes) > 1:
-            self._votes[item] = tuple(vote for vote in votes if vote is not undone)
+    def _undone_item(self, undo: AnswerRecord) -> int:
+        """Return the item of the undone answer: that of the undo, unless somebody has changed the log."""
+        for item in (undo.item, *self._votes):
+            if any(vote.id == undo.undoes for vote in self._votes.get(item, ())):
+                return item
+        raise StorageError(
+            f"the log is damaged: answer {undo.id} undoes {undo.undoes}, which is not in force", "corrupt"
+        )
+
+    def _settle(self, item: int, before: tuple[_Vote, ...], votes: tuple[_Vote, ...], annotator: str) -> None:
+        """Replace the answers in force about the item, after a change of the annotator's."""
+        if votes:
+            self._votes[item] = votes
         else:
             del self._votes[item]
-        return item, undone.annotator
-
-    def _settle(self, item: int, annotator: str) -> None:
-        """Update the item after a change of the annotator's answers about it."""
-        votes = self._votes.get(item, ())
-        before, meaning = self._meaning.get(item, _NOTHING), _together(votes)
-        if meaning != before:
-            _count(self._number, before, meaning)
+        was, meaning = _together(before), _together(votes)
+        if meaning != was:
+            _count(self._number, was, meaning)
             for kept, mark in zip(self._sets, _marks(meaning), strict=True):
                 kept.put(item, mark)
-            if votes:
-                self._meaning[item] = meaning
-            else:
-                del self._meaning[item]
         for overlap in self._overlaps.values():
             overlap.settle(item, votes, annotator)
+
+    def _meaning(self, item: int) -> _Meaning:
+        return _together(self._votes.get(item, ()))
 
 
 class _Overlap:
@@ -300,6 +297,8 @@ def _marks(meaning: _Meaning) -> tuple[bool | None, ...]:
 
 def _together(votes: Sequence[_Vote]) -> _Meaning:
     """Combine all answers in force about an item, given in the log's order."""
+    if not votes:
+        return _NOTHING
     if len(votes) == 1:
         return _ALONE[votes[0].answer, votes[0].trains]
     is_audited = any(not vote.trains for vote in votes)
@@ -308,7 +307,7 @@ def _together(votes: Sequence[_Vote]) -> _Meaning:
     if decision is None:
         return _Meaning(*_tally(last.values()), is_audited)
     trains = all(vote.trains for vote in last.values())
-    return _Meaning(*_tally([decision._replace(trains=trains)]), is_audited)
+    return _Meaning(*_tally([replace(decision, trains=trains)]), is_audited)
 
 
 def _decision(votes: Sequence[_Vote]) -> _Vote | None:

@@ -36,12 +36,13 @@ def why_none(pool: Pool | None, what: str = "Example images") -> str | None:
 
 
 def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
-    """Return an uploaded example as a bounded PNG, and its features of shape (n_features,).
+    """Return an uploaded example as a PNG of limited size, and its features of shape (n_features,).
 
     Raises
     ------
     InputError
-        If it can't be read as an image, or if the pool has texts, or embeddings of the user's own.
+        If it is empty, too large or not a readable image, or if the pool contains texts or the user's own
+        embeddings.
     """
     if problem := why_none(pool):
         raise InputError(problem)
@@ -49,7 +50,7 @@ def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float
 
 
 def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
-    """Return an uploaded image as a bounded PNG, and its features of shape (n_features,), as in the pool.
+    """Return an uploaded image as a PNG of limited size, and its features as in the pool, of shape (n_features,).
 
     Raises
     ------

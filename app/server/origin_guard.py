@@ -32,7 +32,9 @@ POLICY_VIOLATION = 1008
 
 
 class Guard:
-    """ASGI middleware that answers only requests for this server and connections from its own pages.
+    """ASGI middleware that refuses requests for other host names and WebSockets of other origins' pages.
+
+    It also forbids other sites to show the pages in a frame. Programs, which send no origin, may connect.
 
     Parameters
     ----------
@@ -40,7 +42,8 @@ class Guard:
     names : iterable of str or None
         Host names of the server; None accepts any.
     sites : iterable of str
-        Host names of proxies, which may change the header Host but not Origin.
+        Host names under which proxies offer this server. Their pages are accepted even if the proxy has
+        rewritten the header Host; proxies leave Origin as it is.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] | None = None, sites: Iterable[str] = ()) -> None:

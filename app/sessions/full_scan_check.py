@@ -53,7 +53,7 @@ class Comparison:
 
 
 def compare(session: LabelingSession, selection_id: str) -> Comparison:
-    """Scan the pool for the hyperplane that the selection of this id was based on.
+    """Compare the selection with this id with a full scan of the pool, under the hyperplane it was based on.
 
     The hyperplane is trained again from the log and must have the digest that the selection recorded.
 

@@ -57,12 +57,13 @@ class Closed:
     def summary(self) -> ProjectSummary | None:
         """Return the summary, or None if the project must be opened for it.
 
-        It must be opened if its pool is unfinished, or if something is wrong that opening it reports.
+        That is the case if its pool is unfinished, empty or unreadable: opening the project goes on with the
+        pool, or reports the problem.
 
         Raises
         ------
         InputError
-            If the file can't be read.
+            If the project file can't be read.
         StorageError
             If the database can't be read.
         """
@@ -123,7 +124,7 @@ def summary(
     problem: str | None,
     progress: Progress | None = None,
 ) -> ProjectSummary:
-    """Build a summary in the page's words."""
+    """Return the summary, with the texts that the start page shows."""
     return ProjectSummary(
         key=key,
         title=concept.question,

@@ -41,9 +41,9 @@ class LeaveOneOut:
     hyperplane : Hyperplane
         Trained on all labels.
     scores : array of shape (n_labels,), float64
-        wᵀx + b of each label under the hyperplane trained on the others, in the order in which the labels
-        were given. The only label of a class has its score under the full hyperplane, because there would be
-        none without it.
+        wᵀx + b of each labeled item, as estimated for the hyperplane trained on the other labels, in the
+        order of the labels. If a class has only one label, its score is that of the hyperplane trained on all
+        labels, because no hyperplane could be trained without it.
     """
 
     hyperplane: Hyperplane

@@ -219,20 +219,22 @@ def _agreeing(entry: np.uint64, key: np.uint64, bits: int, length: int) -> int:
 def from_orders(
     orders: NDArray[np.uint64], keys: NDArray[np.uint64], bits: int, length: int, wanted: int
 ) -> NDArray[np.int64]:
-    """Return up to `wanted` distinct rows, in descending order of shared leading functions with the query.
+    """Return `wanted` distinct rows, or all if there are fewer, those with the longest common prefixes first.
 
-    Each order has one pointer above and one below the query's position. The pointers at rows with the longest
-    common prefix advance by one row in turn until all rows of that length are taken, then those of the next
-    length.
+    An order is a sorted array of code prefixes and their rows, each with its own permutation of the hash
+    functions. In each order, one pointer starts just below the query's place and one just above. The pointers
+    at rows that share the longest prefix with the query advance in turn, one row each. When there are no such
+    rows left, it is the turn of prefixes shorter by one function.
 
     Parameters
     ----------
     orders : shape (n_orders, n)
-        Each is sorted; an entry is a code prefix in the upper 32 bits (aligned to the top) and a row below.
+        Each is sorted; an entry has a code prefix in the upper 32 bits, from the highest bit on, and a row
+        number in the lower 32.
     keys : shape (n_orders,)
         The query's prefixes, in the upper 32 bits too; the lower ones are zero.
     bits, length :
-        A prefix has `length` functions of `bits` bits.
+        A prefix consists of the values of `length` functions, of `bits` bits each.
     wanted :
         Maximum number of rows.
     """

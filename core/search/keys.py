@@ -33,16 +33,19 @@ Functions = NDArray[np.int64]
 
 
 def key_functions(codes: Codes, n: int, seed: int) -> Functions:
-    """Return the functions for a key, of shape (min(n, n_functions),): those with small ρ and correlation.
+    """Return the indices of the functions for a key, of shape (min(n, n_functions),).
+
+    These have the smallest ρ (see the module) among functions that correlate little with each other;
+    correlated ones are added only if there are too few.
 
     Parameters
     ----------
     codes : Codes
-        Codes of the rows that the table will contain.
+        Codes of the rows of the hash table that the key is for.
     n : int
         Number of functions.
     seed : int
-        Determines which rows are sampled.
+        Seed of the sample of rows on which ρ and the correlations are estimated.
     """
     rng = np.random.default_rng(seed)
     some = np.sort(rng.permutation(len(codes))[:_SAMPLED])

@@ -305,7 +305,7 @@ class QueryStrategy(ABC):
         Parameters
         ----------
         hyperplane : Hyperplane or None
-            The current classifier. None, before there is one, only for strategies that need none.
+            The current classifier. It may be None only for strategies with `needs_hyperplane` = False.
         n : int
             Number of items.
         exclude : int64 array or iterable of ids
@@ -317,7 +317,7 @@ class QueryStrategy(ABC):
         diversity : float, 0 to 1
             Minimum angle between any two selected items if n > 1, as a share of the median angle between two
             items of the pool. 0 allows identical items; 0.7 lets few variants of one photograph through. The
-            items are chosen among the 10 n that come first without diversity, and keep that order. If too few
+            items are chosen among the first 10 n of the strategy's own choice, and keep its order. If too few
             of them are far enough apart, the least similar of the others are added (see
             `core.selection.diversity`).
 
@@ -387,12 +387,15 @@ class QueryStrategy(ABC):
 
     @classmethod
     def load(cls, folder: Path | str, pool: PoolRows) -> Self:
-        """Load the strategy saved in `folder`, over the rows of `pool` that it covered; arrays stay on disk.
+        """Load the strategy saved in `folder`.
+
+        It covers the same first rows of `pool` as when it was saved, and its arrays are memory-mapped.
 
         Raises
         ------
         InputError
-            If the folder is damaged, contains another strategy, or was made for another pool.
+            If the folder has no index, is damaged, contains another strategy, or was made for another pool or
+            by another version.
         """
         header, arrays = read_index(Path(folder))
         if (name := strategy_of(header)) != cls.name:

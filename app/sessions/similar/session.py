@@ -87,9 +87,15 @@ class SimilarSession(SearchSession):
                 self.like, self.first, self.shown = like, first, ()
 
     def go_to(self, word: str | None) -> None:
-        """Search for the query of the address or, without one, for the most obvious query.
+        """Search with the query in the page's URL or, if the URL has none, with a default.
 
-        That is the previous query, else all yes answers, else the item on Label.
+        The default is the current query; if there is none, all yes answers; if there are none, the item last
+        shown on the Label page.
+
+        Parameters
+        ----------
+        word : str or None
+            The query in the URL, see `Like.of`.
 
         Raises
         ------
