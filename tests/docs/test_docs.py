@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import operator
 import re
 import shlex
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ import click
 import pytest
 
 from closecall.app.cli.main import main
+from closecall.app.display.strategy_labels import FAMILY_LABELS
+from closecall.app.indexes.codes import OFFERED
+from closecall.app.indexes.similar import METHODS
 from closecall.core.selection import strategy_from
 from closecall.core.sources.words import FORMS
 
@@ -264,6 +268,64 @@ def test_the_architecture_names_files_that_exist():
         if re.fullmatch(r"[\w/]+\.(?:py|js)", span) and not span.startswith(("app/", "core/", "storage/")):
             missing += [] if any(ROOT.glob(f"[acs]*/**/{span}")) else [span]
     assert missing == []
+
+
+def resolves(dotted: str) -> bool:
+    """Whether a name below `closecall` leads to a module, or to what a module has."""
+    parts = dotted.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(["closecall", *parts[:n]]))
+        except ModuleNotFoundError as error:
+            if not f"closecall.{dotted}".startswith(str(error.name)):
+                raise
+            continue
+        try:
+            return operator.attrgetter(".".join(parts[n:]))(found) is not None if parts[n:] else True
+        except AttributeError:
+            return False
+    return False
+
+
+def dotted_names(page: Path) -> list[str]:
+    """Names of modules, classes and functions in code spans: `core.hashing.lsh`, not a file."""
+    return [
+        span
+        for span in CODE.findall(prose_of(page))
+        if re.fullmatch(r"(?:app|core|storage)(?:\.\w+)+", span) and not span.endswith((".py", ".js"))
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_pages_name_modules_that_exist(page):
+    """With their classes, functions and attributes."""
+    assert [name for name in dotted_names(page) if not resolves(name)] == []
+
+
+def test_a_wrong_name_is_found():
+    """So that the test before can fail, and has something to check."""
+    assert len(dotted_names(DOCS / "papers.md")) > 100
+    assert resolves("core.search.tables.Guarantee.rho")
+    assert not any(map(resolves, ("core.nowhere", "core.hashing.lsh.Nothing", "core.metric.itml.ITML.none")))
+
+
+def test_the_papers_name_commands_that_exist():
+    """Without options, too; lines with options are parsed above."""
+    known = {path for path, _ in all_commands()}
+    spans = [span for span in CODE.findall(prose_of(DOCS / "papers.md")) if span.startswith("closecall ")]
+    called = {span.partition(" --")[0] for span in spans}
+    assert len(called) > 3
+    assert called - known == set()
+
+
+def test_the_papers_name_codes_and_methods_of_the_page():
+    """After "Find similar:" come a family or a method that the page offers, or the view Learned."""
+    offered = {*(FAMILY_LABELS[name] for name in OFFERED), *(f"**{name}**" for name in METHODS.values())}
+    named = re.findall(
+        r"(?<![\w*])Find similar: ([^|;]+?)(?= \||;|, in sparse| with a)", prose_of(DOCS / "papers.md")
+    )
+    assert len(named) > 20
+    assert set(named) - offered == {"**Learned**"}
 
 
 def test_requirements_name_no_registry():
