@@ -50,7 +50,7 @@ def read_example(raw: bytes, pool: Pool | None) -> tuple[bytes, NDArray[np.float
 
 
 def read_upload(raw: bytes, what: str, pool: Pool | None) -> tuple[bytes, NDArray[np.float32]]:
-    """Return an uploaded image as a PNG of limited size, and its features as in the pool, of shape (n_features,).
+    """Return an uploaded image as a PNG of limited size, and its features, of shape (n_features,).
 
     Raises
     ------

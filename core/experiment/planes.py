@@ -69,7 +69,7 @@ class Setting:
 
 
 PAPER = Setting(C=1, class_weight=None, n_labels=5, per_class=True)
-"""Initial setting of the paper's experiments (Section 5.1)."""
+"""Initial setting of the paper's experiments (section 4)."""
 
 SINGLE_SETTINGS = (
     PAPER,

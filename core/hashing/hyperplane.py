@@ -244,7 +244,7 @@ class HyperplaneHasher(ABC):
 
 
 class HHash(HyperplaneHasher):
-    """H-Hash: [sign(uᵀx), sign(vᵀx)] for points, [sign(uᵀw), sign(−vᵀw)] for hyperplanes [1]_, eq. 4."""
+    """H-Hash: [sign(uᵀx), sign(vᵀx)] for points, [sign(uᵀw), sign(−vᵀw)] for hyperplanes [1]_, eq. 3."""
 
     bits = 2
 
@@ -280,7 +280,7 @@ class HHash(HyperplaneHasher):
 
 
 class EHHash(HyperplaneHasher):
-    """EH-Hash: sign(⟨U, xxᵀ⟩) for points, sign(−⟨U, wwᵀ⟩) for hyperplanes [1]_, eq. 7.
+    """EH-Hash: sign(⟨U, xxᵀ⟩) for points, sign(−⟨U, wwᵀ⟩) for hyperplanes [1]_, eq. 6.
 
     Parameters
     ----------

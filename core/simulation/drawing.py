@@ -59,7 +59,7 @@ class ItemsByClass:
         return [int(positive) for order in orders for positive in order][:n]
 
     def per_class(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
-        """Draw n items of each class, as in the paper (Section 5.1).
+        """Draw n items of each class, as in the paper (section 4).
 
         The paper's data sets have 10 and 20 classes. If there are more than `MOST_CLASSES`, draw n items of
         `positive` and of 9 other random classes, so that the ratio of positives to negatives stays close to

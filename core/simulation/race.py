@@ -1,6 +1,6 @@
 """A race: query strategies learn the same class from the same initial labels, each by its own selections.
 
-This is the paper's experiment (Section 5.1), run round by round. Each strategy has a *lane*: the labels it
+This is the paper's experiment (section 4), run round by round. Each strategy has a *lane*: the labels it
 selected and the SVM trained on them. In each round, every lane selects one item for its hyperplane, the
 simulated annotator answers, and the lane's SVM is retrained.
 

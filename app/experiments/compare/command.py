@@ -68,7 +68,8 @@ class WithOthers(click.Command):
     "--strategy",
     "strategies",
     multiple=True,
-    help="NAME or NAME:param=value,param=value.  [default: the paper's, two baselines and margin-index]",
+    help="NAME or NAME:param=value,param=value.  [default: the paper's as published and weighted, baselines, "
+    "and margin-index]",
 )
 @click.option(
     "--peer",
