@@ -40,16 +40,17 @@ def is_decision(answer: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Line:
-    """The items to decide.
+    """The queue of contested items, on which annotators disagree, for one owner.
 
     Parameters
     ----------
     answers : Answers
         The concept's answers.
     items : list of int
-        In the order in which they are shown.
+        Items that are not leased to other owners, in the order in which they are shown.
     is_any_contested : bool
-        Whether any item is contested. If so and `items` is empty, other owners have them in view.
+        Whether the concept has contested items. If it has and `items` is empty, all are leased to other
+        owners.
     """
 
     answers: Answers

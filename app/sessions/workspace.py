@@ -277,12 +277,12 @@ class Workspace:
         return key
 
     def demo(self, items: int) -> str:
-        """Return the demo project with a pool of `items` digits; create or extend it if necessary.
+        """Create the demo project with a pool of `items` digits, or extend it to that size; return its key.
 
         Raises
         ------
         InputError
-            If the demo exists with more items.
+            If the demo exists and has more items.
         """
         folder = self.folder / DEMO
         if is_project(folder):

@@ -63,10 +63,10 @@ class HeldOutScorer:
         self._y = is_positive(held_out.truth[known], positive)
 
     def __call__(self, hyperplanes: Sequence[Hyperplane]) -> list[float | None]:
-        """Return the AUROC of each classifier; all None if the held-out items are not of both classes.
+        """Return the AUROC of each hyperplane; all None if the items are all positive or all negative.
 
-        Each hyperplane's scores are summed in float32 by themselves, so that its value does not depend on the
-        other hyperplanes.
+        Scores are computed in float32, for one hyperplane at a time: in a product with several hyperplanes,
+        rounding could depend on the others.
         """
         if not hyperplanes or self._y.all() or not self._y.any():
             return [None] * len(hyperplanes)

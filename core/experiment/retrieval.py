@@ -92,18 +92,18 @@ def retrieve(
     classes: NDArray[np.int16] | None = None,
     own: NDArray[np.integer[Any]] | None = None,
 ) -> Retrieval:
-    """Compare the codes of all rows with those of some queries.
+    """Count rows by their Hamming distance from each query.
 
     Parameters
     ----------
     codes, queries : Codes
-        Codes by the same functions.
+        Codes of the rows and of the queries, by the same hash functions.
     neighbours : array of shape (n_queries, n_neighbours), int64, optional
-        Each query's true neighbours among the rows.
+        Row numbers of each query's true neighbours, the nearest first.
     classes : array of shape (n_rows,), int16, optional
-        Classes of the rows, −1 where unknown.
+        Classes of the rows, −1 where unknown. Used only together with `own`.
     own : array of shape (n_queries,), int, optional
-        Classes of the queries.
+        Classes of the queries, −1 where unknown.
 
     Raises
     ------

@@ -24,7 +24,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of rows, half of them neighbours.
+    """Pairs of rows: half are pairs of neighbours, half are not.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Pairs:
 
     @classmethod
     def by_distance(cls, X: Floats32, n_pairs: int, n_near: int, rng: np.random.Generator) -> Pairs:
-        """Draw pairs of a row with one of its `n_near` nearest rows, and pairs of a row with another row.
+        """Draw pairs of a row with one of its `n_near` nearest rows, and with one of the rows beyond these.
 
         Parameters
         ----------

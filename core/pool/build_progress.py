@@ -126,7 +126,7 @@ class Reporter:
 
 
 def read_progress(pool: Path | str) -> Progress | None:
-    """Return the progress of the pool in this folder, whichever process builds it; None without a pool.
+    """Return the progress of the build in the folder `pool`, by any process; None if there is no pool.
 
     Raises
     ------

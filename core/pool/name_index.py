@@ -60,7 +60,7 @@ class _Block:
 
 
 class Names:
-    """The names of a pool's items. Immutable, so any number of threads may search it.
+    """An index of the names of a pool's items. Immutable, so any number of threads may search it.
 
     Parameters
     ----------

@@ -21,17 +21,18 @@ BAND = 0.99
 
 @dataclass(frozen=True)
 class Audits(Experiment[Pool]):
-    """Audits of simulated sessions while they learn; see `core.experiment.auditing.audited_sessions`.
+    """Audits in simulated labeling sessions; see `core.experiment.auditing.audited_sessions`.
 
     Parameters
     ----------
     prevalences : tuple of float, 0 … 1
-        Shares of positive items, one after the other.
+        Shares of positive items; sessions are simulated for each of them.
     sessions : int
         Number of sessions for each prevalence.
     items, labels, audited : int
-        Items, training answers and audit answers of each session.
+        Numbers of items, of answers that train and of answers for the audit, in each session.
     seed : int
+        Seed of items, classes and audits.
     """
 
     prevalences: tuple[float, ...]
@@ -42,7 +43,7 @@ class Audits(Experiment[Pool]):
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Simulate the sessions with a progress bar, and yield a row for each measure of a prevalence."""
+        """Simulate the sessions with a progress bar; for each prevalence, yield one row per measure."""
         for prevalence in self.prevalences:
             running = audited_sessions(
                 pool,

@@ -19,12 +19,12 @@ from closecall.storage import AnswerRecord, Concepts, Database, LabelLog, new_id
 
 
 def class_asked_for(pool: Pool, asked: str | None) -> str:
-    """Return the positive class; the pool's first class by default.
+    """Return the positive class: `asked`, or by default the pool's first class.
 
     Raises
     ------
     InputError
-        If the pool has no such class.
+        If the pool does not have the class `asked`, or has no classes.
     """
     positive = asked or (pool.classes[0] if pool.classes else "")
     if positive not in pool.classes:

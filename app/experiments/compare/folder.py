@@ -29,21 +29,25 @@ P = TypeVar("P", bound=Plan[Any])
 
 @contextmanager
 def begun(out: Path, named: Path | None, plan_of: Callable[[Pool], P]) -> Iterator[tuple[P, Pool]]:
-    """Lock the folder `out`, store or check the plan, print its size, and yield it with its pool.
+    """Lock the comparison's folder, and yield the plan and the pool.
+
+    The plan is stored in the folder, or compared with the one that is stored there. Its size is printed, and
+    how much of it is done.
 
     Parameters
     ----------
     out : Path
-        Created if missing; locked against other commands.
+        The comparison's folder, created if missing. Other commands can't use it within the context.
     named : Path, optional
-        The pool's folder; by default, a pool of digits, which is built if missing.
+        The pool's folder. By default `pool` in `out`, where a pool of digits is built if there is none.
     plan_of : callable
-        Returns the requested plan for a pool.
+        Returns the plan for a pool, from the options of the command.
 
     Raises
     ------
     InputError
-        If another command is running in the folder, the pool is incomplete, or the folder has another plan.
+        If another command uses the folder, if the pool is incomplete, or if another plan is stored in the
+        folder.
     """
     with _alone(out):
         pool = _pool_named(named, out)

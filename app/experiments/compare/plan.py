@@ -76,14 +76,14 @@ class Plan(ABC, Generic[U]):
         return pool
 
     def settle(self, out: Path, names: Sequence[str]) -> None:
-        """Store the options in the folder `out`, or check that they equal the stored ones.
+        """Store the options in the folder `out`, or check that they equal those already stored there.
 
-        `names` are the names of the classes.
+        Only the path of the pool may differ. `names` are the pool's classes, for the error message.
 
         Raises
         ------
         InputError
-            If the folder has other options.
+            If other options are stored in the folder, or the stored ones can't be read.
         """
         path = out / PLAN_FILE
         if path.exists():

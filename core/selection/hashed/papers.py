@@ -239,7 +239,7 @@ class CodeSearch(HashedSearch):
 
 
 class HHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane by H-Hash: two bits per function, which must both agree.
+    """Query strategy that looks up the hyperplane's code by H-Hash: two bits per function; both must agree.
 
     See `core.hashing.HHash`. Parameters are those of `CodeSearch`.
     """
@@ -257,7 +257,7 @@ class HHashSearch(CodeSearch):
 
 
 class EHHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane by EH-Hash, with dense d × d matrices.
+    """Query strategy that looks up the hyperplane's code by EH-Hash, with dense d × d matrices.
 
     See `core.hashing.EHHash`. Hashing takes d²/2 multiplications per function and item, as matrix products on
     all processors: for 384 features and 300 functions about 0.6 ms per item and processor, ten minutes for a
@@ -345,7 +345,7 @@ class EHHashSearch(CodeSearch):
 
 
 class BHHashSearch(CodeSearch):
-    """Query strategy that looks up the hyperplane by BH-Hash: the sign of a product of two projections.
+    """Query strategy that looks up the hyperplane's code by BH-Hash: signs of products of two projections.
 
     See `core.hashing.BHHash`. Parameters are those of `CodeSearch`.
     """

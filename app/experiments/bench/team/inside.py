@@ -147,14 +147,14 @@ class Sitter:
 
 @dataclass(frozen=True)
 class TeamInProcess(TeamExperiment):
-    """A team without pages, each annotator a thread.
+    """A team that labels one concept without pages: each annotator is a thread of this process.
 
     Parameters
     ----------
     annotators, minutes, manner, positive, n_labels, database, out
         See `TeamExperiment`.
     persons : int
-        Number of annotators per item; if it is above 1, every item asks for further annotators.
+        Number of annotators who are asked about each item.
     """
 
     threads = 1
@@ -162,12 +162,13 @@ class TeamInProcess(TeamExperiment):
     persons: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Let the team label, print each `Look`, and yield the row.
+        """Let the team label, print each `Look`, and yield the results as one row.
 
         Raises
         ------
         InputError
-            If the pool has no such class, if `out` exists already, or if the strategy is not available.
+            If the pool does not have the class `positive`, if `out` exists already, or if the index of the
+            default strategy can't be built.
         StorageError
             If the database fails.
         """
