@@ -216,7 +216,7 @@ def _tell_of_owners(roles: Roles) -> None:
     "use_classes",
     default=None,
     help="Whether subfolders are classes; then some images are held out to measure accuracy.  "
-    "[default: ask; without a terminal, only if the question names one]",
+    "[default: yes if the question names one of them; otherwise ask, or no without a terminal]",
 )
 @_database_option(_OF_NEW)
 def new_project(
@@ -292,9 +292,9 @@ def build_pool(source: str, out: Path, threads: int | None, no_classes: bool, qu
       arrays:FEATURES,IMAGES  your embeddings (.npy, .parquet, .fvecs, .bvecs) and a folder or list of images
       vectors:FILE[,CLASSES]  vectors without images, in the same formats, and one class per vector
       vectors:FILE,QUERIES    the same with queries (.fvecs, .bvecs) to hold out, as of SIFT1M
-      enlarged:N:SOURCE       any image source, N times larger
-      edges:SOURCE            any image source, by edge histograms instead of GIST
-      sets:SOURCE             any image source, each image as a set of local features
+      enlarged:N:SOURCE       images (not of arrays:), N times larger
+      edges:SOURCE            images (not of arrays:), by edge histograms instead of GIST
+      sets:SOURCE             images (not of arrays:), each image as a set of local features
     """  # noqa: D301 (click wants the backspace itself)
     from closecall.app.display.pool_output import show_build
     from closecall.core.sources import source_from
