@@ -10,8 +10,8 @@ from closecall.app.api.cards import View, card_of, submit
 from closecall.app.sessions.adjudication import Decisions, is_decision
 from closecall.app.sessions.answers import has_answered, others_only, refers_to_something
 from closecall.app.sessions.classes import ClassSession
-from closecall.app.sessions.labeling import BLIND
 from closecall.app.sessions.presses import is_press
+from closecall.app.sessions.session_state import BLIND
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 

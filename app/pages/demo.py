@@ -21,6 +21,7 @@ from closecall.storage.errors import StorageError
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
     from closecall.app.sessions.registry import OpenProject
+    from closecall.app.sessions.session_state import SessionState
 
 
 def demo(project: OpenProject, session: LabelingSession) -> None:
@@ -107,13 +108,13 @@ def action(label: str, act: Callable[[], None], session: LabelingSession) -> Non
 
 
 def on_show(
-    project: OpenProject, session: LabelingSession, card: dict[str, Any], sent: Mapping[str, Any]
+    project: OpenProject, session: SessionState, card: dict[str, Any], sent: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the card with the autopilot's answers, in its session, and the requested check."""
     return card | {"autopilot": autopilot.answers(session, card), "check": _check(project, session, sent)}
 
 
-def _check(project: OpenProject, session: LabelingSession, sent: Mapping[str, Any]) -> dict[str, Any] | None:
+def _check(project: OpenProject, session: SessionState, sent: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the check of the item that the browser asked about last."""
     asked, key = sent.get("check"), ("check", session.id)
     check: Check | None = state.get(key)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from closecall.app.runtime.event_log import emit
-from closecall.storage import AnswerRecord, Refusal
+from closecall.storage import AnswerRecord, AppendResult, Refusal, SelectionRecord
 from closecall.storage.models import MAX_ID
 from closecall.storage.records import ANSWERS
 
 if TYPE_CHECKING:
-    from closecall.app.engine.concept import LiveConcept
-    from closecall.app.projects.project import Project
+    from closecall.app.sessions.session_state import SessionState
     from closecall.storage.records import RefusalKind
 
 MOST_AT_ONCE = 1000
 """Maximum number of answers taken from one message; the browser sends the rest of its queue again."""
-
 
 MOST_ITEM = 2**63 - 1
 """Largest item id: both databases keep ids in 64 bits."""
@@ -36,18 +34,6 @@ class Refused(Exception):  # noqa: N818 (no error: a verdict on one answer)
     def __init__(self, kind: RefusalKind, reason: str) -> None:
         super().__init__(reason)
         self.kind: RefusalKind = kind
-
-
-class Asking(Protocol):
-    """The session that an answer is given in."""
-
-    id: str
-    annotator: str
-    concept: LiveConcept
-    project: Project
-
-    def is_audits(self, selection_id: str, /) -> bool:
-        """Return whether the selection was drawn for the audit."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +66,54 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """Answers fit for the log, and refusals; `following` has the selection shown after each answer."""
+class Press:
+    """One press of a key or button: an answer, an undo or a correction; for several concepts, one of each.
 
-    records: list[AnswerRecord]
-    following: dict[str, str]
-    refused: list[Refusal]
+    Parameters
+    ----------
+    id : str
+        Id given by the browser; the answer for the session's own concept has it.
+    records : tuple of AnswerRecord
+        One per concept.
+    following : str or None
+        The selection that the browser showed next.
+    """
+
+    id: str
+    records: tuple[AnswerRecord, ...]
+    following: str | None
+
+    @property
+    def is_undo(self) -> bool:
+        """Return whether it takes an earlier press back."""
+        return self.records[0].answer == "undo"
+
+    @property
+    def is_correction(self) -> bool:
+        """Return whether it replaces an earlier press."""
+        return any(record.corrects is not None for record in self.records)
+
+    def is_in(self, ids: Collection[str]) -> bool:
+        """Return whether any of its answers is among these."""
+        return any(record.id in ids for record in self.records)
+
+    def answers(self, selection: SelectionRecord) -> bool:
+        """Return whether it answers the selection."""
+        return any(record.selection_id == selection.id for record in self.records)
 
 
-def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: Asking) -> Parsed:
-    """Turn the browser's queue into records. Malformed answers are refused, the others are kept."""
+def following(answer: Mapping[str, Any]) -> str | None:
+    """Return the id of the selection that the browser showed after the answer."""
+    shown = answer.get("next")
+    return shown if isinstance(shown, str) and shown else None
+
+
+def parse_answers(
+    answers: Sequence[Mapping[str, Any]], *, session: SessionState
+) -> tuple[list[Press], list[Refusal]]:
+    """Parse the browser's queue. Malformed answers are refused, the others are returned."""
+    presses: list[Press] = []
     records: list[AnswerRecord] = []
-    following: dict[str, str] = {}
 
     def read(answer: Mapping[str, Any]) -> None:
         record = in_its_audit(read_answer(answer, session), session, records)
@@ -99,11 +121,37 @@ def parse_answers(answers: Sequence[Mapping[str, Any]], *, session: Asking) -> P
         if not refers_to_something(answer):
             require_answered(record.item, session)
         records.append(record)
-        if isinstance(shown := answer.get("next"), str):
-            following[record.id] = shown
+        presses.append(Press(record.id, (record,), following(answer)))
 
     refused = read_each(answers, read)
-    return Parsed(records, following, refused)
+    return presses, refused
+
+
+def store_presses(
+    presses: Sequence[Press], malformed: Sequence[Refusal], session: SessionState
+) -> tuple[AppendResult, Outcome]:
+    """Store presses, each with all of its answers; return what the log did with them, and the outcome.
+
+    If the answer for one concept was already undone, an undo takes back the others.
+
+    Raises
+    ------
+    InputError, StorageError
+        As `Intake.store`. Nothing was stored, or the acknowledgement was lost.
+    """
+    records = [record for press in presses for record in press.records]
+    session.hold_undone(records)
+    shown = [press.following for press in presses if press.following]
+    result = session.project.intake.store(records, shown=shown)
+    stored, reasons = set(result.acknowledged), {refusal.id: refusal for refusal in result.refused}
+    acked, refused = [], list(malformed)
+    for press in presses:
+        reason = next((reasons[record.id] for record in press.records if record.id in reasons), None)
+        if reason is None or (press.is_undo and press.is_in(stored)):
+            acked.append(press.id)
+        else:
+            refused.append(Refusal(press.id, reason.kind, reason.reason))
+    return result, Outcome.of(session.id, acked, refused)
 
 
 def read_each(
@@ -126,7 +174,7 @@ def refers_to_something(answer: Mapping[str, Any]) -> bool:
     return any(answer.get(name) is not None for name in ("selection", "corrects", "undoes"))
 
 
-def has_answered(session: Asking, item: object) -> bool:
+def has_answered(session: SessionState, item: object) -> bool:
     """Return whether the session's annotator has a current answer to the item."""
     with session.concept.lock:
         state = session.concept.catch_up()
@@ -138,7 +186,7 @@ def others_only(item: object) -> str:
     return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
 
 
-def require_answered(item: int, session: Asking) -> None:
+def require_answered(item: int, session: SessionState) -> None:
     """Refuse an answer to an item that was never shown.
 
     Only Review sends answers without a reference: a reviewer adds to what others answered about an item.
@@ -163,7 +211,7 @@ def _malformed(answer: object, error: Exception) -> Refusal:
     return Refusal(name, "malformed", f"The answer {name[:64]} can't be read: {error}")
 
 
-def in_its_audit(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRecord]) -> AnswerRecord:
+def in_its_audit(record: AnswerRecord, session: SessionState, batch: Sequence[AnswerRecord]) -> AnswerRecord:
     """Mark the answer as the audit's if its item was drawn for the audit: such answers do not train."""
     if record.answer == "undo":
         return record
@@ -173,7 +221,7 @@ def in_its_audit(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRe
     return replace(record, purpose="audit") if audited else record
 
 
-def require_first(record: AnswerRecord, session: Asking, batch: Sequence[AnswerRecord]) -> None:
+def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[AnswerRecord]) -> None:
     """Refuse a second answer to a selection; corrections name the answer they replace and are allowed.
 
     Raises
@@ -192,7 +240,7 @@ def require_first(record: AnswerRecord, session: Asking, batch: Sequence[AnswerR
         raise Refused("conflict", reason)
 
 
-def read_answer(answer: Mapping[str, Any], session: Asking) -> AnswerRecord:
+def read_answer(answer: Mapping[str, Any], session: SessionState) -> AnswerRecord:
     """Return the browser's answer as a record of the session.
 
     Raises

@@ -17,8 +17,8 @@ from closecall.core.simulation.oracle import Oracle
 from closecall.storage import ConceptRecord
 
 if TYPE_CHECKING:
-    from closecall.app.sessions.labeling import LabelingSession
     from closecall.app.sessions.registry import OpenProject
+    from closecall.app.sessions.session_state import SessionState
 
 _OWN = f" ({AUTOPILOT})"
 
@@ -28,7 +28,7 @@ def can_answer(project: OpenProject, concept: ConceptRecord) -> bool:
     return project.pool is not None and concept.positive_class in project.pool.classes
 
 
-def is_autopilot(session: LabelingSession) -> bool:
+def is_autopilot(session: SessionState) -> bool:
     """Return whether the session is the autopilot's."""
     return session.annotator == AUTOPILOT
 
@@ -49,7 +49,7 @@ def peoples_concept(project: OpenProject, concept: ConceptRecord) -> ConceptReco
     return project.concept_store.named(concept.name.removesuffix(_OWN)) or concept
 
 
-def answers(session: LabelingSession, card: Mapping[str, Any]) -> dict[str, str] | None:
+def answers(session: SessionState, card: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the autopilot's answers, by item: to the item in view and those that may follow.
 
     It skips items of unknown truth. Return None in a session of a person.

@@ -18,7 +18,7 @@ from closecall.core.selection import make_strategy
 from closecall.storage import SelectionRecord, Standing, StorageError
 
 if TYPE_CHECKING:
-    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.session_state import SessionState
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Comparison:
     full_scan_ms: float
 
 
-def compare(session: LabelingSession, selection_id: str) -> Comparison:
+def compare(session: SessionState, selection_id: str) -> Comparison:
     """Compare the selection with this id with a full scan of the pool, under the hyperplane it was based on.
 
     The hyperplane is trained again from the log and must have the digest that the selection recorded.
@@ -86,7 +86,7 @@ def compare(session: LabelingSession, selection_id: str) -> Comparison:
     )
 
 
-def _hyperplane_then(session: LabelingSession, record: SelectionRecord, standing: Standing) -> Hyperplane:
+def _hyperplane_then(session: SessionState, record: SelectionRecord, standing: Standing) -> Hyperplane:
     project, through = session.project, record.examples_through
     assert project.pool is not None
     concept = replace(session.concept.record, c=record.c, class_weight=record.class_weight)
@@ -102,12 +102,12 @@ class Check:
 
     Parameters
     ----------
-    session : LabelingSession
+    session : SessionState
     selection_id : str
         Id of one of the session's selections.
     """
 
-    def __init__(self, session: LabelingSession, selection_id: str) -> None:
+    def __init__(self, session: SessionState, selection_id: str) -> None:
         self.selection_id = selection_id
         self._session = session
         self._comparison: Comparison | None = None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from closecall.app.engine.selection import Chosen, select_items
 from closecall.app.engine.training import BATCH, is_of_many
-from closecall.app.sessions.answers import Outcome, parse_answers
+from closecall.app.sessions.answers import Outcome, parse_answers, store_presses
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted
@@ -68,14 +68,13 @@ class BatchSession(ABC):
         Answers are idempotent by id: an answer that is sent again is acknowledged again and stored once.
         """
         with self.session.lock:
-            parsed = parse_answers(answers, session=self.session)
-            self.session.hold_undone(parsed.records)
-            result = self.session.project.intake.store(parsed.records, shown=list(parsed.following.values()))
+            presses, malformed = parse_answers(answers, session=self.session)
+            result, outcome = store_presses(presses, malformed, self.session)
             if _are_about(self.shown, [*result.accepted, *result.known]):
                 self.last, self.shown = self.shown, ()
             elif _are_about(self.last, result.accepted) or any(a.undoes for a in result.accepted):
                 self.shown = ()
-            return Outcome.of(self.id, result.acknowledged, [*parsed.refused, *result.refused])
+        return outcome
 
     def attend(self) -> None:
         """Record that someone is looking, and show a batch."""
@@ -122,7 +121,8 @@ class BatchSession(ABC):
                 session.project.leases.keep(session.id, ())
             else:
                 self.shown = tuple(session.project.log.record_selections(chosen.records))
-                session.begin_round(self.shown, chosen)
+                session.begin_round(self.shown[0], chosen)
+                session.project.leases.keep(session.id, {record.item for record in self.shown})
         except PoolExhausted:
             session.exhausted = True
             session.project.leases.keep(session.id, ())

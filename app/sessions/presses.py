@@ -5,10 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from closecall.app.sessions.answers import (
+    Press,
     Refused,
+    following,
     in_its_audit,
     item_in,
     read_answer,
@@ -17,54 +19,15 @@ from closecall.app.sessions.answers import (
     require_answered,
     require_first,
 )
-from closecall.storage import AnswerRecord, AppendResult, Refusal
+from closecall.storage import AnswerRecord, Refusal
 
 if TYPE_CHECKING:
-    from closecall.app.projects.project import Project
-    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.item_view import ItemView
     from closecall.storage.records import AnswerWord
-
-
-class Members(Protocol):
-    """The concepts answered together, each with a session."""
-
-    @property
-    def session(self) -> LabelingSession:
-        """The session that they share their view with."""
-
-    @property
-    def project(self) -> Project:
-        """The project of the sessions."""
-
-    def member(self, concept_id: int, /) -> LabelingSession:
-        """Return the session of one of the concepts."""
 
 
 CLASSES = "classes"
 """Key of the browser's answer that lists the concepts to choose from; no other answer has it."""
-
-
-@dataclass(frozen=True)
-class Press:
-    """One press of a key or button, or its undo or correction.
-
-    Parameters
-    ----------
-    id : str
-        Id given by the browser; the answer for the session's own concept has it.
-    records : tuple of AnswerRecord
-        One per concept.
-    following : str or None
-        The selection that the browser showed next.
-    """
-
-    id: str
-    records: tuple[AnswerRecord, ...]
-    following: str | None
-
-    def is_in(self, answers: Iterable[AnswerRecord]) -> bool:
-        """Return whether any of its answers is among these."""
-        return not {record.id for record in self.records}.isdisjoint({answer.id for answer in answers})
 
 
 def is_press(answer: Mapping[str, Any]) -> bool:
@@ -78,44 +41,26 @@ def answer_id(press: str, concept_id: int, *, own: int) -> str:
 
 
 def read_presses(
-    answers: Sequence[Mapping[str, Any]], *, session: Members
+    answers: Sequence[Mapping[str, Any]], *, view: ItemView
 ) -> tuple[list[Press], list[Refusal]]:
     """Parse the queue into presses, whose answers are stored together, and refusals."""
     presses: list[Press] = []
     batch: dict[str, AnswerRecord] = {}
 
     def read(answer: Mapping[str, Any]) -> None:
-        presses.append(_Reading(answer, session, batch).press())
+        presses.append(_Reading(answer, view, batch).press())
         batch.update((record.id, record) for record in presses[-1].records)
 
     refused = read_each(answers, read)
     return presses, refused
 
 
-def settled(presses: Iterable[Press], result: AppendResult) -> tuple[list[str], list[Refusal]]:
-    """Return the ids of stored presses, and the refusals.
-
-    If the answer for one concept was already undone, an undo takes back the others.
-    """
-    stored, reasons = set(result.acknowledged), {refusal.id: refusal for refusal in result.refused}
-    acked, refused = [], []
-    for press in presses:
-        ids = [record.id for record in press.records]
-        reason = next((reasons[i] for i in ids if i in reasons), None)
-        takes_back = press.records[0].undoes is not None
-        if reason is None or (takes_back and not stored.isdisjoint(ids)):
-            acked.append(press.id)
-        else:
-            refused.append(Refusal(press.id, reason.kind, reason.reason))
-    return acked, refused
-
-
 @dataclass(frozen=True)
 class _Reading:
-    """A browser's answer, its session, and the answers before it in the same queue."""
+    """A browser's answer, its view, and the answers before it in the same queue."""
 
     answer: Mapping[str, Any]
-    session: Members
+    view: ItemView
     batch: Mapping[str, AnswerRecord]
 
     def press(self) -> Press:
@@ -127,7 +72,7 @@ class _Reading:
             words = dict.fromkeys(undone, self.answer["answer"])
         chooser = self._chooser(words, item)
         if not refers_to_something(self.answer):
-            require_answered(item, self.session.session)
+            require_answered(item, self.view.session)
         records: list[AnswerRecord] = []
         for concept, word in words.items():
             its_own = {
@@ -137,20 +82,19 @@ class _Reading:
                 "undoes": undone.get(concept),
                 "corrects": corrected.get(concept),
             }
-            member = self.session.member(concept)
+            member = self.view.member(concept)
             record = in_its_audit(
                 read_answer({**self.answer, **its_own}, member), member, self._so_far(concept)
             )
             require_first(record, member, self._so_far(concept))
             records.append(record)
-        following = self.answer.get("next")
-        return Press(name, tuple(records), following if isinstance(following, str) else None)
+        return Press(name, tuple(records), following(self.answer))
 
     def _words(self) -> dict[int, AnswerWord]:
         """Return the answer by concept: yes for the chosen one and no for the others, or the same for all."""
         concepts, word, chosen = self.answer[CLASSES], self.answer["answer"], self.answer.get("concept")
-        known = {concept.id for concept in self.session.project.concepts(archived=True)}
-        own = self.session.session.concept.record.id
+        known = {concept.id for concept in self.view.project.concepts(archived=True)}
+        own = self.view.session.concept.record.id
         if not isinstance(concepts, list) or own not in concepts or not known.issuperset(concepts):
             raise ValueError(f"classes must be concepts, {own} among them, got {concepts!r:.80}")
         if word == "yes" and chosen not in concepts:
@@ -165,7 +109,7 @@ class _Reading:
         earlier = self.answer.get(word)
         if earlier is None:
             return {}
-        log, concepts = self.session.project.log, self.session.project.concepts(archived=True)
+        log, concepts = self.view.project.log, self.view.project.concepts(archived=True)
         ids = {concept.id: self._id(str(uuid.UUID(earlier)), concept.id) for concept in concepts}
         stored = {concept: self.batch.get(name) or log.answer(name) for concept, name in ids.items()}
         found = {concept: record for concept, record in stored.items() if record is not None}
@@ -177,23 +121,20 @@ class _Reading:
 
     def _chooser(self, concepts: Iterable[int], item: int) -> int | None:
         """Return the concept whose selection the press answers, or None if it names no selection."""
-        name, log = self.answer.get("selection"), self.session.project.log
+        name, log = self.answer.get("selection"), self.view.project.log
         if name is None:
             return None
         record = log.selection(str(name)) or log.foreseen(str(name))
         if record is None:
             raise Refused("unknown-selection", f"There is no selection {name!r:.80}")
-        if (
-            record.concept_id not in concepts
-            or self.session.member(record.concept_id).id != record.session_id
-        ):
+        if record.concept_id not in concepts or self.view.member(record.concept_id).id != record.session_id:
             raise Refused("not-yours", f"Selection {name} was shown in another session")
         if record.item != item:
             raise Refused("wrong-item", f"Selection {name} showed item {record.item}, not {item}")
         return record.concept_id
 
     def _id(self, press: str, concept: int) -> str:
-        return answer_id(press, concept, own=self.session.session.concept.record.id)
+        return answer_id(press, concept, own=self.view.session.concept.record.id)
 
     def _so_far(self, concept: int) -> list[AnswerRecord]:
         return [record for record in self.batch.values() if record.concept_id == concept]

@@ -14,9 +14,10 @@ from closecall.app.sessions.adjudication import Decisions
 from closecall.app.sessions.blind.comparison import BlindComparison
 from closecall.app.sessions.classes import ClassSession
 from closecall.app.sessions.grid import GridSession
-from closecall.app.sessions.labeling import BLIND, LabelingSession
+from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.open_sessions import OpenSessions
+from closecall.app.sessions.session_state import BLIND
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.storage import SessionRecord
 

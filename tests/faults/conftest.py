@@ -21,8 +21,7 @@ def quick_and_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is drawn is the same each time, what is waited for is there, and nobody is too fast."""
     monkeypatch.setattr("secrets.randbelow", lambda _: 3)
     monkeypatch.setattr("closecall.app.sessions.labeling.LabelingSession.DEFAULT", "exhaustive")
-    monkeypatch.setattr("closecall.app.sessions.labeling.AHEAD_SECONDS", 10.0)
-    monkeypatch.setattr("closecall.app.sessions.classes.AHEAD_SECONDS", 10.0)
+    monkeypatch.setattr("closecall.app.sessions.item_view.AHEAD_SECONDS", 10.0)
     monkeypatch.setattr("closecall.app.api.plain.SETTLE_SECONDS", 0.0)
     monkeypatch.setattr("closecall.app.sessions.blind.comparison.LEAST_TURNS", 1)
     monkeypatch.setattr("closecall.app.projects.uploaded_images.why_none", lambda *_: None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.api.cards.label import label_card
 from closecall.app.api.cards.parts import STRIP, common, painted, strip_entry
 from closecall.app.sessions.answers import Outcome
-from closecall.app.sessions.labeling import BLIND
+from closecall.app.sessions.session_state import BLIND
 
 if TYPE_CHECKING:
     from closecall.app.sessions.blind.comparison import BlindComparison

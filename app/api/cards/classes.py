@@ -11,7 +11,7 @@ from closecall.app.sessions.classes import labels_of
 if TYPE_CHECKING:
     from closecall.app.sessions.answers import Outcome
     from closecall.app.sessions.classes import ClassSession
-    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.session_state import SessionState
     from closecall.storage.records import AnswerWord
 
 QUESTION = "Which is it?"
@@ -43,7 +43,7 @@ def classes_card(view: ClassSession, outcome: Outcome) -> dict[str, Any]:
         }
 
 
-def _strip(main: LabelingSession, members: Sequence[LabelingSession]) -> list[dict[str, Any]]:
+def _strip(main: SessionState, members: Sequence[SessionState]) -> list[dict[str, Any]]:
     """Return the last items that were given a class or none, with their current classes."""
     recent = main.project.log.recent_answers(main.concept.record.id, STRIP, session_id=main.id)
     words: dict[int, dict[int, AnswerWord]] = {answer.item: {} for answer in recent}

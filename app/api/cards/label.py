@@ -20,6 +20,6 @@ def label_card(session: LabelingSession, outcome: Outcome) -> dict[str, Any]:
         return {
             **common(session, shown, outcome),
             "item": painted(session, shown) if shown else None,
-            **coming(session, shown, session.ahead),
+            **coming(session, shown, session.item_view.ahead),
             "strip": [strip_entry(session, answer) for answer in reversed(recent)],
         }

@@ -12,13 +12,13 @@ from closecall.storage import AnswerRecord, Counts, SelectionRecord
 if TYPE_CHECKING:
     from closecall.app.engine.lookahead import Lookahead
     from closecall.app.sessions.answers import Outcome
-    from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.session_state import SessionState
 
 STRIP = 12
 """Number of last answers that can be corrected with a click."""
 
 
-def common(session: LabelingSession, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
+def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcome) -> dict[str, Any]:
     """Return what all cards have, with the numbers of the selection `shown`."""
     concept = session.concept.record
     return {
@@ -39,7 +39,7 @@ def common(session: LabelingSession, shown: SelectionRecord | None, outcome: Out
     }
 
 
-def item_of(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
+def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
     """Return what an answer must name, and the text that replaces an image that can't be seen."""
     pool = session.project.pool
     assert pool is not None
@@ -50,14 +50,12 @@ def item_of(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
     }
 
 
-def painted(session: LabelingSession, shown: SelectionRecord) -> dict[str, Any]:
+def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
     """Return an item with its picture or, for a text, its parts and the picture of its first lines."""
     return item_of(session, shown) | {"src": _picture(session, shown.item)} | _text(session, shown.item)
 
 
-def coming(
-    session: LabelingSession, shown: SelectionRecord | None, ahead: Lookahead | None
-) -> dict[str, Any]:
+def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
     """Return what follows each answer, with pictures, and whether more is being computed.
 
     `session` is the session that made these selections.
@@ -76,14 +74,14 @@ def coming(
     return {"next": views, "pictures": pictures, "next_is_coming": not ahead.is_done}
 
 
-def _picture(session: LabelingSession, item: int) -> str:
+def _picture(session: SessionState, item: int) -> str:
     try:
         return session.project.pictures.card(item)
     except InputError:
         return ""
 
 
-def _text(session: LabelingSession, item: int) -> dict[str, Any]:
+def _text(session: SessionState, item: int) -> dict[str, Any]:
     """Return the text of an item; nothing for an image."""
     try:
         return {"text": text} if (text := session.project.pictures.text(item)) else {}
@@ -91,7 +89,7 @@ def _text(session: LabelingSession, item: int) -> dict[str, Any]:
         return {}
 
 
-def tile(session: LabelingSession, item: int) -> str:
+def tile(session: SessionState, item: int) -> str:
     """Return an item's picture for a grid, or "" if it can't be shown."""
     try:
         return session.project.pictures.tile(item)
@@ -99,13 +97,13 @@ def tile(session: LabelingSession, item: int) -> str:
         return ""
 
 
-def strip_entry(session: LabelingSession, answer: AnswerRecord) -> dict[str, Any]:
+def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
     """Return one of the last answers, with what a correction must name."""
     src = thumbnail(session, answer.item)
     return {"answer_id": answer.id, "item": answer.item, "answer": answer.answer, "src": src}
 
 
-def thumbnail(session: LabelingSession, item: int) -> str:
+def thumbnail(session: SessionState, item: int) -> str:
     """Return an item's picture for the strip, or "" if it can't be shown."""
     try:
         return session.project.pictures.thumbnail(item)
@@ -113,7 +111,7 @@ def thumbnail(session: LabelingSession, item: int) -> str:
         return ""
 
 
-def _notes(session: LabelingSession, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:
+def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:
     pool, advice = session.project.pool, session.concept.milestones.advice
     n_items = len(pool) if pool else 0
     return {
@@ -144,14 +142,14 @@ def _notes(session: LabelingSession, shown: SelectionRecord | None, counts: Coun
     }
 
 
-def _awaited(session: LabelingSession, shown: SelectionRecord | None) -> str | None:
+def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None:
     """Return the strategy whose index is being built while another one stands in, or None."""
     stands_in = shown is not None and shown.why == "strategy" and shown.strategy != session.strategy
     is_ready = session.project.indexes.get(session.strategy) is not None
     return label_of(session.strategy) if stands_in and not is_ready else None
 
 
-def course(session: LabelingSession) -> dict[str, list[float | None]]:
+def course(session: SessionState) -> dict[str, list[float | None]]:
     """Return the numbers of the last rounds."""
     rounds = list(session.history)
     return {
@@ -163,7 +161,7 @@ def course(session: LabelingSession) -> dict[str, list[float | None]]:
     }
 
 
-def _waiting(session: LabelingSession) -> dict[str, Any]:
+def _waiting(session: SessionState) -> dict[str, Any]:
     progress = session.project.build_progress()
     return {
         "done": progress.done if progress else 0,

@@ -19,7 +19,8 @@ from closecall.app.sessions.blind.comparison import (
     TOLD,
     BlindComparison,
 )
-from closecall.app.sessions.labeling import BLIND, LabelingSession
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.session_state import BLIND
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, ConceptRecord, SessionRecord, new_id
 from closecall.storage.imports import store

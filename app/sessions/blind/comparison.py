@@ -21,7 +21,8 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.sessions.answers import Outcome
-from closecall.app.sessions.labeling import BLIND, LabelingSession
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.session_state import BLIND
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, Refusal, SelectionRecord
 from closecall.storage.records import AnswerWord

@@ -228,8 +228,8 @@ def _sit_down(project: OpenProject, team: TeamInProcess, truth: Truth) -> list[S
         for sitter in sitters:
             sitter.answer()
     for sitter in sitters:
-        if sitter.session.ahead is not None:
-            sitter.session.ahead.wait(600)
+        if sitter.session.item_view.ahead is not None:
+            sitter.session.item_view.ahead.wait(600)
     while sitters[0].session.concept.milestones.is_computing:
         time.sleep(0.05)
     return sitters
@@ -260,8 +260,8 @@ def _sit(project: OpenProject, team: TeamInProcess, sitters: list[Sitter], clock
         finally:
             stop.set()
     for sitter in sitters:
-        if sitter.session.ahead is not None:
-            sitter.session.ahead.wait(600)
+        if sitter.session.item_view.ahead is not None:
+            sitter.session.item_view.ahead.wait(600)
     cpu = time.process_time() - cpu
     look()
     answers = max(1, looks[-1].answers)

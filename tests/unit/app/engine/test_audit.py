@@ -146,7 +146,7 @@ def test_answers_to_what_was_sent_ahead_are_the_audits_even_after_a_restart(tmp_
             break
         card = submit(session, [answer(card, word)])
     following = card["next"][word]["item"]
-    session.ahead = None
+    session.item_view.ahead = None
     submit(
         session,
         [

@@ -188,7 +188,7 @@ def test_what_is_stale_is_cancelled_and_computed_anew(session, change):
     given = answer(card_of(session), "yes")
     submit(session, [given])
     before = coming(session)
-    old = session.ahead
+    old = session.item_view.ahead
     if change == "strategy":
         session.set_strategy("random")
     elif change == "skipped":
@@ -196,7 +196,7 @@ def test_what_is_stale_is_cancelled_and_computed_anew(session, change):
     else:
         submit(session, [answer(before, "no", selection=None, item=given["item"], corrects=given["id"])])
     after = coming(session)
-    assert session.ahead is not old
+    assert session.item_view.ahead is not old
     ids = {view["item"]["selection"] for view in before["next"].values()}
     assert not ids & {view["item"]["selection"] for view in after["next"].values()}
     stale, view = follow(before, "no")
@@ -219,7 +219,7 @@ def test_a_cancelled_look_ahead_writes_nothing(session, monkeypatch):
     monkeypatch.setattr(lookahead.Lookahead, "_each", hold)
     submit(session, [answer(card_of(session), "no")])
     assert begun.wait(20)
-    job = session.ahead
+    job = session.item_view.ahead
     job.cancel()
     held.set()
     assert job.wait(20)

@@ -226,8 +226,8 @@ def in_hand(project: OpenProject, session: LabelingSession) -> set[int]:
     card = card_of(session)
     while card["next_is_coming"]:
         card = card_of(session)
-    assert session.ahead is not None
-    return {card["item"]["id"], *session.ahead.items}
+    assert session.item_view.ahead is not None
+    return {card["item"]["id"], *session.item_view.ahead.items}
 
 
 def test_without_a_pool_an_answer_waits_in_the_browser(tmp_path):

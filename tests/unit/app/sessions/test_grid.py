@@ -232,7 +232,8 @@ def test_the_grid_is_shown_again_after_a_restart(tmp_path):
         given = truly(grid, after)
         from closecall.app.sessions.answers import parse_answers
 
-        project.log.append_answers(parse_answers(given, session=grid.session).records)
+        presses, _ = parse_answers(given, session=grid.session)
+        project.log.append_answers([record for press in presses for record in press.records])
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)
         grid = small_grid(project, project.session(session_id))

@@ -265,7 +265,7 @@ def test_who_comes_back_without_an_address_goes_on_with_the_last_session(tmp_pat
         assert last.id != session.id
         assert project.session().id not in (session.id, last.id)
         newest = project.log.sessions(last.concept.record.id)[-1].id
-        monkeypatch.setattr("closecall.app.sessions.labeling.ATTENDED_SECONDS", 0)
+        monkeypatch.setattr("closecall.app.sessions.session_state.ATTENDED_SECONDS", 0)
         assert project.session().id == newest
 
 

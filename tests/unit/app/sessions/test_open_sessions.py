@@ -47,8 +47,8 @@ def test_what_nobody_asks_for_is_let_go_and_goes_on_where_it_was(project: OpenPr
     label(session, 3)
     project.grid(session), project.found(session), project.similar_to(session), project.decisions(session)
     name, shown = session.id, session.shown
-    assert session.ahead is not None
-    session.ahead.wait(60)
+    assert session.item_view.ahead is not None
+    session.item_view.ahead.wait(60)
     gone = weakref.ref(session)
     del session
     clock.now += KEPT_SECONDS + 1

@@ -1,0 +1,272 @@
+"""One item in view: which session selects it, what may follow it, and how answers move on.
+
+Usually the session selects every item. When several concepts are labeled at once (`app.sessions.classes`), a
+session of each concept selects in turn.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from closecall.app.engine.lookahead import Lookahead
+from closecall.app.engine.selection import Chosen, Occasion, select_items
+from closecall.app.engine.training import is_of_many
+from closecall.app.sessions.answers import Outcome, Press, parse_answers, store_presses
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import PoolExhausted
+from closecall.storage import AnswerRecord, Refusal, SelectionRecord, StorageError
+
+if TYPE_CHECKING:
+    from closecall.app.sessions.session_state import SessionState
+
+AHEAD_SECONDS = 0.25
+"""How long a card waits for the look-ahead; after that the browser asks for it."""
+
+
+class ItemView:
+    """The item that a session has in view, and the look-ahead. Thread-safe: calls take turns.
+
+    The session shows one item, a grid or classes, and chooses again when the view changes.
+
+    Parameters
+    ----------
+    session : SessionState
+        Items are leased to it. Its `trouble` and `exhausted` tell why nothing is in view.
+    """
+
+    def __init__(self, session: SessionState) -> None:
+        self.session = session
+        self.id = session.id
+        self.project = session.project
+        self.ahead: Lookahead | None = None
+        self._opened: dict[int, SessionState] = {session.concept.record.id: session}  # by concept
+        self._last: SessionState | None = None  # it selected the item that is or was in view
+        self._changes = 0  # number of corrections: each makes the look-ahead stale
+
+    @property
+    def shown(self) -> SelectionRecord | None:
+        """The selection in view."""
+        return self._last.shown if self._last else None
+
+    def members(self) -> Sequence[SessionState]:
+        """Return the sessions that select in turn, in a fixed order; this one is among them."""
+        return [self.session]
+
+    def member(self, concept_id: int) -> SessionState:
+        """Return the session that selects for a concept, or the leading one if there is none."""
+        return self._opened.get(concept_id, self.session)
+
+    def occasion(self, member: SessionState, pool: Pool) -> Occasion:
+        """Return what a session's next selection depends on besides its labels."""
+        return member.occasion(pool)
+
+    def read(self, answers: Sequence[Mapping[str, Any]]) -> tuple[list[Press], list[Refusal]]:
+        """Parse the browser's answers; return them and the refusals of malformed ones."""
+        return parse_answers(answers, session=self.session)
+
+    def in_turn(self) -> list[SessionState]:
+        """Return the sessions in turn order, beginning with the one after the selection in view."""
+        members = list(self.members())
+        first = members.index(self._last) + 1 if self._last in members else members.index(self.session)
+        return members[first:] + members[:first]
+
+    @property
+    def next_round(self) -> int:
+        """Return the number of the next round, counted over all sessions."""
+        return 1 + max(member.last_round for member in self._opened.values())
+
+    @contextmanager
+    def alone(self) -> Iterator[Sequence[SessionState]]:
+        """Lock the sessions that select in turn, and yield them."""
+        with ExitStack() as held:
+            held.enter_context(self.session.lock)
+            members = self.members()
+            for member in members:
+                held.enter_context(member.lock)
+            yield members
+
+    def store(self, answers: Sequence[Mapping[str, Any]]) -> Outcome:
+        """Store the browser's answers, retrain after each, and select after those to the item in view.
+
+        Answers are idempotent by id: an answer that is sent again is acknowledged again and stored once.
+        """
+        with self.alone():
+            presses, malformed = self.read(answers)
+            result, outcome = store_presses(presses, malformed, self.session)
+            new, known = ({answer.id for answer in some} for some in (result.accepted, result.known))
+            for press in presses:
+                if press.is_in(new) or (press.is_in(known) and self._is_left(press)):
+                    self._move_on(press)
+        return outcome
+
+    def attend(self) -> None:
+        """Record that someone is looking: show an item, and wait briefly for the look-ahead."""
+        with self.alone() as members:
+            self._show_item(members)
+            for member in members:
+                member.concept.watch(self.project.pool)
+            ahead = self._look_ahead()
+        if ahead is not None:
+            ahead.wait(AHEAD_SECONDS)
+
+    def in_view(self) -> SelectionRecord | None:
+        """Return the selection in view; select one if there is none or another session took it meanwhile.
+
+        Return None if nothing can be shown.
+        """
+        with self.alone() as members:
+            self._show_item(members)
+            return self.shown
+
+    def _show_item(self, members: Sequence[SessionState]) -> None:
+        for member in members:
+            member.touch()
+        self.session.view = self
+        if self.shown is None or not self._may_be_answered(self.shown):
+            self.choose()
+
+    def resume(self) -> None:
+        """Show the last selection in the log again if it was not answered."""
+        members = self.members()
+        shown = [record for member in members if (record := self.project.log.last_selection(member.id))]
+        last = max(shown, key=lambda record: record.seq, default=None)
+        self._last = None
+        if last is None:
+            return
+        self._last = chooser = self.member(last.concept_id)
+        chooser.shown = None
+        if not is_of_many(last) and chooser.may_show(last, beside=[member.id for member in members]):
+            self._put_in_view(chooser, last)
+
+    def choose(self) -> None:
+        """Let the session whose turn it is select, or the next one if it has nothing left.
+
+        If the selection can't be stored, nothing is shown and the card says why. All earlier answers are on
+        disk by then, and the next card tries again.
+        """
+        main, pool = self.session, self.project.pool
+        if main.trouble is not None:
+            for member in self._opened.values():
+                member.recall_rounds()
+        main.view = self
+        self._show_nothing(trouble=None)
+        if pool is None:
+            return
+        members = self.in_turn()
+        for member in members:
+            if member.owed is not None:
+                self._show_again(member, member.owed)
+                return
+        for member in members:
+            occasion = self.occasion(member, pool)
+            standing = member.concept.standing(member.annotator, occasion.persons)
+            try:
+                chosen = select_items(occasion, member.concept.train(pool, standing), standing)
+                self._begin_round(member, self.project.log.record_selection(chosen.record), chosen)
+            except PoolExhausted:
+                continue
+            except StorageError as error:
+                main.trouble = str(error)
+            return
+        main.exhausted = True
+        self.project.leases.keep(self.id, ())
+
+    def _may_be_answered(self, shown: SelectionRecord) -> bool:
+        """Return whether the item is still leased, and no answer to it was stored without acknowledgement."""
+        if not self.project.leases.has(self.id, shown.item):
+            return False
+        return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
+
+    def _is_left(self, press: Press) -> bool:
+        """Return whether nothing was shown after the press: the server was lost right after storing it."""
+        if press.is_undo:
+            log = self.project.log
+            return any(log.selection(_again(undo)) is None for undo in press.records if self._undone(undo))
+        return self.shown is not None and press.answers(self.shown)
+
+    def _move_on(self, press: Press) -> None:
+        """Move on after a stored press: what follows it is already in view or is chosen now."""
+        if press.is_undo:
+            for undo in press.records:
+                self._show_again(self.member(undo.concept_id), undo)
+        elif press.is_correction:
+            self._changes += 1
+        elif not (press.following and self._go_on_to(press.following)) and (
+            self.shown is None or press.answers(self.shown)
+        ):
+            self.choose()
+
+    def _go_on_to(self, selection_id: str) -> bool:
+        """Show what the browser shows since the answer; return False for a foreign selection."""
+        record = self.project.log.selection(selection_id)
+        if record is None or is_of_many(record):
+            return False
+        member = self.member(record.concept_id)
+        if member.id != record.session_id:
+            return False
+        future = self.ahead.future(selection_id) if self.ahead else None
+        self._begin_round(member, record, future.chosen if future else None)
+        return True
+
+    def _undone(self, undo: AnswerRecord) -> SelectionRecord | None:
+        """Return the selection whose answer was undone; None if the answer named none."""
+        undone = self.project.log.answer(undo.undoes or "")
+        return self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
+
+    def _show_again(self, member: SessionState, undo: AnswerRecord) -> None:
+        """Show the item of an undone answer again, with the numbers of its own selection."""
+        before, log = self._undone(undo), self.project.log
+        if before is None or not member.concept.has_row(before.item):
+            return
+        name = _again(undo)
+        again = replace(before, id=name, round=self.next_round, why="undo", session_id=member.id)
+        member.owed = undo
+        try:
+            self._put_in_view(member, log.selection(name) or log.record_selection(again))
+        except StorageError as error:
+            self._show_nothing(trouble=str(error))
+        else:
+            member.owed = None
+
+    def _begin_round(self, member: SessionState, record: SelectionRecord, chosen: Chosen | None) -> None:
+        self._put_in_view(member, record)
+        member.begin_round(record, chosen)
+
+    def _put_in_view(self, chooser: SessionState, selection: SelectionRecord) -> None:
+        """Show a selection of one session, and drop what the others had in view."""
+        self.project.leases.keep(self.id, {selection.item})
+        for member in self._opened.values():
+            member.shown = selection if member is chooser else None
+            if member is not self.session:
+                self.project.leases.keep(member.id, ())
+        self.session.exhausted, self._last = False, chooser
+
+    def _show_nothing(self, *, trouble: str | None) -> None:
+        if self._last is not None:
+            self._last.shown = None
+        self.session.shown, self.session.trouble = None, trouble
+
+    def _look_ahead(self) -> Lookahead | None:
+        """Start the look-ahead if it is not running."""
+        shown, pool, main = self.shown, self.project.pool, self.session
+        if shown is None or pool is None:
+            return None
+        member = self.in_turn()[0]
+        chooser = member.id, member.strategy
+        reason = (shown.id, *chooser, main.include_skipped, main.audit_share, self._changes)
+        if self.ahead is None or self.ahead.reason != reason:
+            if self.ahead is not None:
+                self.ahead.cancel()
+            occasion = self.occasion(member, pool)
+            self.ahead = Lookahead(shown, occasion, member.concept, member.annotator, reason)
+            self.ahead.start(self.project.executor)
+        return self.ahead
+
+
+def _again(undo: AnswerRecord) -> str:
+    """Return the id of the selection that shows an undone item again; it is the same at every attempt."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{undo.id} brings back"))

@@ -1,0 +1,243 @@
+"""The state of a labeling session: its settings, its rounds, and what its next selection depends on.
+
+The views of a session, such as `app.sessions.item_view` and `app.sessions.grid`, share this state. They
+decide when to select and what to show.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from closecall.app.engine.selection import Chosen, Occasion
+from closecall.app.engine.training import AUDIT, OVERLAP, PASSED
+from closecall.app.projects.roles import OPERATOR, Person
+from closecall.core.errors import InputError
+from closecall.core.pool.pool import Pool
+from closecall.core.selection import QueryStrategy, make_strategy
+from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
+
+if TYPE_CHECKING:
+    from closecall.app.projects.project import Project
+
+HISTORY = 60
+"""Number of rounds in the history of each number on the card."""
+
+ATTENDED_SECONDS = 600
+"""A person who opens a project resumes the last session, unless it was used within this many seconds."""
+
+AUDIT_SHARE = "audit_share"
+"""Session parameter: share of the rounds given to the audit, 0 … 1."""
+
+BLIND = "blind"
+"""Session parameter: the blind comparison that the session is a side of (`app.sessions.blind`)."""
+
+SLOW_MS = 500.0
+"""Rounds whose training and selection take longer than this are written to the event log."""
+
+_events = logging.getLogger("closecall.selection")
+
+
+def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
+    taken = (record.retrain_ms or 0.0) + (record.selection_ms or 0.0)
+    if taken > SLOW_MS:
+        fields = {
+            "session": session_id,
+            "strategy": record.strategy,
+            "labels": record.n_labels,
+            "scored": record.items_scored,
+            "retrain_ms": record.retrain_ms,
+            "selection_ms": record.selection_ms,
+        }
+        _events.warning("slow selection", extra={"fields": fields})
+
+
+class SessionState:
+    """The state of one annotator's session at one concept. Hold `lock` to change it.
+
+    Parameters
+    ----------
+    project : Project
+        The project that the session belongs to.
+    record : SessionRecord
+        The session's record.
+    """
+
+    def __init__(self, project: Project, record: SessionRecord) -> None:
+        self.id = record.id
+        self.annotator = record.annotator
+        self.strategy = record.strategy
+        self.project = project
+        self.concept = project.live_concept(record.concept_id)
+        self.include_skipped = False
+        self.parameters = dict(record.parameters)
+        self.audit_share = float(self.parameters.get(AUDIT_SHARE, 0))
+        self.seed = record.seed
+        self.lock = threading.RLock()
+        self.history: deque[SelectionRecord] = deque(maxlen=HISTORY)
+        """The first selections of the last rounds, oldest first, without what others had `leased`."""
+        self.recall_rounds()
+        self.shown: SelectionRecord | None = None
+        """The item in view, if this session selected it."""
+        self.view: object = None
+        """The view that selected what is shown: one item, a grid or classes. Others choose again."""
+        self.views: dict[object, Any] = {}
+        """Other views of the session, by kind; see `OpenProject.grid`."""
+        self.owed: AnswerRecord | None = None
+        """An undo whose item could not be shown again yet."""
+        self.exhausted = False
+        self.trouble: str | None = None
+        self._touched = time.monotonic()
+        project.indexes.want(self.strategy)
+
+    def touch(self) -> None:
+        """Record activity."""
+        self._touched = time.monotonic()
+        self.project.leases.renew(self.id)
+
+    def is_attended(self) -> bool:
+        """Return whether there was activity within the last minutes."""
+        return time.monotonic() - self._touched < ATTENDED_SECONDS
+
+    def use_strategy(self, name: str) -> None:
+        """Select with the strategy `name` from the next item on."""
+        self.project.indexes.want(name)
+        self.project.log.update_session(self.id, strategy=name)
+        self.strategy = name  # only now: if it can't be stored, the next attempt stores it
+
+    def set_audit_share(self, share: float, *, by: Person = OPERATOR) -> None:
+        """Set the share of the coming rounds that draw an item for the audit.
+
+        Raises
+        ------
+        InputError
+            If the share is not in 0 … 1, or the person is not an owner.
+        """
+        by.require_owner("set the audit's share")
+        if not 0 <= share <= 1:
+            raise InputError(f"The audit's share must be from 0 to 1, got {share}")
+        with self.lock:
+            if share == self.audit_share:
+                return
+            self.set_parameters({AUDIT_SHARE: share})
+            self.audit_share = share
+        if share and self.project.pool is not None:
+            self.project.background.submit(self.concept.audit.frame, self.project.pool)
+
+    def set_parameters(self, changes: Mapping[str, Any]) -> None:
+        """Change parameters of the session in the database; the others stay."""
+        with self.lock:
+            changed = {**self.parameters, **changes}
+            self.project.log.update_session(self.id, parameters=changed)
+            self.parameters = changed
+
+    @property
+    def side_by_side(self) -> frozenset[str]:
+        """Return the sessions that may show the same item: this one and the sides of its blind comparison."""
+        return frozenset({self.id, *self.parameters.get(BLIND, {}).get("sides", ())})
+
+    def revisit_skipped(self, include: bool = True) -> None:
+        """Set whether skipped items may come again."""
+        with self.lock:
+            self.include_skipped = include
+            if self.shown is None:
+                self.exhausted = False
+
+    def hold_undone(self, answers: Iterable[AnswerRecord]) -> None:
+        """Lease the items of undone answers, since they return to this session."""
+        undone = [self.project.log.answer(answer.undoes) for answer in answers if answer.undoes]
+        own = {answer.item for answer in undone if answer is not None and answer.session_id == self.id}
+        if own:
+            self.project.leases.add(self.id, own)
+
+    def may_show(self, *records: SelectionRecord, beside: Iterable[str] = ()) -> bool:
+        """Lease and return whether the records may be shown again: unanswered, and leased to nobody else.
+
+        Items without a row in the pool, which a damaged log may name, can't be answered.
+        """
+        pool = self.project.pool
+        if pool is None or not all(pool.has_row(record.item) for record in records):
+            return False
+        log, leases = self.project.log, self.project.leases
+        others = leases.others(self.id, beside={*self.side_by_side, *beside})
+        if any(log.is_answered(record.id) or self._has_been_said(record) for record in records):
+            return False
+        return not others.take([record.item for record in records])
+
+    def _has_been_said(self, record: SelectionRecord) -> bool:
+        """Return whether others answered the item during a long inactivity of this session."""
+        with self.concept.lock:
+            state = self.concept.catch_up()
+            status, votes = state.status(record.item), state.votes(record.item)
+        if OVERLAP in record.parameters:
+            return self.annotator in votes or len(votes) >= record.parameters[OVERLAP]["persons"]
+        return status not in (None, "skip")
+
+    def is_audits(self, selection_id: str) -> bool:
+        """Return whether the selection, shown or sent ahead, was drawn for the audit."""
+        record, log = self.shown, self.project.log
+        if record is None or record.id != selection_id:
+            record = log.selection(selection_id) or log.foreseen(selection_id)
+        return record is not None and AUDIT in record.parameters
+
+    def occasion(self, pool: Pool) -> Occasion:
+        """Return what the next selection depends on besides the labels; call it before reading them."""
+        strategy, following = self._strategy(pool), self.last_round + 1
+        return Occasion(
+            session_id=self.id,
+            concept=self.concept.record,
+            pool=pool,
+            strategy=strategy,
+            others=self.project.leases.others(self.id, beside=self.side_by_side),
+            include_skipped=self.include_skipped,
+            session_seed=self.seed,
+            round=following,
+            remembered=self.project.memories.newest(self.id, strategy),
+            audit=self.concept.audit,
+            audit_share=self.audit_share,
+            passed=self.concept.audit.passed(),
+            persons=self.project.persons(following, self.seed),
+        )
+
+    def _strategy(self, pool: Pool) -> QueryStrategy:
+        """Return the session's strategy, or an exhaustive scan while its index is being built."""
+        ready = self.project.indexes.get(self.strategy)
+        return ready if ready is not None else make_strategy("exhaustive").fit(pool)
+
+    @property
+    def last_round(self) -> int:
+        """Return the highest number of the session's last rounds, or 0 before the first.
+
+        The newest round need not have it: a selection sent ahead keeps its number even if other rounds began
+        since.
+        """
+        return max((record.round for record in self.history), default=0)
+
+    def recall_rounds(self) -> None:
+        """Read the rounds from the log again if the last one could not be stored, or seemed not to be.
+
+        Only its acknowledgement may have been lost, and two rounds with one number would be taken for one.
+        """
+        rounds = self.project.log.recent_rounds(self.id, HISTORY)
+        self.history.clear()
+        for record in rounds:
+            self._remember(record)
+
+    def _remember(self, record: SelectionRecord) -> None:
+        # With 50 people, each record has 250 leased items, and the sessions' histories have 3,000 records.
+        self.history.append(replace(record, leased=()))
+
+    def begin_round(self, record: SelectionRecord, chosen: Chosen | None) -> None:
+        """Begin a round with a selection, or with the first selection of a grid."""
+        self._remember(record)
+        _tell_if_slow(self.id, record)
+        self.exhausted, self.trouble = False, None
+        self.concept.audit.pass_over(record.parameters.get(PASSED, ()))
+        if chosen is not None and chosen.trained.hyperplane is not None:
+            hyperplane, seconds = chosen.trained.hyperplane, chosen.computed_seconds
+            self.project.memories.offer(self.id, chosen.strategy, hyperplane, seconds)
