@@ -130,7 +130,10 @@ class ItemView:
             self.choose()
 
     def resume(self) -> None:
-        """Show the last selection in the log again if it was not answered."""
+        """Show the last selection again if it was not answered.
+
+        Items that were sent ahead stay leased: the browser may still show them.
+        """
         members = self.members()
         shown = [record for member in members if (record := self.project.log.last_selection(member.id))]
         last = max(shown, key=lambda record: record.seq, default=None)
@@ -226,19 +229,23 @@ class ItemView:
         again = replace(before, id=name, round=self.next_round, why="undo", session_id=member.id)
         member.owed = undo
         try:
-            self._put_in_view(member, log.selection(name) or log.record_selection(again))
+            self._go_to(member, log.selection(name) or log.record_selection(again))
         except StorageError as error:
             self._show_nothing(trouble=str(error))
         else:
             member.owed = None
 
     def _begin_round(self, member: SessionState, record: SelectionRecord, chosen: Chosen | None) -> None:
-        self._put_in_view(member, record)
+        self._go_to(member, record)
         member.begin_round(record, chosen)
+
+    def _go_to(self, chooser: SessionState, selection: SelectionRecord) -> None:
+        """Show a selection, and end the leases of all other items."""
+        self.project.leases.keep(self.id, {selection.item})
+        self._put_in_view(chooser, selection)
 
     def _put_in_view(self, chooser: SessionState, selection: SelectionRecord) -> None:
         """Show a selection of one session, and drop what the others had in view."""
-        self.project.leases.keep(self.id, {selection.item})
         for member in self._opened.values():
             member.shown = selection if member is chooser else None
             if member is not self.session:
