@@ -100,12 +100,17 @@ def cost(seconds: float, n_bytes: int) -> str:
         time = f"{max(1, round(seconds))} s" if seconds < 10 else f"{round(seconds, -1):.0f} s"
     else:
         time = f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-    return f"about {time} and {memory(n_bytes)}"
+    memory = f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{max(1, round(n_bytes / 1e6))} MB"
+    return f"about {time} and {memory}"
 
 
-def memory(n_bytes: int) -> str:
-    """Return an amount of memory, rounded: "0.4 GB", "12 MB"."""
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{max(1, round(n_bytes / 1e6))} MB"
+def bytes_in_words(n: float) -> str:
+    """Return a number of bytes with a suitable unit: 1.5 GB."""
+    for unit in ("bytes", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:,.3g} GB"
 
 
 def some(names: Sequence[str]) -> str:

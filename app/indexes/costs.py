@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from closecall.app.display.phrases import duration, memory
+from closecall.app.display.phrases import bytes_in_words, duration
 from closecall.app.indexes.recipe import Recipe
 from closecall.core.hashing import (
     FAMILIES,
@@ -37,20 +37,33 @@ class Cost:
     Parameters
     ----------
     codes, structure : int
-        Memory of the codes, and of the structure over them, in bytes.
+        Memory of the codes, and of the structure beside them, in bytes.
+    name : str
+        The structure.
     work : str
         What must be computed for the codes.
     """
 
     codes: int
     structure: int
+    name: str
     work: str
 
-    def sentence(self, seconds: float | None = None) -> str:
-        """Return the cost for the page; `seconds` is the time that these codes took, if they are built."""
-        beside = f" and {memory(self.structure)} beside them" if self.structure else ""
-        done = f"built in {duration(seconds)}" if seconds is not None else f"to compute: {self.work}"
-        return f"Codes take {memory(self.codes)}{beside}; {done}."
+    def sentence(self, *, is_built: bool = False, seconds: float | None = None) -> str:
+        """Return the cost for the page.
+
+        Parameters
+        ----------
+        is_built : bool
+            Whether the codes are built or being built, so that this work is not to be paid.
+        seconds : float or None
+            The time that they took, if known.
+        """
+        beside = f", {self.name} {bytes_in_words(self.structure)}" if self.structure else ""
+        work = f" To compute: {self.work}."
+        if is_built:
+            work = f" The codes took {duration(seconds)}." if seconds is not None else ""
+        return f"Memory: codes {bytes_in_words(self.codes)}{beside}.{work}"
 
 
 def cost_of(recipe: Recipe, n_rows: int) -> Cost:
@@ -64,7 +77,7 @@ def cost_of(recipe: Recipe, n_rows: int) -> Cost:
     elif recipe.structure == PermutedOrders.name:
         n_bytes = recipe.value("memory") * n_rows
         beside = order_rule(n_rows, n_bytes, recipe.epsilon) * _BYTES_AN_ORDER * n_rows
-    return Cost(codes, beside, work_of(recipe, n_rows))
+    return Cost(codes, beside, recipe.structure, work_of(recipe, n_rows))
 
 
 def work_of(recipe: Recipe, n_rows: int) -> str:
@@ -106,9 +119,10 @@ def guarantee_of(recipe: Recipe, n_rows: int) -> str | None:
     n_tables = _n_tables(recipe, n_rows)
     independent = max(1, min(n_tables, recipe.value("functions") // rule.width))
     built = rule.of_tables(rule.width, independent)
+    seen = "" if recipe.own_form.params else ", as seen from the mean,"
     sentence = (
-        f"{n_tables} tables of {rule.width} functions: an item within {recipe.radius:g}° shares a bucket "
-        f"with a probability of at least {built.success:.0%}."
+        f"{n_tables} tables of {rule.width} functions: an item within {recipe.radius:g}°{seen} shares a "
+        f"bucket with a probability of at least {100 * built.success:.0f} %."
     )
     if independent < rule.n_tables:
         sentence += (

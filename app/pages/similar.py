@@ -86,7 +86,7 @@ def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
     """Show the picker of the hash family, with what each computes."""
     recipe, n_rows = similar.recipe, 0 if project.pool is None else len(project.pool)
     costs = {
-        name: f"{label}: {brief_of(recipe.of(name), max(n_rows, 1))}"
+        name: f"{label}: {brief_of(recipe if name == recipe.family else recipe.of(name), max(n_rows, 1))}"
         for name, label in project.similar.codes.items()
     }
     _pick("Codes", "codes", costs, recipe.family, similar.set_codes, 320)

@@ -21,11 +21,20 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
     from closecall.app.sessions.similar.session import SimilarSession
 
+WIDTH = 440
+"""Width of the settings in pixels."""
+
+GAMMA = "gamma"
+"""The γ of an RBF kernel, which in a recipe is part of the kernel's word."""
+
 FROM_ITEMS = "RBF, width from the items"
 
 KERNELS = {"chi2": "χ²", "intersection": "Intersection", "cosine": "Cosine", "rbf": "RBF"}
 
-GAMMA = 2.0
+OPTIONAL = ("radius", "epsilon")
+"""Numbers that may be left empty."""
+
+FIRST_GAMMA = 2.0
 """Width of the RBF kernel that is offered first."""
 
 
@@ -82,19 +91,22 @@ def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
     """Show the settings that apply, with the cost of what was entered."""
     draft = Draft(similar)
     names = _offered(draft.recipe, is_learned=similar.view == "learned")
-    with st.popover("More", icon=":material/tune:", key="more"):
-        left, right = st.columns(2)
-        for place, name in enumerate(names):
-            with (left, right)[place % 2]:
-                _control(draft, name)
+    with st.popover("More", icon=":material/tune:", key="more"), st.container(width=WIDTH):
+        for first in range(0, len(names), 2):
+            for name, column in zip(names[first : first + 2], st.columns(2), strict=False):
+                with column:
+                    _control(draft, name)
         _show_cost(project, similar, draft, n_rows)
 
 
 def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
     """Return the settings that apply; under a learned metric, those that apply to its codes, too."""
     shown = [recipe, recipe.under_metric] if is_learned else [recipe]
-    names = (*OF_CODES, "candidates", *OF_STRUCTURE)
-    return [name for name in names if all(one.applies(name) for one in shown)]
+    names = [*OF_CODES, "candidates", *OF_STRUCTURE]
+    names = [name for name in names if all(one.applies(name) for one in shown)]
+    if "kernel" in names and (recipe.kernel or "").startswith("rbf"):
+        names.insert(names.index("kernel") + 1, GAMMA)
+    return names
 
 
 def _control(draft: Draft, name: str) -> None:
@@ -105,6 +117,8 @@ def _control(draft: Draft, name: str) -> None:
         _choose(draft, name, "Bits per function", {bits: str(bits) for bits in BITS_A_FUNCTION})
     elif name == "kernel":
         _choose_kernel(draft)
+    elif name == GAMMA:
+        _enter_gamma(draft)
     else:
         _number(draft, name)
 
@@ -122,29 +136,33 @@ def _choose(draft: Draft, name: str, label: str, options: dict[Any, str]) -> Non
 
 
 def _choose_kernel(draft: Draft) -> None:
-    """Show the picker of the kernel, and the width of an RBF kernel."""
-    word, _, gamma = (draft.recipe.value("kernel") or "").partition(":gamma=")
+    """Show the picker of the kernel."""
+    word = (draft.recipe.value("kernel") or "").partition(":")[0]
     options = KERNELS if draft.recipe.default("kernel") else {"": FROM_ITEMS, **KERNELS}
 
     def picked() -> None:
         own = state["more-kernel"]
-        draft.change(kernel=f"rbf:gamma={GAMMA:g}" if own == "rbf" else own or None)
+        draft.change(kernel=f"rbf:gamma={FIRST_GAMMA:g}" if own == "rbf" else own or None)
 
     state["more-kernel"] = word
     st.selectbox(
         "Kernel", list(options), format_func=options.__getitem__, key="more-kernel", on_change=picked
     )
-    if word == "rbf":
-        state["more-gamma"] = float(gamma)
-        st.number_input(
-            "γ",
-            0.01,
-            1000.0,
-            step=0.5,
-            key="more-gamma",
-            on_change=lambda: draft.change(kernel=f"rbf:gamma={state['more-gamma']:g}"),
-            help="The kernel is exp(−γ‖x − y‖²)",
-        )
+
+
+def _enter_gamma(draft: Draft) -> None:
+    """Show the width of an RBF kernel."""
+    state["more-gamma"] = float((draft.recipe.kernel or "").partition("=")[2])
+    st.number_input(
+        "γ",
+        0.01,
+        1000.0,
+        step=0.5,
+        format="%g",
+        key="more-gamma",
+        on_change=lambda: draft.change(kernel=f"rbf:gamma={state['more-gamma']:g}"),
+        help="The kernel is exp(−γ‖x − y‖²)",
+    )
 
 
 def _number(draft: Draft, name: str) -> None:
@@ -163,7 +181,7 @@ def _number(draft: Draft, name: str) -> None:
         "Code length (bits)" if is_length else about.label,
         least,
         most,
-        value=None,
+        value=None if value is None or name in OPTIONAL else "min",
         step=kind(about.step),
         format="%d" if name in WHOLE else "%g",
         key=key,
@@ -184,8 +202,13 @@ def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_ro
         st.error(literal(problem[:1].upper() + problem[1:]))
     else:
         seconds = project.similar.seconds(recipe, similar.session.concept)
-        sentences = [cost_of(recipe, n_rows).sentence(seconds), guarantee_of(recipe, n_rows)]
-        st.caption(literal(" ".join(sentence for sentence in sentences if sentence)))
+        is_built = seconds is not None or recipe.codes == similar.recipe.codes
+        said = [cost_of(recipe, n_rows).sentence(is_built=is_built, seconds=seconds)]
+        if project.pool is not None and similar.learning.newest(project.pool) is not None:
+            under = recipe.under_metric
+            is_built = under.codes == similar.recipe.under_metric.codes
+            said.append(f"Under the learned metric: {cost_of(under, n_rows).sentence(is_built=is_built)}")
+        st.caption(literal(" ".join([*said, guarantee_of(recipe, n_rows) or ""])))
     usual = Recipe(recipe.structure, recipe.family)
     with st.container(horizontal=True):
         st.button(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -261,7 +262,8 @@ class SimilarSession(SearchSession):
         self.like, self.first = Like.of(hows[0]["like"]), hows[0]["place"] // PAGE * PAGE
         # Under a metric, a search does not have all settings.
         how = next((one for one in hows if one["metric"] is None), hows[0])
-        self.recipe = Recipe.of_log(how["method"], how["params"])
+        with suppress(InputError):  # settings of another version: those of today are used
+            self.recipe = Recipe.of_log(how["method"], how["params"])
         names = {one["metric"] is not None for one in hows}
         self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
 

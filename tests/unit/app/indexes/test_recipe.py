@@ -273,7 +273,7 @@ def test_the_memory_is_what_is_said(tmp_path, recipe):
         rule = tables.guarantee(Guarantee.for_angles(len(pool), np.radians(10), 2.0))
         sentence = guarantee_of(recipe, len(pool))
         assert f"{len(tables.functions_)} tables of {rule.width} functions" in sentence
-        assert f"at least {rule.success:.0%}" in sentence
+        assert f"at least {100 * rule.success:.0f} %" in sentence
     else:
         assert guarantee_of(recipe, len(pool)) is None
 
@@ -281,12 +281,13 @@ def test_the_memory_is_what_is_said(tmp_path, recipe):
 def test_the_work_is_said_before_it_is_done():
     """By the settings, and without a time unless there is one."""
     assert cost_of(Recipe("scan"), 10**6).sentence() == (
-        "Codes take 32 MB; to compute: 256 inner products per item."
+        "Memory: codes 32 MB. To compute: 256 inner products per item."
     )
     one = cost_of(Recipe("tables", "klsh", landmarks=500), 10**6)
-    assert one.sentence() == (
-        "Codes take 32 MB and 0.1 GB beside them; to compute: 500 kernel values per item."
+    assert one.sentence() == ("Memory: codes 32 MB, tables 120 MB. To compute: 500 kernel values per item.")
+    assert one.sentence(is_built=True, seconds=75.0) == (
+        "Memory: codes 32 MB, tables 120 MB. The codes took 1 min 15 s."
     )
-    assert one.sentence(75.0) == "Codes take 32 MB and 0.1 GB beside them; built in 1 min 15 s."
+    assert one.sentence(is_built=True) == "Memory: codes 32 MB, tables 120 MB."
     for family in OFFERED:
         assert cost_of(Recipe("scan", family), 5_000).work
