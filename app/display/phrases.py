@@ -104,6 +104,15 @@ def cost(seconds: float, n_bytes: int) -> str:
     return f"about {time} and {memory}"
 
 
+def bytes_in_words(n: float) -> str:
+    """Return a number of bytes with a suitable unit: 1.5 GB."""
+    for unit in ("bytes", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:,.3g} GB"
+
+
 def some(names: Sequence[str]) -> str:
     """Return the first names, and the number of the others."""
     if not names:

@@ -8,21 +8,12 @@ from pathlib import Path
 
 import click
 
-from closecall.app.display.phrases import counted, some
+from closecall.app.display.phrases import bytes_in_words, counted, some
 from closecall.core.pool.build import Progress, build, estimate
 from closecall.core.pool.pool import Pool
 from closecall.core.sources.base import Source
 
 PROBLEMS_SHOWN = 10
-
-
-def bytes_in_words(n: float) -> str:
-    """Return a number of bytes with a suitable unit: 1.5 GB."""
-    for unit in ("bytes", "kB", "MB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.3g} {unit}"
-        n /= 1000
-    return f"{n:,.3g} GB"
 
 
 def show_build(source: Source, out: Path, *, threads: int | None, quiet: bool) -> None:

@@ -1,12 +1,12 @@
 """Retrieval by hashing: one family's codes, and the structures that find likely neighbours with them.
 
-Each row has one code of 256 bits (`core.hashing`), searched by one structure (`core.search`). The Hamming
-scan compares all codes; one large table, bucket tables and permuted orders compare only the likeliest share
-(`share_of`). The best `CANDIDATES` are then ranked exactly.
+A `Recipe` (`app.indexes.recipe`) says which. Each row has one code (`core.hashing`), searched by one
+structure (`core.search`). The Hamming scan compares all codes; the other structures compare only the
+likeliest share. The best candidates are then ranked exactly.
 
 Candidates are ranked by the quantity that the family estimates: the angle, a kernel, or the overlap of sets
 (`core.similar.nearness_of`). Under a learned metric, the codes come from random hyperplanes in the metric's
-space; other families don't support metrics.
+space; other families don't support metrics (`Recipe.under_metric`).
 
 **Searches of earlier versions** (`Former`) are repeated as they were: candidates were ranked by the angle
 whatever the family, buckets of a table were read in the order of the bits, and families learned from at most
@@ -15,7 +15,6 @@ whatever the family, buckets of a table were read in the order of the bits, and 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.indexes.recipe import Recipe
 from closecall.core.errors import InputError
 from closecall.core.hashing import (
     FAMILIES,
     Codes,
     MetricLSH,
     QueryCode,
-    RandomHyperplaneLSH,
     SimilarityHasher,
 )
 from closecall.core.hashing.pool import fit_rows, hash_on
@@ -42,49 +41,22 @@ from closecall.core.search.base import SearchStructure
 from closecall.core.search.ranking import Measure
 from closecall.core.similar import ByAngle, HashedSimilarity, Nearness, nearness_of
 from closecall.core.similar.answers import LEAST
-from closecall.core.similar.index import LEAST_COMPARED, LEAST_SHARE
+from closecall.core.similar.index import LEAST_COMPARED
 
 if TYPE_CHECKING:
     from closecall.app.indexes.metric import LearnedMetric
     from closecall.storage import Labels
 
-USUAL = RandomHyperplaneLSH.name
-"""The default family, and the only one that supports metrics."""
-
-OFFERED = tuple(name for name, family in FAMILIES.items() if family is not MetricLSH)
-"""The families to choose from; those that need labels learn from the concept's answers."""
-
-N_FUNCTIONS = 256
-
-N_TAUGHT = 64
-"""Functions of a family that learns from answers: each takes a while, and few suffice for two classes."""
-
 MOST_TAUGHT = 20_000
 """Maximum number of answers that a family learns from, drawn at random: as many take a minute and 120 MB."""
-
-SHARE = LEAST_SHARE
-"""Share of the codes compared by a structure that can choose which."""
-
-SHARE_OF_TABLE = 0.1
-"""The same for one large table, where compared codes are adjacent in memory."""
-
-CANDIDATES = 4_000
-"""Largest number of angles computed.
-
-Among a million photographs' GIST, the scan of 256 bits has recall@10 of 0.90 with 1,000 candidates, 0.97 with
-4,000 and 0.98 with 8,000, in 5, 8 and 11 ms.
-"""
-
-LANDMARKS = 300
-"""Landmarks of kernelized families, to each of which every row of the pool is compared."""
-
-BYTES_A_ROW = 128
-"""Memory of tables and permuted orders beside the codes, in bytes per row."""
 
 FORMERLY_TAUGHT = 1_000
 """The same in earlier versions."""
 
 SEED = 0
+
+DEFAULT = Recipe("scan")
+"""The codes of the default family."""
 
 
 @dataclass(frozen=True)
@@ -115,25 +87,20 @@ class Former:
 TODAY = Former()
 
 
-def share_of(structure: str) -> float:
-    """Return the share of the codes compared by a structure that can choose which."""
-    return SHARE_OF_TABLE if structure == HashTable.name else SHARE
-
-
-def n_compared(n_items: int, structure: str) -> int:
+def n_compared(n_items: int, share: float) -> int:
     """Return the number of codes compared per query by a structure that can choose which."""
-    return min(max(round(share_of(structure) * n_items), LEAST_COMPARED), n_items)
+    return min(max(round(share * n_items), LEAST_COMPARED), n_items)
 
 
 def parameters(
-    family: str, structure: str, measure: Measure, labels: Labels | None, former: Former = TODAY
+    recipe: Recipe, measure: Measure, labels: Labels | None, former: Former = TODAY
 ) -> dict[str, Any]:
-    """Return the parameters of searches with a family's codes and a structure, for the log.
+    """Return the parameters of searches by a recipe, for the log.
 
     Parameters
     ----------
-    family, structure : str
-        Their names.
+    recipe : Recipe
+        Settings that are the default and were not in earlier logs are left out.
     measure : "weights" or "disagreements"
         The distance between codes. Logs of earlier versions don't have it: it was always "weights".
     labels : Labels or None
@@ -141,16 +108,18 @@ def parameters(
     former : Former
         How the search differs from those of today.
     """
+    family = recipe.family
     ranked = former.by_angle or ranks_by_angle(family)
-    capped = labels is not None and former.most_taught == MOST_TAUGHT
+    capped = labels is not None and former.most_taught == MOST_TAUGHT and FAMILIES[family].needs_labels
     return {
         "family": family,
-        "functions": n_functions(family),
-        "share": share_of(structure),
+        "functions": recipe.value("functions"),
+        "share": recipe.value("share"),
         "least_compared": LEAST_COMPARED,
-        "candidates": CANDIDATES,
-        "landmarks": LANDMARKS,
+        "candidates": recipe.value("candidates"),
+        "landmarks": recipe.value("landmarks"),
         "seed": SEED,
+        **recipe.told(),
         **({} if measure == "weights" else {"measure": measure}),
         **({} if ranked else {"ranked": FAMILIES[family].estimates}),
         **({"most_taught": MOST_TAUGHT} if capped else {}),
@@ -162,17 +131,14 @@ def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the answers that codes learned from, by the `parameters` of a search; see `Method.taught`."""
     if "labels" not in params:
         return None
-    used = min(params["labels"], params.get("most_taught", FORMERLY_TAUGHT))
-    how = FAMILIES[params["family"]](n_functions=1).params()
+    family = FAMILIES[params["family"]]
+    most = params.get("most_taught", FORMERLY_TAUGHT) if family.needs_labels else params["labels"]
+    used = min(params["labels"], most)
+    how = family(n_functions=1).params()
     said = {"used": used, "of": params["labels"], "paired": None, "pairs": None}
     if "n_constrained" in how:
         said |= {"paired": min(how["n_constrained"], used), "pairs": how["n_pairs"]}
     return said
-
-
-def n_functions(family: str) -> int:
-    """Return the number of functions in the family's codes."""
-    return N_TAUGHT if FAMILIES[family].needs_labels else N_FUNCTIONS
 
 
 def ranks_by_angle(family: str) -> bool:
@@ -182,16 +148,13 @@ def ranks_by_angle(family: str) -> bool:
 
 
 def unfitted(
-    family: str, metric: Metric | None, n_rows: int, most_taught: int = MOST_TAUGHT
+    recipe: Recipe, metric: Metric | None, n_rows: int, most_taught: int = MOST_TAUGHT
 ) -> SimilarityHasher:
-    """Return the unfitted family for codes of `n_rows` rows; `family` and `most_taught` as in `coded`."""
-    how: dict[str, Any] = {"n_functions": n_functions(family), "random_state": SEED}
+    """Return the unfitted family for codes of `n_rows` rows; `most_taught` as in `coded`."""
+    how = {"n_functions": recipe.value("functions"), "random_state": SEED, **recipe.params(n_rows)}
     if metric is not None:
         return MetricLSH(metric=metric, **how)
-    kind = FAMILIES[family]
-    for word in ("n_landmarks", "n_anchors"):
-        if word in inspect.signature(kind).parameters:
-            how[word] = min(LANDMARKS, len(fit_rows(n_rows)))
+    kind = FAMILIES[recipe.family]
     if kind.needs_labels:
         how["n_labels"] = most_taught
     return kind(**how)
@@ -201,7 +164,7 @@ def coded(
     pool: Pool,
     metric: LearnedMetric | None,
     advanced: Callable[[int, int], None],
-    family: str = USUAL,
+    recipe: Recipe = DEFAULT,
     labels: Labels | None = None,
     most_taught: int = MOST_TAUGHT,
 ) -> tuple[SimilarityHasher, Codes]:
@@ -215,21 +178,23 @@ def coded(
         The metric in whose space the codes are; the family is then random hyperplanes.
     advanced : callable
         Called with the number of rows that have a code and the number of all rows.
-    family : str
-        One of `OFFERED`.
+    recipe : Recipe
+        The codes; its structure is not used.
     labels : Labels or None
-        Training labels for a family that needs them.
+        Training labels for codes that learn from them.
     most_taught : int
-        Maximum number of them that it learns from, drawn at random.
+        Maximum number of them that a supervised family learns from, drawn at random.
 
     Raises
     ------
     InputError
-        If the family does not apply to the rows, or there are too few labels.
+        If the settings are wrong, the family does not apply to the rows, or there are too few labels.
     """
+    recipe.check(len(pool))
     rows = pool.rows(fit_rows(len(pool)))
-    hasher = unfitted(family, metric.metric if metric is not None else None, len(pool), most_taught)
-    hasher.fit(*(_taught(rows, pool, labels) if hasher.needs_labels else (rows, None)))
+    hasher = unfitted(recipe, metric.metric if metric is not None else None, len(pool), most_taught)
+    learns = recipe.learns and metric is None
+    hasher.fit(*(_taught(rows, pool, labels) if learns else (rows, None)))
     return hasher, hash_on(hasher, pool.blocks, len(pool), lambda done: advanced(done, len(pool)))
 
 
@@ -257,15 +222,23 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
     return joined([pool.rows_of(labels.items), rows]), y
 
 
-def building(structure: str, n_rows: int) -> dict[str, int]:
-    """Return the parameters to build a structure over the codes of `n_rows` rows."""
-    return {"n_compared": n_compared(n_rows, structure), "n_bytes": BYTES_A_ROW * n_rows, "seed": SEED}
+def building(recipe: Recipe, n_rows: int) -> dict[str, float]:
+    """Return the parameters to build the structure over the codes of `n_rows` rows."""
+    # Only one large table is built for the number of codes that are compared.
+    share = recipe.value("share") if recipe.structure == HashTable.name else recipe.default("share")
+    how = {"n_compared": n_compared(n_rows, share), "n_bytes": recipe.value("memory") * n_rows, "seed": SEED}
+    rule = {"radius": recipe.radius_in_radians, "epsilon": recipe.value("epsilon")}
+    return how | {name: value for name, value in rule.items() if value is not None}
 
 
-def built(name: str, pool: Pool, hasher: SimilarityHasher, codes: Codes, **how: Any) -> HashedSimilarity:
-    """Build the structure `name` over these codes; `how` as in `searching`."""
-    structure = built_for_points(name, codes, **building(name, len(codes)))
-    return searching(pool, hasher, structure, **how)
+def structured(recipe: Recipe, codes: Codes) -> SearchStructure:
+    """Build the structure over these codes."""
+    return built_for_points(recipe.structure, codes, **building(recipe, len(codes)))  # type: ignore[arg-type]
+
+
+def built(recipe: Recipe, pool: Pool, hasher: SimilarityHasher, codes: Codes, **how: Any) -> HashedSimilarity:
+    """Build the structure over these codes, and return the search; `how` as in `searching`."""
+    return searching(recipe, pool, hasher, structured(recipe, codes), **how)
 
 
 class _FormerTable(HashTable):
@@ -282,6 +255,7 @@ class _FormerTable(HashTable):
 
 
 def searching(
+    recipe: Recipe,
     pool: Pool,
     hasher: SimilarityHasher,
     structure: SearchStructure,
@@ -294,6 +268,8 @@ def searching(
 
     Parameters
     ----------
+    recipe : Recipe
+        How many codes it compares and how many candidates it ranks.
     pool : Pool
         The snapshot with the coded rows.
     hasher : SimilarityHasher
@@ -313,8 +289,8 @@ def searching(
         hasher,
         structure,
         _nearness(pool, hasher, former) if metric is None else metric.nearness,
-        n_compared=n_compared(len(pool), structure.name),
-        n_candidates=CANDIDATES,
+        n_compared=n_compared(len(pool), recipe.value("share")),
+        n_candidates=recipe.value("candidates"),
         measure=measure,
     )
     search.neighbours(

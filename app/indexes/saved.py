@@ -4,6 +4,8 @@
     indexes/similar/lsh/tables       a structure over exactly these codes
     indexes/similar/ksh-2/codes      a family that learned from answers about concept 2, with these answers
     indexes/similar/metric-2/codes   codes under the metric learned from these answers
+    indexes/similar/klsh-low-rank-256-1f0c…/codes    codes by other settings than the default (`Recipe.word`)
+    indexes/similar/lsh/tables-9b21…                 a structure built with other settings
 
 Like the indexes of the query strategies (`app.indexes.strategies`), codes that took a while are saved once
 the pool is complete. They are loaded if pool, parameters and training labels are the same; rows added to the
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.indexes.codes import (
+    DEFAULT,
     building,
     coded,
     extended,
@@ -34,6 +37,7 @@ from closecall.app.indexes.codes import (
     searching,
     unfitted,
 )
+from closecall.app.indexes.recipe import Recipe
 from closecall.app.indexes.strategies import GROWTH, is_worth_saving
 from closecall.core.errors import InputError
 from closecall.core.search import SIMILARITY_STRUCTURES, SearchStructure, built_for_points
@@ -60,6 +64,9 @@ log = logging.getLogger(__name__)
 KEPT_CODES = 3
 """Number of families whose indexes are kept in memory and on disk: those used last."""
 
+KEPT_STRUCTURES = 6
+"""Number of structures over the same codes that are kept on disk."""
+
 CODES = "codes"
 
 METRIC = "metric-"
@@ -73,8 +80,8 @@ class Wanted:
 
     Parameters
     ----------
-    family : str
-        One of `app.indexes.codes.OFFERED`.
+    recipe : Recipe
+        The codes and, for a search, the structure; under a metric as by `Recipe.under_metric`.
     pool : Pool
         The snapshot to search.
     concept : int
@@ -82,10 +89,10 @@ class Wanted:
     metric : LearnedMetric or None
         The metric in whose space the codes are.
     labels : Labels or None
-        Training labels for a family that needs them.
+        Training labels for codes that learn from them.
     """
 
-    family: str
+    recipe: Recipe
     pool: Pool
     concept: int
     metric: LearnedMetric | None = None
@@ -94,13 +101,15 @@ class Wanted:
     @property
     def word(self) -> str:
         """Return the name of the folder."""
+        word = self.recipe.word
         if self.metric is not None:
-            return f"{METRIC}{self.concept}"
-        return self.family if self.labels is None else f"{self.family}-{self.concept}"
+            own = f"{METRIC}{self.concept}"
+            return own if word == DEFAULT.word else f"{own}-{word}"
+        return word if self.labels is None else f"{word}-{self.concept}"
 
     def unfitted(self, n_rows: int) -> SimilarityHasher:
         """Return the unfitted family for codes of `n_rows` rows."""
-        return unfitted(self.family, self.metric.metric if self.metric is not None else None, n_rows)
+        return unfitted(self.recipe, self.metric.metric if self.metric is not None else None, n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,40 +181,43 @@ class Kept:
         if before is not None and codes is not None:
             hasher, labels, seconds = before.hasher, before.labels, before.seconds
         else:
-            hasher, codes = coded(wanted.pool, wanted.metric, advanced, wanted.family, wanted.labels)
+            hasher, codes = coded(wanted.pool, wanted.metric, advanced, wanted.recipe, wanted.labels)
             labels, seconds = wanted.labels, 0.0
         seconds += time.perf_counter() - started
         made = Coded(wanted.pool, hasher, codes, labels, seconds)
         return self._saved(wanted, made) if is_worth_saving(seconds, wanted.pool) else made
 
-    def search(self, name: str, wanted: Wanted, codes: Coded) -> tuple[HashedSimilarity, dict[str, Any]]:
-        """Return the search by the structure `name` over these codes, and its parameters for the log."""
-        structure = self._structure(name, wanted.word, codes)
-        search = searching(codes.pool, codes.hasher, structure, metric=wanted.metric)
-        return search, parameters(wanted.family, name, search.measure, codes.labels)
+    def search(self, wanted: Wanted, codes: Coded) -> tuple[HashedSimilarity, dict[str, Any]]:
+        """Return the search over these codes, and its parameters for the log."""
+        recipe = wanted.recipe
+        structure = self._structure(wanted, codes)
+        search = searching(recipe, codes.pool, codes.hasher, structure, metric=wanted.metric)
+        return search, parameters(recipe, search.measure, codes.labels)
 
     def touch(self, word: str) -> None:
         """Record that a folder is in use, if it exists. Safe to call from any thread."""
         with suppress(OSError):
             os.utime(self._folder / word)
 
-    def _structure(self, name: str, word: str, over: Coded) -> SearchStructure:
+    def _structure(self, wanted: Wanted, over: Coded) -> SearchStructure:
         started = time.perf_counter()
-        folder, how = self._folder / word / name, building(name, len(over.codes))
-        kind = SIMILARITY_STRUCTURES[name]
+        name, how = wanted.recipe.structure, building(wanted.recipe, len(over.codes))
+        place = f"{wanted.word}/{wanted.recipe.structure_word}"
+        folder, kind = self._folder / place, SIMILARITY_STRUCTURES[name]
         if over.is_kept and folder.is_dir():
             try:
                 return load_structure(folder, kind, over.codes, how)
             except InputError as error:
-                _warn_rebuild(f"{word}/{name}", error)
-        built = built_for_points(name, over.codes, **how)
+                _warn_rebuild(place, error)
+        built = built_for_points(name, over.codes, **how)  # type: ignore[arg-type]
         if not (over.is_kept and is_worth_saving(time.perf_counter() - started, over.pool)):
             return built
         try:
             save_structure(folder, built, over.codes, how)
+            _remove_the_oldest(_structures_in(folder.parent), KEPT_STRUCTURES)
             return load_structure(folder, kind, over.codes, how)
         except (InputError, OSError) as error:
-            _tell_unsaved(f"{word}/{name}", error)
+            _tell_unsaved(place, error)
             return built
 
     def _loaded(self, wanted: Wanted) -> Coded | None:
@@ -264,8 +276,7 @@ class Kept:
             arrays = {"items": labels.items, "yes": labels.yes}
         try:
             # Structures over earlier codes are useless now.
-            for name in SIMILARITY_STRUCTURES:
-                shutil.rmtree(folder / name, ignore_errors=True)
+            _remove_the_oldest(_structures_in(folder), 0)
             folder.mkdir(parents=True, exist_ok=True)
             save_codes(folder / CODES, made.pool, made.hasher, made.codes, also, arrays)
             loaded = self._load(wanted)
@@ -277,11 +288,21 @@ class Kept:
 
     def _keep_the_newest(self) -> None:
         """Remove the folders that have not been used for longest."""
-        folders = sorted(self._folder.glob("*"), key=_last_used, reverse=True)
+        folders = list(self._folder.glob("*"))
         for of_metrics in (False, True):
             own = [folder for folder in folders if folder.name.startswith(METRIC) is of_metrics]
-            for old in own[KEPT_CODES:]:
-                shutil.rmtree(old, ignore_errors=True)
+            _remove_the_oldest(own, KEPT_CODES)
+
+
+def _structures_in(folder: Path) -> list[Path]:
+    """Return the folders of structures over the codes in `folder`."""
+    return [one for one in folder.glob("*") if one.name.partition("-")[0] in SIMILARITY_STRUCTURES]
+
+
+def _remove_the_oldest(folders: list[Path], n_kept: int) -> None:
+    """Remove all but the folders that were used last."""
+    for old in sorted(folders, key=_last_used, reverse=True)[n_kept:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def is_outgrown(learned_from: Labels | None, now: Labels | None) -> bool:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from closecall.app.display.strategy_labels import FAMILY_LABELS
-from closecall.app.indexes.codes import OFFERED, USUAL, taught_by
+from closecall.app.indexes.codes import taught_by
 from closecall.app.indexes.metric import LearnedMetric, Learning
+from closecall.app.indexes.recipe import EXACT, OFFERED, Recipe
 from closecall.app.indexes.saved import KEPT_CODES, Coded, Kept, Wanted, is_outgrown
 from closecall.app.indexes.strategies import is_due
 from closecall.app.runtime import kernels
@@ -45,14 +46,27 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "table": "Hashing, one large table",
         "tables": "Hashing, bucket tables",
         "orders": "Hashing, permuted orders",
+        "ball": "Hashing, Hamming ball",
     }
 )
 """The methods' names on the page."""
 
-CODES: Mapping[str, str] = MappingProxyType(
-    {name: f"Codes: {FAMILY_LABELS.get(name, name)}" for name in OFFERED}
-)
+CODES: Mapping[str, str] = MappingProxyType({name: FAMILY_LABELS.get(name, name) for name in OFFERED})
 """The names on the page of the families for hashing."""
+
+
+def label_of(recipe: Recipe) -> str:
+    """Return a method's name on the page, with the form and size of codes that are not the default."""
+    parts = [recipe.form] if recipe.form else []
+    if recipe.functions is not None or recipe.bits is not None:
+        parts.append(f"{recipe.n_bits} bits")
+    return METHODS[recipe.structure] + (f" ({', '.join(parts)})" if parts else "")
+
+
+KEPT_SEARCHES = 6
+"""Number of searches of the same codes that are kept in memory."""
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +80,14 @@ class Method:
         Other parameters needed to repeat the search.
     awaited : dict or None
         The method in preparation, if any: its `label`, the finished `share`, 0 … 1, and a `problem`.
+    recipe : Recipe
+        Its settings.
     """
 
     search: SimilaritySearch
     params: Mapping[str, Any] = field(default_factory=dict)
     awaited: dict[str, Any] | None = None
+    recipe: Recipe = field(default_factory=Recipe)
 
     @property
     def name(self) -> str:
@@ -80,7 +97,7 @@ class Method:
     @property
     def label(self) -> str:
         """Return the method's name on the page."""
-        return METHODS[self.name]
+        return label_of(self.recipe)
 
     @property
     def taught(self) -> dict[str, Any] | None:
@@ -127,10 +144,10 @@ class Checked:
 
 @dataclass(eq=False)
 class _Index(Fitting):
-    """An index of the pool under one metric: its codes and the structures over them, by name."""
+    """An index of the pool under one metric: its codes and the searches of them, those used last."""
 
     coded: Coded | None = None
-    methods: Mapping[str, Method] = field(default_factory=dict)
+    methods: Mapping[Recipe, Method] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -154,8 +171,8 @@ class Similar:
         self._pool = pool
         self._learnings: dict[int, Learning] = {}
         self._exact: ExactSearch | None = None
-        self._plain: dict[tuple[str, int | None], _Index] = {}
-        self._learned: WeakKeyDictionary[LearnedMetric, _Index] = WeakKeyDictionary()
+        self._plain: dict[tuple[Recipe, int | None], _Index] = {}
+        self._learned: WeakKeyDictionary[LearnedMetric, dict[Recipe, _Index]] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._troubles = Troubles()
         self._learner = Workers(1, "similar-learn", "Learning a metric", self._troubles)
@@ -196,32 +213,39 @@ class Similar:
         return {name: label for name, label in CODES.items() if FAMILIES[name].takes in own}
 
     def method(
-        self, name: str, codes: str, pool: Pool, metric: LearnedMetric | None, concept: LiveConcept
+        self, recipe: Recipe, pool: Pool, metric: LearnedMetric | None, concept: LiveConcept
     ) -> Method:
         """Return the method that can answer a search now; start to build the requested one if it is missing.
 
-        Under a metric, the default family is used. Families that learn from answers are the concept's own,
-        and learn again once there are `GROWTH` times as many answers.
+        Codes that learn from answers are the concept's own, and learn again once there are `GROWTH` times as
+        many answers.
         """
         exact = metric.exact if metric is not None else self._exact_scan(pool)
-        if name == "exact":
+        if recipe.structure == EXACT:
             return Method(exact)
-        pool = metric.pool if metric is not None else pool
-        is_taught = metric is None and FAMILIES[codes].needs_labels
+        if metric is not None:
+            pool, recipe = metric.pool, recipe.under_metric
+        is_taught = metric is None and recipe.learns
         labels = concept.standing().labels if is_taught else None
-        wanted = Wanted(USUAL if metric is not None else codes, pool, concept.record.id, metric, labels)
+        wanted = Wanted(recipe, pool, concept.record.id, metric, labels)
         with self._lock:
-            index = self._kept(wanted) if metric is None else self._learned.setdefault(metric, _Index())
-            method = index.methods.get(name)
+            index = self._kept(wanted)
+            method = index.methods.get(recipe)
             is_behind = method is None or _is_behind(method, index, pool, labels)
+            label = label_of(recipe)
             if is_behind and not index.is_under_way:
-                given = len(pool), None if labels is None else labels.through
-                what = f"{METHODS[name]} can't be prepared"
-                index.request(self._builder, what, given, self._build, index, name, wanted)
+                given = recipe, len(pool), None if labels is None else labels.through
+                index.request(self._builder, f"{label} can't be prepared", given, self._build, index, wanted)
             if method is not None:
                 return method
             problem = None if index.is_under_way else index.failure
-            return Method(exact, awaited={"label": METHODS[name], "share": index.share, "problem": problem})
+            return Method(exact, awaited={"label": label, "share": index.share, "problem": problem})
+
+    def seconds(self, recipe: Recipe, concept: LiveConcept) -> float | None:
+        """Return the time that the codes of a recipe took in s, if they are in memory; no metric's."""
+        with self._lock:
+            index = self._plain.get((recipe.codes, concept.record.id if recipe.learns else None))
+            return None if index is None or index.coded is None else index.coded.seconds
 
     def check(
         self, search: SimilaritySearch, found: Neighbours, n: int, queries: Rows, exclude: NDArray[np.int64]
@@ -240,32 +264,41 @@ class Similar:
 
     def _kept(self, wanted: Wanted) -> _Index:
         """Return the index of these codes, created if there is none. Call it with the lock held."""
-        key = wanted.family, None if wanted.labels is None else wanted.concept
+        codes = wanted.recipe.codes
+        if wanted.metric is not None:
+            return _newest(self._learned.setdefault(wanted.metric, {}), codes)
+        key = codes, None if wanted.labels is None else wanted.concept
         if next(reversed(self._plain), None) != key:
             self._saves.touch(wanted.word)
-        index = self._plain.pop(key, None) or _Index()
-        self._plain[key] = index
-        for oldest in list(self._plain)[:-KEPT_CODES]:
-            del self._plain[oldest]
-        return index
+        return _newest(self._plain, key)
 
-    def _build(self, index: _Index, name: str, wanted: Wanted) -> None:
+    def _build(self, index: _Index, wanted: Wanted) -> None:
         def advanced(done: int, of: int) -> None:
             self._builder.go_on()
             index.share = done / of
 
-        coded, methods = index.coded, dict[str, Method]()
+        coded, methods = index.coded, dict[Recipe, Method]()
         kernels.wait_for("everything")
         started = time.perf_counter()
         try:
             coded = self._saves.coded(wanted, index.coded, advanced)
-            methods[name] = Method(*self._saves.search(name, wanted, coded))
+            methods[wanted.recipe] = Method(*self._saves.search(wanted, coded), recipe=wanted.recipe)
         finally:
             # Codes serve other structures even if this one can't be built.
             with self._lock:
-                others = index.methods if coded is index.coded else {}
-                index.coded, index.methods = coded, {**others, **methods}
+                others = dict(index.methods) if coded is index.coded else {}
+                others.pop(wanted.recipe, None)
+                newest = list(others.items())[-KEPT_SEARCHES + 1 :]
+                index.coded, index.methods = coded, {**dict(newest), **methods}
                 index.seconds = time.perf_counter() - started
+
+
+def _newest(indexes: dict[K, _Index], key: K) -> _Index:
+    """Return an index, created if there is none, and keep only those used last."""
+    index = indexes[key] = indexes.pop(key) if key in indexes else _Index()
+    for oldest in list(indexes)[:-KEPT_CODES]:
+        del indexes[oldest]
+    return index
 
 
 def _is_behind(method: Method, index: _Index, pool: Pool, labels: Labels | None) -> bool:

@@ -9,9 +9,12 @@ import streamlit as st
 
 from closecall.app.api.submit import take
 from closecall.app.components import SIMILAR, answers_of
+from closecall.app.indexes.costs import brief_of
+from closecall.app.indexes.recipe import EXACT
 from closecall.app.pages.alike import IN_ADDRESS, TAKEN_UP
 from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into_address
 from closecall.app.pages.problems import show_or_keep, show_problem
+from closecall.app.pages.similar_settings import more
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,9 +35,11 @@ def main() -> None:
         pick_concept(project, session)
         pick_view(similar)
         st.space("stretch")
-        if similar.method != "exact" and similar.view != "learned":
+        if similar.recipe.structure != EXACT and similar.view != "learned":
             pick_codes(project, similar)
         pick_method(project, similar)
+        if similar.recipe.structure != EXACT and (pool := project.pool) is not None:
+            more(project, similar, len(pool))
     with st.container(key="card"):
         show_similar(project, similar)
 
@@ -72,12 +77,19 @@ def pick_view(similar: SimilarSession) -> None:
 
 def pick_method(project: OpenProject, similar: SimilarSession) -> None:
     """Show the picker of the search method."""
-    _pick("Search method", "method", project.similar.methods, similar.method, similar.set_method, 304)
+    _pick(
+        "Search method", "method", project.similar.methods, similar.recipe.structure, similar.set_method, 304
+    )
 
 
 def pick_codes(project: OpenProject, similar: SimilarSession) -> None:
-    """Show the picker of the hash family."""
-    _pick("Codes", "codes", project.similar.codes, similar.codes, similar.set_codes, 240)
+    """Show the picker of the hash family, with what each computes."""
+    recipe, n_rows = similar.recipe, 0 if project.pool is None else len(project.pool)
+    costs = {
+        name: f"{label}: {brief_of(recipe if name == recipe.family else recipe.of(name), max(n_rows, 1))}"
+        for name, label in project.similar.codes.items()
+    }
+    _pick("Codes", "codes", costs, recipe.family, similar.set_codes, 320)
 
 
 def _pick(

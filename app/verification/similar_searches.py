@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from closecall.app.engine.training import SIMILAR
 from closecall.app.indexes import codes as hashed
 from closecall.app.indexes.metric import LearnedMetric, learn
+from closecall.app.indexes.recipe import Recipe
 from closecall.app.projects.uploads import Uploads
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of
 from closecall.core.errors import InputError
@@ -101,19 +102,16 @@ class _Made:
         if how.method == "exact":
             return ExactSearch(ByAngle(then)) if metric is None else metric.exact
         params = json.loads(how.params)
-        family, labels = params.get("family"), None
-        if "through" in params:
-            labels = self._labels(params["through"])
+        labels = self._labels(params["through"]) if "through" in params else None
         measure = params.get("measure", "weights")
-        former = hashed.Former.of(params, family) if family in hashed.OFFERED else None
-        if former is None or params != hashed.parameters(family, how.method, measure, labels, former):
+        recipe = Recipe.of_log(how.method, params)
+        former = hashed.Former.of(params, recipe.family)
+        if params != hashed.parameters(recipe, measure, labels, former):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._search is None or self._search[0] != key:
-            hasher, codes = hashed.coded(then, metric, _ignore, family, labels, former.most_taught)
-            made = hashed.built(
-                how.method, then, hasher, codes, metric=metric, measure=measure, former=former
-            )
+            hasher, codes = hashed.coded(then, metric, _ignore, recipe, labels, former.most_taught)
+            made = hashed.built(recipe, then, hasher, codes, metric=metric, measure=measure, former=former)
             self._search = key, made
         return self._search[1]
 

@@ -1,25 +1,18 @@
 """Similarity families in comparisons: their forms, and the rows they are fitted to.
 
-Every family of `core.hashing.FAMILIES` takes part with its defaults and the requested number of functions.
-`_FORMS` names the families that have several forms or need something first:
+Every family of `core.hashing.FAMILIES` takes part in its forms (`core.hashing.forms`) with the requested
+number of functions. `_FORMS` names the families that need something first:
 
-- kernelized LSH: as published, of low rank, and with a transformed kernel [1]_; rank and scale are chosen on
-  queries that are used for nothing else (`core.experiment.kernelized`);
+- kernelized LSH takes part in the forms of `_KERNELIZED`; rank and scale are chosen on queries that are used
+  for nothing else (`core.experiment.kernelized`);
 - metric LSH: under a metric learned from the classes, with the slack γ chosen by cross-validation over them;
-- spectral hashing: as published, and with a box that leaves out the `TRIM` outermost rows at either end;
 - supervised hashing: with at most as many anchors as kernelized LSH has landmarks;
-- Min-Hash: of sets and of weighted sets;
-- boosting and deep codes: learned from neighbours by distance, and from the classes.
-
-References
-----------
-.. [1] K. Jiang, Q. Que, B. Kulis: Revisiting Kernelized Locality-Sensitive Hashing for Improved Large-Scale
-   Image Retrieval, CVPR 2015.
+- Min-Hash: if rows are sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -39,12 +32,13 @@ from closecall.core.hashing import (
     MetricLSH,
     MinHash,
     NystromLSH,
+    RandomHyperplaneLSH,
     SimilarityHasher,
-    SpectralHash,
     SupervisedKernelHash,
 )
 from closecall.core.hashing.by_kernel import ByKernel
-from closecall.core.hashing.klsh import KernelHasher
+from closecall.core.hashing.forms import form_named, forms_named
+from closecall.core.hashing.klsh import KernelHasher, KernelizedLSH
 from closecall.core.hashing.pool import hash_rows
 from closecall.core.mercer.kernel import KERNELS, Kernel
 from closecall.core.metric import ITML, Constraints, Metric
@@ -66,9 +60,6 @@ MAX_PASSES = 200
 JUDGED = 500
 VOTERS = 10
 """Number of rows that a metric is judged by in cross-validation, and of neighbours that vote for a class."""
-
-TRIM = 0.01
-"""Share of the rows left out at either end."""
 
 N_ANCHORS = 300
 """Number of anchors of supervised hashing, as published."""
@@ -279,7 +270,9 @@ def forms_of(name: str, draw: Draw) -> dict[str, Make]:
     if name in _FORMS:
         return _FORMS[name](draw)
     family = FAMILIES[name]
-    return {"": lambda n: family(n_functions=n, random_state=draw.seed)}
+    if family is RandomHyperplaneLSH:
+        return {"": lambda n: family(n_functions=n, random_state=draw.seed)}
+    return _plain(family, draw)
 
 
 def validated_by_votes(X: Rows, truth: NDArray[np.integer], *, n_pairs: int, seed: int) -> Validated:
@@ -359,37 +352,24 @@ def yardstick(family: SimilarityHasher) -> str:
     return family.orders_by if isinstance(family, ByKernel) else family.name
 
 
-def _kernelized(draw: Draw) -> dict[str, Make]:
-    published = draw.published
-    return {
-        "original": _make(draw, published.plain),
-        "low rank": _make(draw, published.low_rank),
-        "low rank, transformed": _make(draw, published.transformed),
-        "low rank, from the mean": _make(draw, draw.centred.low_rank),
-    }
+def _kernelized(family: type[KernelHasher]) -> Callable[[Draw], dict[str, Make]]:
+    def chosen(draw: Draw, name: str) -> Form:
+        form = form_named(family.name, name)
+        choice = draw.published if form.params else draw.centred
+        if form.has_scale:
+            return choice.transformed
+        return choice.low_rank if form.has_rank else choice.plain
 
+    def forms(draw: Draw) -> dict[str, Make]:
+        names = _KERNELIZED[family]
+        return {name: _make(draw, replace(chosen(draw, name), family=family)) for name in names}
 
-def _principal(draw: Draw) -> dict[str, Make]:
-    return {"low rank": _make(draw, replace(draw.published.low_rank, family=KernelPCALSH))}
-
-
-def _nystrom(draw: Draw) -> dict[str, Make]:
-    return {
-        "full rank": _make(draw, replace(draw.published.plain, family=NystromLSH)),
-        "low rank": _make(draw, replace(draw.published.low_rank, family=NystromLSH)),
-    }
+    return forms
 
 
 def _learned(draw: Draw) -> dict[str, Make]:
     metric = draw.metric
     return {"": lambda n: MetricLSH(metric=metric, n_functions=n, random_state=draw.seed)}
-
-
-def _spectral(draw: Draw) -> dict[str, Make]:
-    return {
-        "original": lambda n: SpectralHash(n_functions=n, random_state=draw.seed),
-        "trimmed": lambda n: SpectralHash(trim=TRIM, n_functions=n, random_state=draw.seed),
-    }
 
 
 def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str, Make]]:
@@ -408,37 +388,35 @@ def _supervised(family: type[SupervisedKernelHash]) -> Callable[[Draw], dict[str
     return forms
 
 
-def _taught(family: type[BoostedPSH | DeepCodes]) -> Callable[[Draw], dict[str, Make]]:
-    def forms(draw: Draw) -> dict[str, Make]:
-        return {
-            "by distance": lambda n: family(n_functions=n, random_state=draw.seed),
-            "by class": lambda n: family(neighbours="class", n_functions=n, random_state=draw.seed),
-        }
+def _plain(family: type[SimilarityHasher], draw: Draw) -> dict[str, Make]:
+    """Return all forms of a family that needs nothing first."""
 
-    return forms
+    def made(params: Mapping[str, Any]) -> Make:
+        return lambda n: family(**params, n_functions=n, random_state=draw.seed)
+
+    return {name: made(form.params) for name, form in forms_named(family.name).items()}
 
 
 def _sets(draw: Draw) -> dict[str, Make]:
     MinHash(n_functions=1, random_state=draw.seed).fit(draw.sample)  # raises if rows are not sets
-    return {
-        "sets": lambda n: MinHash(n_functions=n, random_state=draw.seed),
-        "weighted": lambda n: MinHash(weighted=True, n_functions=n, random_state=draw.seed),
-    }
+    return _plain(MinHash, draw)
 
 
 def _make(draw: Draw, form: Form) -> Make:
     return lambda n: form.hasher(n_functions=n, **draw.landmarks)
 
 
+_KERNELIZED: dict[type[KernelHasher], tuple[str, ...]] = {
+    KernelizedLSH: ("original", "low rank", "low rank, transformed", "low rank, from the mean"),
+    KernelPCALSH: ("low rank",),
+    NystromLSH: ("full rank", "low rank"),
+}
+"""The forms of kernelized LSH that are compared."""
+
 _FORMS: dict[str, Callable[[Draw], dict[str, Make]]] = {
     MetricLSH.name: _learned,
-    "klsh": _kernelized,
-    KernelPCALSH.name: _principal,
-    NystromLSH.name: _nystrom,
-    SpectralHash.name: _spectral,
     SupervisedKernelHash.name: _supervised(SupervisedKernelHash),
     LearnedKernelHash.name: _supervised(LearnedKernelHash),
     MinHash.name: _sets,
-    BoostedPSH.name: _taught(BoostedPSH),
-    DeepCodes.name: _taught(DeepCodes),
+    **{family.name: _kernelized(family) for family in _KERNELIZED},
 }

@@ -6,7 +6,7 @@ from closecall.core.hashing.base import Codes
 from closecall.core.search.ball import HammingBall
 from closecall.core.search.base import SearchStructure
 from closecall.core.search.keys import key_functions
-from closecall.core.search.orders import PermutedOrders
+from closecall.core.search.orders import PermutedOrders, order_rule
 from closecall.core.search.scan import HammingScan
 from closecall.core.search.table import HashTable, width_rule
 from closecall.core.search.tables import BucketTables
@@ -16,12 +16,26 @@ SIMILARITY_STRUCTURES: dict[str, type[SearchStructure]] = {
 }
 
 
-def built_for_points(name: str, codes: Codes, *, n_compared: int, n_bytes: int, seed: int) -> SearchStructure:
+def built_for_points(
+    name: str,
+    codes: Codes,
+    *,
+    n_compared: int,
+    n_bytes: int,
+    seed: int,
+    radius: float | None = None,
+    epsilon: float | None = None,
+) -> SearchStructure:
     """Build the structure `name` of `SIMILARITY_STRUCTURES` over codes.
 
     A table is keyed by the functions that best separate near points from far ones; see `core.search.keys`.
-    Other structures are built by `SearchStructure.build`.
+    Bucket tables follow the (r, ε) rule if `radius` and `epsilon` are given, and orders Charikar's if
+    `epsilon` is, as far as `n_bytes` permits. Everything else is built by `SearchStructure.build`.
     """
+    if name == BucketTables.name and radius is not None and epsilon is not None:
+        return BucketTables.of_radius(codes, radius, epsilon, n_bytes=n_bytes, seed=seed)
+    if name == PermutedOrders.name and epsilon is not None:
+        return PermutedOrders.of_orders(codes, order_rule(len(codes), n_bytes, epsilon), seed)
     if name == HashTable.name:
         width = width_rule(len(codes), codes.bits, n_compared, codes.n_functions)
         return HashTable.of_functions(codes, key_functions(codes, width, seed))

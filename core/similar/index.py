@@ -23,12 +23,9 @@ from closecall.core.hashing.similarity import Estimate, checked_rows
 from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.search import (
     SIMILARITY_STRUCTURES,
-    BucketTables,
-    PermutedOrders,
     SearchStructure,
     built_for_points,
 )
-from closecall.core.search.orders import order_rule
 from closecall.core.search.ranking import Measure
 from closecall.core.selection.base import Progress, sorted_ids
 from closecall.core.selection.exclusion import rows_among
@@ -274,18 +271,15 @@ class HashedSimilarity(SimilaritySearch):
         if not len(pool):
             raise InputError("a search needs a pool with at least one item, got an empty one")
         codes = _hashed(family, pool, progress)
-        n_bytes = megabytes * 10**6
-        made: SearchStructure
-        if structure == "tables" and radius is not None and epsilon is not None:
-            made = BucketTables.of_radius(codes, radius, epsilon, n_bytes=n_bytes, seed=random_state)
-        elif structure == "orders" and epsilon is not None:
-            n_orders = order_rule(len(codes), n_bytes, epsilon)
-            made = PermutedOrders.of_orders(codes, n_orders, random_state)
-        else:
-            n_compared = params.get("n_compared", COMPARED)
-            made = built_for_points(
-                structure, codes, n_compared=n_compared, n_bytes=n_bytes, seed=random_state
-            )
+        made = built_for_points(
+            structure,
+            codes,
+            n_compared=params.get("n_compared", COMPARED),
+            n_bytes=megabytes * 10**6,
+            seed=random_state,
+            radius=radius,
+            epsilon=epsilon,
+        )
         return cls(family, made, nearness_of(pool, family), **params)
 
     def neighbours(self, queries: Rows, n: int = 10, *, exclude: Iterable[int] = ()) -> Neighbours:

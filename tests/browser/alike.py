@@ -77,5 +77,9 @@ class Alike:
         if control == "metric":
             self.page.locator(".st-key-metric").get_by_text(name, exact=True).click()
         else:
-            self.page.get_by_role("combobox", name="Search method").click()
-            self.page.get_by_role("option", name=name).click()
+            self.choose("Search method", re.compile(f"^{re.escape(name)}"))
+
+    def choose(self, label: str, name: str | re.Pattern[str]) -> None:
+        """An option, by its whole name or a pattern."""
+        self.page.get_by_role("combobox", name=label).click()
+        self.page.get_by_role("option", name=name, exact=True).click()

@@ -193,6 +193,47 @@ def test_an_upload_is_searched_for_labeled_and_searched_again_by_a_learned_metri
     assert len(server.answers(view.session)) == len(given)
 
 
+def test_other_settings_are_behind_more(server: Server, context: BrowserContext) -> None:
+    """Those that apply; what they cost is shown before they are applied, and what is wrong with them."""
+    view = alike(server, context.new_page(), f"&like={first_of(server, '5')}")
+    page = view.page
+    view.wait()
+    expect(page.locator(".st-key-more")).to_have_count(0)  # the exact scan has none
+    view.pick("method", "Hashing, Hamming scan")
+    expect(page.locator(".how")).to_contain_text("Hashing, Hamming scan:", timeout=PATIENCE)
+    view.wait()
+    view.choose("Codes", re.compile("^KLSH:"))
+    expect(page.locator(".how")).to_contain_text("kernel values computed", timeout=PATIENCE)
+    view.wait()
+    page.locator(".st-key-more button").first.click()
+    inside = page.locator("[data-testid=stPopoverBody]")
+    expect(inside).to_contain_text(re.compile(r"Memory: codes [\d.]+ kB\."))
+    expect(inside.get_by_role("button", name="Apply")).to_be_disabled()
+    expect(inside.get_by_label("Rank", exact=True)).to_have_count(0)
+    view.choose("Form", "Low rank")
+    expect(inside.get_by_label("Rank", exact=True)).to_have_value("64")
+    inside.get_by_label("Rank", exact=True).fill("400")
+    inside.get_by_label("Rank", exact=True).press("Enter")
+    expect(inside).to_contain_text("Rank must be less than the number of landmarks, 300, got 400")
+    inside.get_by_label("Rank", exact=True).fill("32")
+    inside.get_by_label("Rank", exact=True).press("Enter")
+    inside.get_by_label("Code length (bits)", exact=True).fill("64")
+    inside.get_by_label("Code length (bits)", exact=True).press("Enter")
+    expect(inside).to_contain_text("To compute: 300 kernel values per item.")
+    assert "(64 bits)" not in page.locator(".how").inner_text()
+    inside.get_by_role("button", name="Apply").click()
+    expect(page.locator(".how")).to_contain_text(
+        "Hashing, Hamming scan (low rank, 64 bits):", timeout=PATIENCE
+    )
+    view.press("Escape")
+    view.wait()
+    page.reload()
+    view.wait()
+    expect(page.locator(".how")).to_contain_text("Hashing, Hamming scan (low rank, 64 bits):")
+    view.pick("method", "Hashing, Hamming ball")
+    expect(page.locator(".how")).to_contain_text("Hashing, Hamming ball (low rank):", timeout=PATIENCE)
+
+
 @pytest.mark.thorough
 def test_a_reload_shows_the_same_search(server: Server, context: BrowserContext, seven: Path) -> None:
     """An upload, too: what was looked for is in the address, and kept in the project."""

@@ -12,7 +12,7 @@ from time import perf_counter
 import click
 import numpy as np
 
-from closecall.app.display.pool_output import bytes_in_words
+from closecall.app.display.phrases import bytes_in_words
 from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.memory import PeakMemory
 from closecall.core.errors import InputError

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from closecall.app.display.phrases import counted
-from closecall.app.display.pool_output import bytes_in_words
+from closecall.app.display.phrases import bytes_in_words, counted
 from closecall.core.errors import InputError
 from closecall.core.experiment.corpus import Corpus
 from closecall.core.learning.round import is_positive

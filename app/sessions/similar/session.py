@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from closecall.app.engine.training import SIMILAR, is_of_many
-from closecall.app.indexes.codes import USUAL
+from closecall.app.indexes.recipe import Recipe
 from closecall.app.sessions.grid import MOST, Batch
 from closecall.app.sessions.search import SearchPage, SearchSession
 from closecall.app.sessions.similar.query import PAGES, Like, queries_of, require_shown
@@ -41,10 +42,8 @@ class SimilarSession(SearchSession):
     ----------
     like : Like or None
         The query; None before there is one.
-    method : str
-        Name of the search method, see `app.indexes.similar`.
-    codes : str
-        Name of the hash family whose codes are compared, if the method uses codes.
+    recipe : Recipe
+        The search method and its settings.
     view : str
         One of `VIEWS`.
     problem : str or None
@@ -62,8 +61,7 @@ class SimilarSession(SearchSession):
     def __init__(self, session: LabelingSession) -> None:
         self.like: Like | None = None
         self.first = 0
-        self.method = "exact"
-        self.codes = USUAL
+        self.recipe = Recipe()
         self.view = "original"
         self.problem: str | None = None
         self.checked: Checked | None = None
@@ -150,7 +148,7 @@ class SimilarSession(SearchSession):
         InputError
             If there is no such method.
         """
-        self._turn_to("method", name, self.session.project.similar.methods)
+        self.set_recipe(self.recipe.by(name))
 
     def set_codes(self, name: str) -> None:
         """Compare the codes of another hash family from now on.
@@ -158,9 +156,26 @@ class SimilarSession(SearchSession):
         Raises
         ------
         InputError
-            If there is no such family.
+            If there is no such family for this pool.
         """
-        self._turn_to("codes", name, self.session.project.similar.codes)
+        known = self.session.project.similar.codes
+        if name not in known:
+            raise InputError(f"codes must be one of {', '.join(known)}, got {name!r:.80}")
+        self.set_recipe(self.recipe.of(name))
+
+    def set_recipe(self, recipe: Recipe) -> None:
+        """Search by other settings from now on.
+
+        Raises
+        ------
+        InputError
+            If one is out of range or does not apply.
+        """
+        pool = self.session.project.pool
+        recipe.check(None if pool is None else len(pool))
+        with self.session.lock:
+            if recipe != self.recipe:
+                self.recipe, self.shown = recipe, ()
 
     def set_view(self, view: str) -> None:
         """Rank by the original features, by the learned metric, or by both side by side.
@@ -170,17 +185,11 @@ class SimilarSession(SearchSession):
         InputError
             If there is no such view.
         """
-        self._turn_to("view", view, VIEWS)
-
-    def _turn_to(self, what: Literal["method", "codes", "view"], word: str, known: Iterable[str]) -> None:
-        """Change one setting of the search and repeat it."""
-        known = tuple(known)
-        if word not in known:
-            raise InputError(f"{what} must be one of {', '.join(known)}, got {word!r:.80}")
+        if view not in VIEWS:
+            raise InputError(f"view must be one of {', '.join(VIEWS)}, got {view!r:.80}")
         with self.session.lock:
-            if word != getattr(self, what):
-                setattr(self, what, word)
-                self.shown = ()
+            if view != self.view:
+                self.view, self.shown = view, ()
 
     def attend(self) -> None:
         """Record that someone is looking: take up finished indexes and metrics, and show a page."""
@@ -225,7 +234,7 @@ class SimilarSession(SearchSession):
         for name, before in result.methods.items():
             if before.awaited:
                 metric = result.learned if name == "learned" else None
-                now = similar.method(self.method, self.codes, pool, metric, self.session.concept)
+                now = similar.method(self.recipe, pool, metric, self.session.concept)
                 if now.awaited is None:
                     self.shown = ()
                 else:
@@ -255,11 +264,13 @@ class SimilarSession(SearchSession):
         return 0 if self.result is None else len(self.result.lists["original"].ids)
 
     def _take_up(self, batch: Batch) -> None:
-        how = batch[0].parameters[SIMILAR]
-        self.like, self.first = Like.of(how["like"]), how["place"] // PAGE * PAGE
-        self.method = how["method"]
-        self.codes = how["params"].get("family", USUAL)
-        names = {record.parameters[SIMILAR]["metric"] is not None for record in batch}
+        hows = [record.parameters[SIMILAR] for record in batch]
+        self.like, self.first = Like.of(hows[0]["like"]), hows[0]["place"] // PAGE * PAGE
+        # Under a metric, a search does not have all settings.
+        how = next((one for one in hows if one["metric"] is None), hows[0])
+        with suppress(InputError):  # settings of another version: those of today are used
+            self.recipe = Recipe.of_log(how["method"], how["params"])
+        names = {one["metric"] is not None for one in hows}
         self.view = "both" if len(names) > 1 else "learned" if True in names else "original"
 
     def _how(self, result: Result, metric: str, place: int) -> dict[str, Any]:
@@ -290,7 +301,7 @@ class SimilarSession(SearchSession):
             return None
         metrics = {"original": None, "learned": learned} if learned is not None else {"original": None}
         methods = {
-            name: similar.method(self.method, self.codes, pool, metric, self.session.concept)
+            name: similar.method(self.recipe, pool, metric, self.session.concept)
             for name, metric in metrics.items()
         }
         asked = self.like, queries.items.tobytes()

@@ -7,6 +7,7 @@ import multiprocessing
 import shutil
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from closecall.app.indexes import codes as hashed
 from closecall.app.indexes import strategies as indexes
 from closecall.app.indexes.codes import coded
 from closecall.app.indexes.metric import learn, parameters
+from closecall.app.indexes.recipe import Recipe
 from closecall.app.indexes.saved import KEPT_CODES, Kept, Wanted
 from closecall.app.sessions.similar.query import Like
 from closecall.core.hashing.similarity import SimilarityHasher
@@ -115,11 +117,21 @@ def unheard(done, of):
     pass
 
 
+def request(family, *args, **how):
+    """For codes of a family in its defaults, searched by tables."""
+    return Wanted(Recipe("tables", family), *args, **how)
+
+
 def made(folder, wanted, name="tables", log=no_log):
     """What a process finds or makes, the first time that it is asked."""
     one = Kept(folder, log)
     codes = one.coded(wanted, None, unheard)
-    return one.search(name, wanted, codes)
+    return one.search(by(name, wanted), codes)
+
+
+def by(name, wanted):
+    """The same with another structure."""
+    return replace(wanted, recipe=wanted.recipe.by(name))
 
 
 def params_of(made):
@@ -152,9 +164,9 @@ def test_what_is_loaded_finds_what_was_built(pool, tmp_path, monkeypatch, work, 
     labels = answers_of(24, 7)
     log = of_log(labels) if kind == "taught" else no_log
     metric = learn(pool, labels, parameters()) if kind == "metric" else None
-    wanted = Wanted("ksh", pool, 1, labels=labels) if kind == "taught" else Wanted("lsh", pool, 1, metric)
-    codes = coded(pool, metric, unheard, wanted.family, wanted.labels)
-    unsaved = hashed.built(name, pool, *codes, metric=metric)
+    wanted = request("ksh", pool, 1, labels=labels) if kind == "taught" else request("lsh", pool, 1, metric)
+    codes = coded(pool, metric, unheard, wanted.recipe, wanted.labels)
+    unsaved = hashed.built(wanted.recipe.by(name), pool, *codes, metric=metric)
     work.taken()
     built = made(tmp_path, wanted, name, log)
     assert work.taken() == ([3000], [codes[0].name], [name])
@@ -171,16 +183,16 @@ def test_what_is_loaded_finds_what_was_built(pool, tmp_path, monkeypatch, work, 
 def test_a_metric_that_was_learned_again_is_the_same(pool, tmp_path, work):
     """After a restart it is learned from the same answers."""
     metric, again = (learn(pool, answers_of(24, 7), parameters()) for _ in range(2))
-    made(tmp_path, Wanted("lsh", pool, 1, metric))
+    made(tmp_path, request("lsh", pool, 1, metric))
     work.taken()
-    made(tmp_path, Wanted("lsh", pool, 1, again))
+    made(tmp_path, request("lsh", pool, 1, again))
     assert work.taken() == NOTHING
 
 
 def test_another_metric_has_other_codes(pool, tmp_path, work, caplog):
     """That of more answers replaces it, without a warning."""
     for n in (24, 25):
-        made(tmp_path, Wanted("lsh", pool, 1, learn(pool, answers_of(n, n), parameters())))
+        made(tmp_path, request("lsh", pool, 1, learn(pool, answers_of(n, n), parameters())))
         assert work.taken() == ([3000], ["metric-lsh"], ["tables"])
     assert caplog.text == ""
     assert [path.name for path in tmp_path.iterdir()] == ["metric-1"]
@@ -190,12 +202,12 @@ def test_a_family_is_learned_again_from_a_quarter_more_answers(pool, tmp_path, w
     """Until then it serves on, and says from which it has learned."""
     old, more, many = answers_of(24, 7), answers_of(29, 12), answers_of(30, 13)
     log = of_log(old, more, many)
-    made(tmp_path, Wanted("ksh", pool, 1, labels=old), log=log)
+    made(tmp_path, request("ksh", pool, 1, labels=old), log=log)
     work.taken()
-    search = made(tmp_path, Wanted("ksh", pool, 1, labels=more), log=log)
+    search = made(tmp_path, request("ksh", pool, 1, labels=more), log=log)
     assert work.taken() == NOTHING
     assert (params_of(search)["through"], params_of(search)["labels"]) == (7, 24)
-    search = made(tmp_path, Wanted("ksh", pool, 1, labels=many), log=log)
+    search = made(tmp_path, request("ksh", pool, 1, labels=many), log=log)
     assert work.taken() == ([3000], ["ksh"], ["tables"])
     assert params_of(search)["through"] == 13
     assert caplog.text == ""
@@ -207,11 +219,11 @@ def test_what_was_learned_from_answers_that_are_not_in_the_log_is_built_anew(
 ):
     """Another database may have taken its place; verify has to find what is told."""
     old = answers_of(24, 7)
-    made(tmp_path, Wanted("ksh", pool, 1, labels=old), log=of_log(old))
+    made(tmp_path, request("ksh", pool, 1, labels=old), log=of_log(old))
     work.taken()
     others = Labels(old.items, ~old.yes, 7) if log == "of other answers" else old
     now = Labels(others.items, others.yes, 9 if log == "of other answers" else 6)
-    search = made(tmp_path, Wanted("ksh", pool, 1, labels=now), log=of_log(others, now))
+    search = made(tmp_path, request("ksh", pool, 1, labels=now), log=of_log(others, now))
     assert work.taken() == ([3000], ["ksh"], ["tables"])
     assert params_of(search)["through"] == now.through
     assert "The saved index similar/ksh-1 is rebuilt: it has learned from answers that" in caplog.text
@@ -223,9 +235,9 @@ DAMAGE = ["flipped codes", "flipped tables", "no codes", "no tables", "of anothe
 @pytest.mark.parametrize("damage", [*DAMAGE, "of a newer version"])
 def test_what_cannot_be_used_is_told_and_built_again(pool, tmp_path, work, monkeypatch, caplog, damage):
     """And is whole again on the disk."""
-    folder, wanted = tmp_path / "indexes", Wanted("lsh", pool, 1)
+    folder, wanted = tmp_path / "indexes", request("lsh", pool, 1)
     expected = found(made(tmp_path / "reference", wanted))
-    saved = Wanted("lsh", pool_in(tmp_path, seed=8), 1) if damage == "of another pool" else wanted
+    saved = request("lsh", pool_in(tmp_path, seed=8), 1) if damage == "of another pool" else wanted
     with monkeypatch.context() as before:
         if damage == "with another seed":
             before.setattr(hashed, "SEED", 5)
@@ -252,16 +264,16 @@ def test_what_cannot_be_used_is_told_and_built_again(pool, tmp_path, work, monke
 def test_what_cannot_be_saved_serves_all_the_same(pool, tmp_path, work, caplog):
     """A warning says that it will be built anew."""
     (tmp_path / "indexes").write_text("in the way")
-    search = made(tmp_path / "indexes", Wanted("lsh", pool, 1))
-    assert found(search) == found(made(tmp_path / "other", Wanted("lsh", pool, 1)))
+    search = made(tmp_path / "indexes", request("lsh", pool, 1))
+    assert found(search) == found(made(tmp_path / "other", request("lsh", pool, 1)))
     assert "The index similar/lsh could not be saved and will be rebuilt next time" in caplog.text
 
 
 def test_quick_ones_and_those_of_unfinished_pools_are_not_saved(pool, tmp_path, monkeypatch):
     """As the query strategies' are not."""
-    made(tmp_path, Wanted("lsh", pool.prefix(2500), 1))
+    made(tmp_path, request("lsh", pool.prefix(2500), 1))
     monkeypatch.setattr(indexes, "CHEAP_SECONDS", 1000)
-    made(tmp_path, Wanted("lsh", pool, 1))
+    made(tmp_path, request("lsh", pool, 1))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -271,19 +283,19 @@ def test_codes_are_extended_when_the_pool_grows(tmp_path, work, source, name):
     """Only rows of blocks that were not whole are hashed; all as if the pool had always had its size."""
     folder = tmp_path / "indexes"
     young = pool_in(tmp_path)
-    one, wanted = Kept(folder, no_log), Wanted("lsh", young, 1)
+    one, wanted = Kept(folder, no_log), request("lsh", young, 1)
     before = one.coded(wanted, None, unheard)
-    one.search(name, wanted, before)
-    grown = Wanted("lsh", pool_in(tmp_path, 4000), 1)
+    one.search(by(name, wanted), before)
+    grown = request("lsh", pool_in(tmp_path, 4000), 1)
     work.taken()
     codes = one.coded(grown, before if source == "memory" else None, unheard)
-    search = one.search(name, grown, codes)
+    search = one.search(by(name, grown), codes)
     assert work.taken() == ([4000 - closecall.core.hashing.pool.BLOCK_ROWS], [], [name])
     assert found(search) == found(made(tmp_path / "at-once", grown, name))
     work.taken()
     assert found(made(folder, grown, name)) == found(search)
     assert work.taken() == NOTHING
-    doubled = Wanted("lsh", pool_in(tmp_path, 4100), 1)
+    doubled = request("lsh", pool_in(tmp_path, 4100), 1)
     assert found(made(folder, doubled, name)) == found(made(tmp_path / "at-once", doubled, name))
     assert work.taken()[1] == ["lsh", "lsh"]
 
@@ -292,26 +304,28 @@ def test_taught_codes_are_extended_with_what_they_learned_from(tmp_path, work):
     """What they are is a function of these answers and of the number of rows."""
     old, more = answers_of(24, 7), answers_of(26, 9)
     one = Kept(tmp_path / "indexes", of_log(old, more))
-    before = one.coded(Wanted("ksh", pool_in(tmp_path), 1, labels=old), None, unheard)
-    wanted = Wanted("ksh", pool_in(tmp_path, 4000), 1, labels=more)
+    before = one.coded(request("ksh", pool_in(tmp_path), 1, labels=old), None, unheard)
+    wanted = request("ksh", pool_in(tmp_path, 4000), 1, labels=more)
     work.taken()
     codes = one.coded(wanted, before, unheard)
     assert work.taken()[1:] == ([], [])
     assert codes.labels is not None
     assert codes.labels.through == 7
-    assert np.array_equal(codes.codes.packed, coded(wanted.pool, None, unheard, "ksh", old)[1].packed)
+    assert np.array_equal(
+        codes.codes.packed, coded(wanted.pool, None, unheard, Recipe("scan", "ksh"), old)[1].packed
+    )
 
 
 def test_those_used_last_are_kept(pool, tmp_path):
     """Each takes room on the disk: of all others nothing is left. Metrics are counted by themselves."""
     labels = answers_of(24, 7)
     metric, one = learn(pool, labels, parameters()), Kept(tmp_path, of_log(labels))
-    wanted = [Wanted(family, pool, 1) for family in ("lsh", "spectral", "shift-invariant")]
-    wanted += [Wanted("lsh", pool, concept, metric) for concept in range(1, KEPT_CODES + 2)]
-    wanted += [Wanted("ksh", pool, 1, labels=labels)]
+    wanted = [request(family, pool, 1) for family in ("lsh", "spectral", "shift-invariant")]
+    wanted += [request("lsh", pool, concept, metric) for concept in range(1, KEPT_CODES + 2)]
+    wanted += [request("ksh", pool, 1, labels=labels)]
     for each in wanted:
         time.sleep(0.02)  # clocks of file systems are coarse
-        one.search("tables", each, one.coded(each, None, unheard))
+        one.search(each, one.coded(each, None, unheard))
         time.sleep(0.02)
         one.touch("lsh")
     left = ["ksh-1", "lsh", "metric-2", "metric-3", "metric-4", "shift-invariant"]
@@ -328,14 +342,14 @@ def _save_for_ever(pool, folder, ready):
 
 def _save(pool, folder, ready):
     indexes.CHEAP_SECONDS = 0
-    both = [Wanted("ksh", Pool.open(pool), 1, labels=labels) for labels in (OLD, NEW)]
+    both = [request("ksh", Pool.open(pool), 1, labels=labels) for labels in (OLD, NEW)]
     one = Kept(folder, of_log(OLD, NEW))
     taught = [one.coded(wanted, None, unheard) for wanted in both[:1]]
     shutil.rmtree(folder)
     taught.append(one.coded(both[1], None, unheard))
     while True:
         for wanted, codes in zip(both, taught, strict=True):
-            one.search("tables", wanted, one._saved(wanted, codes))
+            one.search(wanted, one._saved(wanted, codes))
         ready.set()  # from the second time on nothing is loaded or compiled: most of the time it saves
 
 
@@ -343,11 +357,11 @@ def _save(pool, folder, ready):
 def test_kill_9_while_saving(pool, tmp_path, work):
     """At any moment: what is there is whole, or is made again; nothing half-written stays."""
     folder = tmp_path / "indexes"
-    wanted, log = Wanted("ksh", pool, 1, labels=NEW), of_log(OLD, NEW)
+    wanted, log = request("ksh", pool, 1, labels=NEW), of_log(OLD, NEW)
     expected = {}
     for labels in (OLD, NEW):
         own = tmp_path / f"reference-{labels.through}"
-        expected[labels.through] = found(made(own, Wanted("ksh", pool, 1, labels=labels), log=log))
+        expected[labels.through] = found(made(own, request("ksh", pool, 1, labels=labels), log=log))
     assert expected[7] != expected[9]
     processes = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
     if sys.platform == "linux":
@@ -405,7 +419,7 @@ def test_an_index_serves_on_while_it_is_extended(tmp_path, work, monkeypatch):
         young = pool.prefix(540)
 
         def items(of):
-            method = similar.method("tables", "lsh", of, None, concept)
+            method = similar.method(Recipe("tables"), of, None, concept)
             return len(method.search.pool) if method.awaited is None else None
 
         until(lambda: items(young) == 540)

@@ -14,8 +14,9 @@ from PIL import Image
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
-from closecall.app.indexes.codes import CANDIDATES, built, coded, n_compared
+from closecall.app.indexes.codes import built, coded, n_compared
 from closecall.app.indexes.metric import Learning, learn, parameters, what_is_missing
+from closecall.app.indexes.recipe import CANDIDATES, Recipe
 from closecall.app.indexes.similar import KEPT_CODES
 from closecall.app.projects.uploads import Uploads
 from closecall.app.sessions.registry import OpenProject
@@ -378,7 +379,7 @@ def test_what_a_browser_asks_for_is_checked(similar, wrong):
 def test_hashed_searches_rank_exactly_what_they_retrieve(project, name):
     """Angles are exact, ascending, and those of the items; with all rows compared nothing near is lost."""
     pool = project.pool
-    search = built(name, pool, *coded(pool, None, lambda done, of: None))  # noqa: ARG005
+    search = built(Recipe(name), pool, *coded(pool, None, lambda done, of: None))  # noqa: ARG005
     X = pool.rows(np.array([3]))
     found = search.neighbours(X, 50, exclude=pool.ids[3:4])
     exact = ExactSearch(ByAngle(pool)).neighbours(X, 50, exclude=pool.ids[3:4])
@@ -400,7 +401,9 @@ def test_hashed_searches_rank_exactly_what_they_retrieve(project, name):
 )
 def test_many_examples_divide_what_a_table_compares(structure, n_queries, expected):
     """A tenth of a million items each, as long as that is no more than all; but never less than others."""
-    candidates, compared = for_each(CANDIDATES, n_compared(10**6, structure), n_queries, 10**6)
+    candidates, compared = for_each(
+        CANDIDATES, n_compared(10**6, Recipe(structure).value("share")), n_queries, 10**6
+    )
     assert (candidates, compared) == (max(CANDIDATES // n_queries, 256), expected)
 
 
@@ -416,7 +419,7 @@ def test_an_index_is_built_beside_the_page(similar):
     assert (told["method"], told["awaited"], told["recall"]) == ("Hashing, bucket tables", None, 1.0)
     assert log_of(similar)[-1].parameters["similar"]["method"] == "tables"
     with pytest.raises(
-        InputError, match="method must be one of exact, scan, table, tables, orders, got 'tree'"
+        InputError, match="method must be one of exact, scan, table, tables, orders, ball, got 'tree'"
     ):
         similar.set_method("tree")
 
@@ -442,7 +445,7 @@ def test_indexes_of_few_families_are_kept(similar):
         settled(similar)
     kept = similar.session.project.similar._plain
     assert len(kept) == KEPT_CODES
-    assert list(kept)[-1] == ("lsh", None)
+    assert list(kept)[-1] == (Recipe("scan"), None)
 
 
 def test_codes_may_learn_from_the_answers(similar):
@@ -520,7 +523,7 @@ def test_angles_under_the_metric_are_those_of_the_mapped_rows(project, similar):
     ids, angles = by_brute_force_of(X, pool.ids, 5)
     assert found.ids.tolist() == ids[:40]
     assert np.allclose(found.degrees, angles[:40], atol=1e-3)
-    hashed = built("scan", pool, *coded(pool, learned, lambda done, of: None), metric=learned)  # noqa: ARG005
+    hashed = built(Recipe("scan"), pool, *coded(pool, learned, lambda done, of: None), metric=learned)  # noqa: ARG005
     found = hashed.neighbours(pool.rows(np.array([5])), 40, exclude=pool.ids[5:6])
     assert found.ids.tolist() == ids[:40]
 

@@ -1,0 +1,417 @@
+"""The settings of a search by hashing: the family and form of the codes, the structure, and what it compares.
+
+A `Recipe` is a value: sessions hold it, indexes are kept by it, saved folders are named after it, and the
+log has what differs from the defaults. A setting that is None has its default, which depends on the family
+and the structure. A setting given its default value becomes None, so that equal searches have equal recipes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from hashlib import blake2b
+from math import isfinite, radians
+from numbers import Integral, Real
+from typing import Any, Self
+
+from closecall.core.errors import InputError
+from closecall.core.hashing import FAMILIES, MetricLSH, MinHash, RandomHyperplaneLSH
+from closecall.core.hashing.forms import Form, form_named, forms_named
+from closecall.core.hashing.minhash import BITS
+from closecall.core.hashing.pool import fit_rows
+from closecall.core.mercer.kernel import Transformed, kernel_from
+from closecall.core.search import (
+    BucketTables,
+    HammingBall,
+    HammingScan,
+    HashTable,
+    PermutedOrders,
+)
+from closecall.core.search.orders import PREFIX_BITS
+from closecall.core.similar.index import LEAST_SHARE
+
+EXACT = "exact"
+"""The exact scan, which uses no codes."""
+
+STRUCTURES = (EXACT, "scan", "table", "tables", "orders", "ball")
+
+USUAL = RandomHyperplaneLSH.name
+"""The default family, and the only one that supports metrics."""
+
+OFFERED = tuple(name for name, family in FAMILIES.items() if family is not MetricLSH)
+"""The families to choose from; those that need labels learn from the concept's answers."""
+
+N_FUNCTIONS = 256
+
+N_TAUGHT = 64
+"""Functions of a family that learns from answers: each takes a while, and few suffice for two classes."""
+
+SHARE = LEAST_SHARE
+"""Share of the codes compared by a structure that can choose which."""
+
+SHARE_OF_TABLE = 0.1
+"""The same for one large table, where compared codes are adjacent in memory."""
+
+CANDIDATES = 4_000
+"""Largest number of angles computed.
+
+Among a million photographs' GIST, the scan of 256 bits has recall@10 of 0.90 with 1,000 candidates, 0.97 with
+4,000 and 0.98 with 8,000, in 5, 8 and 11 ms.
+"""
+
+LANDMARKS = 300
+"""Landmarks of kernelized families, to each of which every row of the pool is compared."""
+
+RANK, SCALE = 64, 5.0
+"""Rank and scale of low-rank and transformed forms, between the best ones in `core.hashing.klsh`."""
+
+EPSILON = 1.0
+"""ε of bucket tables for a radius."""
+
+BYTES_A_ROW = 128
+"""Memory of tables and permuted orders beside the codes, in bytes per row."""
+
+LEAST_CANDIDATES = 2_400
+"""Ten times the items that the page ranks: a search never has fewer (`core.similar.HashedSimilarity`)."""
+
+LEAST_LANDMARKS = 51
+"""One more than the landmarks in each function's sum of kernelized LSH."""
+
+RANGES: Mapping[str, tuple[float, float]] = {
+    "rank": (1, 4_999),
+    "scale": (0.1, 100),
+    "landmarks": (LEAST_LANDMARKS, 5_000),
+    "functions": (1, 4_096),
+    "share": (0.0001, 1),
+    "candidates": (LEAST_CANDIDATES, 1_000_000),
+    "radius": (0.1, 179),
+    "epsilon": (0.01, 100),
+    "memory": (12, 16_384),
+}
+"""The least and the greatest value of each number."""
+
+BITS_A_FUNCTION = BITS
+"""The values of `bits`."""
+
+WHOLE = frozenset({"rank", "landmarks", "functions", "bits", "candidates", "memory"})
+
+OF_CODES = ("form", "rank", "scale", "kernel", "landmarks", "functions", "bits")
+OF_STRUCTURE = ("share", "radius", "epsilon", "memory")
+_BUILT_IN = ("radius", "epsilon", "memory")
+_IN_EVERY_LOG = ("functions", "share", "candidates", "landmarks")
+_IN_SOME = ("form", "rank", "scale", "kernel", "bits", "radius", "epsilon", "memory")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A search method with its settings; None is the default of each.
+
+    Parameters
+    ----------
+    structure : str
+        One of `STRUCTURES`.
+    family : str
+        One of `OFFERED`.
+    form : str or None
+        See `core.hashing.forms`.
+    rank : int or None
+        Number of principal components of low-rank forms.
+    scale : float or None
+        Scale of transformed kernels.
+    kernel : str or None
+        Kernel of kernelized families, such as "chi2" or "rbf:gamma=2". Supervised families by default use an
+        RBF kernel with a width from the rows.
+    landmarks : int or None
+        Number of landmarks, or anchors, of families with a kernel.
+    functions : int or None
+        Number of functions in a code.
+    bits : int or None
+        Bits per function of Min-Hash.
+    share : float or None
+        Share of the codes that a query compares, if the structure can choose which.
+    candidates : int or None
+        Number of candidates that are ranked exactly.
+    radius : float or None
+        r in degrees: bucket tables find rows within it by the (r, ε) rule. Only for random hyperplanes, whose
+        probabilities are known.
+    epsilon : float or None
+        ε of bucket tables with a radius, or of permuted orders.
+    memory : int or None
+        Memory of tables and orders in bytes per row, codes not included.
+    """
+
+    structure: str = EXACT
+    family: str = USUAL
+    form: str | None = None
+    rank: int | None = None
+    scale: float | None = None
+    kernel: str | None = None
+    landmarks: int | None = None
+    functions: int | None = None
+    bits: int | None = None
+    share: float | None = None
+    candidates: int | None = None
+    radius: float | None = None
+    epsilon: float | None = None
+    memory: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.structure not in STRUCTURES:
+            raise InputError(f"method must be one of {', '.join(STRUCTURES)}, got {self.structure!r:.80}")
+        if self.family not in OFFERED:
+            raise InputError(f"codes must be one of {', '.join(OFFERED)}, got {self.family!r:.80}")
+        if not isinstance(self.form, str | None):
+            raise InputError(f"form must be a word, got {self.form!r:.80}")
+        for name in (*OF_CODES, *OF_STRUCTURE, "candidates"):
+            if getattr(self, name) == self.default(name):
+                object.__setattr__(self, name, None)
+
+    @classmethod
+    def of_log(cls, structure: str, params: Mapping[str, Any]) -> Self:
+        """Return the recipe of a search in the log, by its method and parameters.
+
+        Raises
+        ------
+        InputError
+            If a setting is out of range or does not apply.
+        """
+        if structure == EXACT:
+            return cls()
+        told = {name: params[name] for name in (*_IN_EVERY_LOG, *_IN_SOME) if name in params}
+        recipe = cls(structure, params.get("family", USUAL), **told)
+        recipe.check()
+        return recipe
+
+    def told(self) -> dict[str, Any]:
+        """Return for the log the settings that only searches with other than the default have."""
+        return {name: value for name in _IN_SOME if (value := getattr(self, name)) is not None}
+
+    def value(self, name: str) -> Any:
+        """Return the value of a setting, its default if it is None."""
+        own = getattr(self, name)
+        return self.default(name) if own is None else own
+
+    def default(self, name: str) -> Any:
+        """Return the default of a setting for this family and structure; None if it has none."""
+        in_ball = self.structure == HammingBall.name
+        match name:
+            case "form":
+                return next(iter(forms_named(self.family)))
+            case "kernel":
+                return _parameters(self.family).get("kernel")
+            case "functions":
+                usual = N_TAUGHT if FAMILIES[self.family].needs_labels else N_FUNCTIONS
+                return PREFIX_BITS if in_ball else usual
+            case "bits":
+                return 1 if in_ball else _parameters(self.family).get("bits", 1)
+            case "share":
+                return SHARE_OF_TABLE if self.structure == HashTable.name else SHARE
+            case "epsilon":
+                return EPSILON if self.structure == BucketTables.name and self.radius is not None else None
+        return {
+            "rank": RANK,
+            "scale": SCALE,
+            "landmarks": LANDMARKS,
+            "candidates": CANDIDATES,
+            "memory": BYTES_A_ROW,
+        }.get(name)
+
+    def applies(self, name: str) -> bool:
+        """Return whether a setting has an effect for this family, form and structure."""
+        match name:
+            case "form":
+                return len(forms_named(self.family)) > 1
+            case "rank":
+                return self.own_form.has_rank
+            case "scale":
+                return self.own_form.has_scale
+            case "kernel" | "landmarks":
+                return "kernel" in _parameters(self.family)
+            case "bits":
+                return self.family == MinHash.name
+            case "share":
+                return self.structure not in (EXACT, HammingScan.name)
+            case "radius":
+                return self.structure == BucketTables.name and self.family == USUAL
+            case "epsilon":
+                of_tables = self.applies("radius") and self.radius is not None
+                return of_tables or self.structure == PermutedOrders.name
+            case "memory":
+                return self.structure in (BucketTables.name, PermutedOrders.name)
+        return self.structure != EXACT
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Names of the family's forms."""
+        return tuple(forms_named(self.family))
+
+    @property
+    def own_form(self) -> Form:
+        """The form; the default one if there is no form of this name."""
+        forms = forms_named(self.family)
+        return forms.get(self.value("form")) or next(iter(forms.values()))
+
+    @property
+    def learns(self) -> bool:
+        """Whether the codes learn from answers."""
+        return FAMILIES[self.family].needs_labels or self.own_form.by_class
+
+    @property
+    def codes(self) -> Recipe:
+        """The same codes, whatever structure they are searched by; indexes with codes are kept by it."""
+        sizes = {"functions": self.value("functions"), "bits": self.value("bits")}
+        settings = {name: getattr(self, name) for name in OF_CODES} | sizes
+        return Recipe(HammingScan.name, self.family, **settings)
+
+    def by(self, structure: str) -> Recipe:
+        """Return the same with another structure, in its defaults, and with short codes for a ball."""
+        changed = self._with(dict.fromkeys(OF_STRUCTURE), structure=structure)
+        if structure == HammingBall.name and changed.n_bits > PREFIX_BITS:
+            return replace(changed, functions=None, bits=None)
+        return changed
+
+    def of(self, family: str) -> Recipe:
+        """Return the same with codes of another family, in its defaults."""
+        return self._with(dict.fromkeys((*OF_CODES, "radius", "epsilon")), family=family)
+
+    @property
+    def under_metric(self) -> Recipe:
+        """The recipe under a learned metric, whose codes are of the default family."""
+        if self.family == USUAL:
+            return self
+        unused = dict.fromkeys(name for name in OF_CODES if name != "functions")
+        return self._with(unused, family=USUAL)
+
+    def having(self, **settings: Any) -> Recipe:
+        """Return the same with other settings; those that no longer apply return to their defaults."""
+        changed = self._with(settings)
+        idle = (name for name in (*OF_CODES, *OF_STRUCTURE) if not changed.applies(name))
+        return changed._with(dict.fromkeys(idle))
+
+    def _with(self, settings: Mapping[str, Any], **others: Any) -> Recipe:
+        return replace(self, **{**settings, **others})
+
+    @property
+    def n_bits(self) -> int:
+        """Number of bits in a code."""
+        return int(self.value("functions") * self.value("bits"))
+
+    @property
+    def radius_in_radians(self) -> float | None:
+        """The radius in radians."""
+        return None if self.radius is None else radians(self.radius)
+
+    def params(self, n_rows: int) -> dict[str, Any]:
+        """Return the parameters of the unfitted family for a pool of `n_rows`, except size and seed."""
+        form = self.own_form
+        how = dict(form.params)
+        kernel = self.kernel
+        if form.has_rank:
+            how["rank"] = self.value("rank")
+        if form.has_scale:
+            kernel = Transformed(kernel_from(self.value("kernel")), self.value("scale")).word
+        if kernel is not None:
+            how["kernel"] = kernel
+        known = _parameters(self.family)
+        for word in ("n_landmarks", "n_anchors"):
+            if word in known:
+                how[word] = self.landmarks or min(LANDMARKS, len(fit_rows(n_rows)))
+        if self.value("bits") != known.get("bits", 1):
+            how["bits"] = self.value("bits")
+        return how
+
+    def check(self, n_rows: int | None = None) -> None:
+        """Refuse settings that are out of range, do not apply, or contradict each other or the pool.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            Number of rows in the pool.
+
+        Raises
+        ------
+        InputError
+            With the first setting that is wrong.
+        """
+        form_named(self.family, self.form)
+        for name in (*OF_CODES, *OF_STRUCTURE, "candidates"):
+            if (value := getattr(self, name)) is not None:
+                self._check(name, value)
+        if self.structure == HammingBall.name and (self.value("bits") != 1 or self.n_bits > PREFIX_BITS):
+            raise InputError(
+                f"a Hamming ball needs codes of at most {PREFIX_BITS} functions of 1 bit, got "
+                f"{self.value('functions')} functions of {self.value('bits')} bits"
+            )
+        if self.radius is not None and not (1 + self.value("epsilon")) * self.radius < 180:
+            raise InputError(
+                f"(1 + ε) times the radius must be less than 180°, got {self.radius:g}° and "
+                f"ε = {self.value('epsilon'):g}"
+            )
+        if not self.applies("landmarks"):
+            return
+        landmarks = self.value("landmarks")
+        if self.landmarks is not None and n_rows is not None and landmarks > len(fit_rows(n_rows)):
+            raise InputError(
+                f"landmarks must be at most {len(fit_rows(n_rows)):,}, the number of rows that codes are "
+                f"fitted to, got {landmarks:,}"
+            )
+        if self.applies("rank") and not self.value("rank") < landmarks:
+            raise InputError(
+                f"rank must be less than the number of landmarks, {landmarks}, got {self.value('rank')}"
+            )
+
+    def _check(self, name: str, value: object) -> None:
+        """Refuse a value of another type or out of range, and one of a setting that does not apply."""
+        if name == "kernel":
+            self._check_kernel(value)
+        elif name == "bits":
+            if value not in BITS:
+                raise InputError(f"bits must be one of {', '.join(map(str, BITS))}, got {value!r:.80}")
+        elif name != "form":
+            least, most = RANGES[name]
+            kind = Integral if name in WHOLE else Real
+            is_number = isinstance(value, kind) and not isinstance(value, bool) and isfinite(value)
+            if not is_number or not least <= value <= most:  # type: ignore[operator]
+                whole = "a whole number " if name in WHOLE else ""
+                raise InputError(f"{name} must be {whole}from {least:,} to {most:,}, got {value!r:.80}")
+        if self.structure != EXACT and not self.applies(name):
+            raise InputError(f"{name} has no effect with {self.family} codes and method {self.structure}")
+
+    def _check_kernel(self, value: object) -> None:
+        if not isinstance(value, str):
+            raise InputError(f"kernel must be a word such as chi2, got {value!r:.80}")
+        kernel = kernel_from(value)
+        if "scale" in value or kernel.word.startswith("learned"):
+            raise InputError(f"kernel must be one without a scale of its own, got {value!r:.80}")
+
+    @property
+    def word(self) -> str:
+        """Name of the codes in folders: the family, with settings and a digest if any is not the default."""
+        codes = self.codes
+        if codes == Recipe(codes.structure, codes.family):
+            return codes.family
+        form = codes.value("form").replace(", ", "-").replace(" ", "-")
+        parts = [codes.family, form, str(codes.value("functions")), _digest(asdict(codes))]
+        return "-".join(part for part in parts if part)
+
+    @property
+    def structure_word(self) -> str:
+        """Name of the structure in folders, with a digest if it is not built with the defaults."""
+        settings = {name: getattr(self, name) for name in _BUILT_IN}
+        if self.structure == HashTable.name:
+            settings["share"] = self.share
+        is_usual = all(value is None for value in settings.values())
+        return self.structure if is_usual else f"{self.structure}-{_digest(settings)}"
+
+
+@cache
+def _parameters(family: str) -> dict[str, Any]:
+    """Return the defaults of a family's parameters by name."""
+    return {name: one.default for name, one in inspect.signature(FAMILIES[family]).parameters.items()}
+
+
+def _digest(settings: Mapping[str, Any]) -> str:
+    return blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=4).hexdigest()

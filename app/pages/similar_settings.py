@@ -1,0 +1,220 @@
+"""The settings of Find similar behind *More*: those that apply to the codes and the structure in view.
+
+They change a draft, whose cost is shown, and nothing is computed before the draft is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from closecall.app.indexes.costs import cost_of, guarantee_of
+from closecall.app.indexes.recipe import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, RANGES, WHOLE, Recipe
+from closecall.app.pages.markdown import literal
+from closecall.app.pages.state import state
+from closecall.core.errors import InputError
+
+if TYPE_CHECKING:
+    from closecall.app.sessions.registry import OpenProject
+    from closecall.app.sessions.similar.session import SimilarSession
+
+WIDTH = 440
+"""Width of the settings in pixels."""
+
+GAMMA = "gamma"
+"""The γ of an RBF kernel, which in a recipe is part of the kernel's word."""
+
+FROM_ITEMS = "RBF, width from the items"
+
+KERNELS = {"chi2": "χ²", "intersection": "Intersection", "cosine": "Cosine", "rbf": "RBF"}
+
+OPTIONAL = ("radius", "epsilon")
+"""Numbers that may be left empty."""
+
+FIRST_GAMMA = 2.0
+"""Width of the RBF kernel that is offered first."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A setting that is a number: its label, step, explanation, and the factor to the unit of the page."""
+
+    label: str
+    step: float
+    help: str
+    factor: float = 1
+
+
+NUMBERS = {
+    "rank": Number("Rank", 1, "Number of principal components of the landmarks"),
+    "scale": Number("Scale", 0.5, "The kernel κ becomes exp(scale · (κ − 1))"),
+    "landmarks": Number("Landmarks", 50, "Items to which every item is compared by the kernel"),
+    "functions": Number("Functions", 32, "Number of functions in a code: more find more, and cost more"),
+    "share": Number("Share compared (%)", 1, "Share of the codes that a search compares", 100),
+    "candidates": Number("Candidates", 1000, "Items ranked exactly, those with the nearest codes"),
+    "radius": Number(
+        "Radius (°)", 1, "Tables for items within this angle; if not set, as many as fit into the memory"
+    ),
+    "epsilon": Number(
+        "ε", 0.1, "How much farther found items may be, as a share; a smaller one needs more memory"
+    ),
+    "memory": Number("Memory (bytes per item)", 32, "Limits tables and orders; codes are not included"),
+}
+
+
+class Draft:
+    """The settings that were entered since some came into force, kept between runs of the page."""
+
+    def __init__(self, similar: SimilarSession) -> None:
+        self.in_force = similar.recipe
+        self.key = "draft", similar.id
+
+    @property
+    def recipe(self) -> Recipe:
+        """The settings that were entered."""
+        before, entered = state.get(self.key, (None, self.in_force))
+        return entered if before == self.in_force else self.in_force
+
+    def put(self, recipe: Recipe) -> None:
+        """Replace the settings."""
+        state[self.key] = self.in_force, recipe
+
+    def change(self, **settings: Any) -> None:
+        """Change some; those that no longer apply return to their defaults."""
+        self.put(self.recipe.having(**settings))
+
+
+def more(project: OpenProject, similar: SimilarSession, n_rows: int) -> None:
+    """Show the settings that apply, with the cost of what was entered."""
+    draft = Draft(similar)
+    names = _offered(draft.recipe, is_learned=similar.view == "learned")
+    with st.popover("More", icon=":material/tune:", key="more"), st.container(width=WIDTH):
+        for first in range(0, len(names), 2):
+            for name, column in zip(names[first : first + 2], st.columns(2), strict=False):
+                with column:
+                    _control(draft, name)
+        _show_cost(project, similar, draft, n_rows)
+
+
+def _offered(recipe: Recipe, *, is_learned: bool) -> list[str]:
+    """Return the settings that apply; under a learned metric, those that apply to its codes, too."""
+    shown = [recipe, recipe.under_metric] if is_learned else [recipe]
+    names = [*OF_CODES, "candidates", *OF_STRUCTURE]
+    names = [name for name in names if all(one.applies(name) for one in shown)]
+    if "kernel" in names and (recipe.kernel or "").startswith("rbf"):
+        names.insert(names.index("kernel") + 1, GAMMA)
+    return names
+
+
+def _control(draft: Draft, name: str) -> None:
+    """Show one setting."""
+    if name == "form":
+        _choose(draft, name, "Form", {form: form.capitalize() for form in draft.recipe.forms})
+    elif name == "bits":
+        _choose(draft, name, "Bits per function", {bits: str(bits) for bits in BITS_A_FUNCTION})
+    elif name == "kernel":
+        _choose_kernel(draft)
+    elif name == GAMMA:
+        _enter_gamma(draft)
+    else:
+        _number(draft, name)
+
+
+def _choose(draft: Draft, name: str, label: str, options: dict[Any, str]) -> None:
+    key = f"more-{name}"
+    state[key] = draft.recipe.value(name)
+    st.selectbox(
+        label,
+        list(options),
+        format_func=options.__getitem__,
+        key=key,
+        on_change=lambda: draft.change(**{name: state[key]}),
+    )
+
+
+def _choose_kernel(draft: Draft) -> None:
+    """Show the picker of the kernel."""
+    word = (draft.recipe.value("kernel") or "").partition(":")[0]
+    options = KERNELS if draft.recipe.default("kernel") else {"": FROM_ITEMS, **KERNELS}
+
+    def picked() -> None:
+        own = state["more-kernel"]
+        draft.change(kernel=f"rbf:gamma={FIRST_GAMMA:g}" if own == "rbf" else own or None)
+
+    state["more-kernel"] = word
+    st.selectbox(
+        "Kernel", list(options), format_func=options.__getitem__, key="more-kernel", on_change=picked
+    )
+
+
+def _enter_gamma(draft: Draft) -> None:
+    """Show the width of an RBF kernel."""
+    state["more-gamma"] = float((draft.recipe.kernel or "").partition("=")[2])
+    st.number_input(
+        "γ",
+        0.01,
+        1000.0,
+        step=0.5,
+        format="%g",
+        key="more-gamma",
+        on_change=lambda: draft.change(kernel=f"rbf:gamma={state['more-gamma']:g}"),
+        help="The kernel is exp(−γ‖x − y‖²)",
+    )
+
+
+def _number(draft: Draft, name: str) -> None:
+    about, key = NUMBERS[name], f"more-{name}"
+    kind: Callable[[float], float] = int if name in WHOLE else float
+    least, most = (kind(limit * about.factor) for limit in RANGES[name])
+    value = draft.recipe.value(name)
+    state[key] = None if value is None else kind(round(value * about.factor, 6))
+    is_length = name == "functions" and not draft.recipe.applies("bits")
+
+    def entered() -> None:
+        new = state[key]
+        draft.change(**{name: None if new is None else kind(new / about.factor)})
+
+    st.number_input(
+        "Code length (bits)" if is_length else about.label,
+        least,
+        most,
+        value=None if value is None or name in OPTIONAL else "min",
+        step=kind(about.step),
+        format="%d" if name in WHOLE else "%g",
+        key=key,
+        placeholder="not set",
+        on_change=entered,
+        help=about.help,
+    )
+
+
+def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_rows: int) -> None:
+    """Show the draft's cost, or what is wrong with it, and the buttons."""
+    recipe = draft.recipe
+    problem = None
+    try:
+        recipe.check(n_rows)
+    except InputError as error:
+        problem = str(error)
+        st.error(literal(problem[:1].upper() + problem[1:]))
+    else:
+        seconds = project.similar.seconds(recipe, similar.session.concept)
+        is_built = seconds is not None or recipe.codes == similar.recipe.codes
+        said = [cost_of(recipe, n_rows).sentence(is_built=is_built, seconds=seconds)]
+        if project.pool is not None and similar.learning.newest(project.pool) is not None:
+            under = recipe.under_metric
+            is_built = under.codes == similar.recipe.under_metric.codes
+            said.append(f"Under the learned metric: {cost_of(under, n_rows).sentence(is_built=is_built)}")
+        st.caption(literal(" ".join([*said, guarantee_of(recipe, n_rows) or ""])))
+    usual = Recipe(recipe.structure, recipe.family)
+    with st.container(horizontal=True):
+        st.button(
+            "Apply",
+            type="primary",
+            disabled=problem is not None or recipe == similar.recipe,
+            on_click=lambda: similar.set_recipe(draft.recipe),
+        )
+        st.button("Defaults", disabled=recipe == usual, on_click=lambda: draft.put(usual))

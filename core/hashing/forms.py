@@ -1,0 +1,109 @@
+"""The forms of similarity families: the parameters by which each differs from the family's defaults.
+
+Comparisons (`core.experiment.families`) and the page Find similar take the forms from this table.
+
+- Random hyperplanes: angles are measured from the mean, or from the origin as by the page's exact scan.
+- Kernelized LSH, in its three families: angles from the origin, as published, or from the landmarks' mean; of
+  full or low rank; and with a transformed kernel [1]_. Rank and scale are the caller's to choose.
+- Spectral hashing: as published, or with a box that leaves out the `TRIM` outermost rows at either end.
+- Min-Hash: of sets, or of weighted sets.
+- Boosting and deep codes: learned from neighbours by distance, or from the classes.
+
+References
+----------
+.. [1] K. Jiang, Q. Que, B. Kulis: Revisiting Kernelized Locality-Sensitive Hashing for Improved Large-Scale
+   Image Retrieval, CVPR 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from closecall.core.errors import InputError
+from closecall.core.hashing.boosted import BoostedPSH
+from closecall.core.hashing.deep import DeepCodes
+from closecall.core.hashing.klsh import KernelizedLSH, KernelPCALSH, NystromLSH
+from closecall.core.hashing.lsh import RandomHyperplaneLSH
+from closecall.core.hashing.minhash import MinHash
+from closecall.core.hashing.spectral import SpectralHash
+
+TRIM = 0.01
+"""Share of the rows that trimmed spectral hashing leaves out at either end."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of a family.
+
+    Parameters
+    ----------
+    params : mapping
+        Parameters of the family that differ from its defaults.
+    has_rank, has_scale : bool
+        Whether the caller chooses the number of principal components, and the scale of the kernel's
+        transformation.
+    """
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    has_rank: bool = False
+    has_scale: bool = False
+
+    @property
+    def by_class(self) -> bool:
+        """Whether neighbours are defined by class, so that the family learns from labels."""
+        return self.params.get("neighbours") == "class"
+
+
+def _kernelized(published: str) -> Mapping[str, Form]:
+    """Return the forms of a kernelized family, with its name for the published one."""
+    origin = {"centred": False}
+    return {
+        "from the mean": Form(),
+        "low rank, from the mean": Form(has_rank=True),
+        "low rank, transformed, from the mean": Form(has_rank=True, has_scale=True),
+        published: Form(origin),
+        "low rank": Form(origin, has_rank=True),
+        "low rank, transformed": Form(origin, has_rank=True, has_scale=True),
+    }
+
+
+_BY_NEIGHBOURS = {"by distance": Form(), "by class": Form({"neighbours": "class"})}
+
+FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
+    {
+        RandomHyperplaneLSH.name: {"from the mean": Form(), "from the origin": Form({"centred": False})},
+        KernelizedLSH.name: _kernelized("original"),
+        KernelPCALSH.name: _kernelized("full rank"),
+        NystromLSH.name: _kernelized("full rank"),
+        SpectralHash.name: {"original": Form(), "trimmed": Form({"trim": TRIM})},
+        MinHash.name: {"sets": Form(), "weighted": Form({"weighted": True})},
+        BoostedPSH.name: _BY_NEIGHBOURS,
+        DeepCodes.name: _BY_NEIGHBOURS,
+    }
+)
+"""The forms by family and name; the first has the family's defaults. Other families have one form."""
+
+
+def forms_named(family: str) -> Mapping[str, Form]:
+    """Return a family's forms by name, its default first; the name is "" if there is only one."""
+    return FORMS.get(family, {"": Form()})
+
+
+def form_named(family: str, name: str | None) -> Form:
+    """Return a family's form by name; None is its default.
+
+    Raises
+    ------
+    InputError
+        If there is no such form.
+    """
+    forms = forms_named(family)
+    if name is None:
+        return next(iter(forms.values()))
+    if name not in forms:
+        allowed = ", ".join(word for word in forms if word) or "left out"
+        raise InputError(f"form of {family} must be one of {allowed}, got {name!r:.80}")
+    return forms[name]

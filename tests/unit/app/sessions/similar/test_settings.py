@@ -1,0 +1,187 @@
+"""Searches by other settings than the default: they are logged, taken up after a restart, and verified."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from closecall.app.api.cards import card_of, submit
+from closecall.app.cli.main import main
+from closecall.app.indexes import strategies as indexes
+from closecall.app.indexes.recipe import Recipe
+from closecall.app.sessions.registry import OpenProject
+from closecall.app.sessions.similar.query import Like
+from closecall.app.sessions.similar.session import SimilarSession
+from closecall.core.errors import InputError
+from tests.families import learning_little
+from tests.projects import answer, new_project, open_workspace, tamper, truth_word
+
+KERNELIZED = Recipe(
+    "tables", "klsh", form="low rank, transformed", rank=16, landmarks=64, functions=96, memory=64
+)
+RECIPES = (
+    KERNELIZED,
+    Recipe("ball", "rbm", form="by class", functions=24),
+    Recipe("tables", radius=20.0, functions=512),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    """Slow learners learn little."""
+    with learning_little():
+        yield
+
+
+def settled(similar: SimilarSession) -> dict:
+    """The card as soon as nothing is being prepared any more."""
+    patience = time.monotonic() + 120
+    while (card := card_of(similar))["similar"]["pending"]:
+        assert time.monotonic() < patience
+        time.sleep(0.01)
+    return card
+
+
+def answer_some(similar: SimilarSession, card: dict, n: int) -> None:
+    free = [cell for cell in card["cells"] if cell["selection"]][:n]
+    submit(
+        similar,
+        [
+            answer(
+                {"item": {"id": cell["id"], "selection": cell["selection"]}},
+                truth_word(similar.session.project, cell["id"]),
+            )
+            for cell in free
+        ],
+    )
+
+
+def first_of(project: OpenProject, digit: str) -> int:
+    pool = project.pool
+    return int(pool.ids[pool.truth(pool.ids) == pool.classes.index(digit)][0])
+
+
+def search(similar: SimilarSession, recipe: Recipe, item: int) -> dict:
+    similar.set_recipe(recipe)
+    similar.look_for(Like(item=item))
+    card = settled(similar)
+    assert card["similar"]["search"]["awaited"] is None
+    return card
+
+
+def last_params(similar: SimilarSession) -> dict:
+    *_, record = similar.session.project.log.selections(similar.session.concept.record.id)
+    return record.parameters["similar"]["params"]
+
+
+@pytest.fixture(scope="module")
+def searched_once(tmp_path_factory):
+    """A project labeled by searches of all kinds, side by side with a learned metric at last; its session."""
+    folder = tmp_path_factory.mktemp("settings")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(indexes, "CHEAP_SECONDS", 0)
+    with open_workspace(folder) as workspace, patch.context():
+        project = new_project(workspace)
+        similar = project.similar_to(project.session())
+        sevens, ones = first_of(project, "7"), first_of(project, "1")
+        answer_some(similar, search(similar, Recipe(), sevens), 16)
+        answer_some(similar, search(similar, Recipe(), ones), 16)
+        for recipe in RECIPES:
+            answer_some(similar, search(similar, recipe, sevens), 1)
+        assert similar.learning.wait(120)
+        similar.set_view("both")
+        answer_some(similar, search(similar, KERNELIZED, ones), 1)
+        search(similar, KERNELIZED, sevens)
+        words = {path.name for path in (project.folder / "indexes" / "similar").iterdir()}
+        assert KERNELIZED.word in words
+        assert any(word.startswith("metric-1-lsh-from-the-mean-96-") for word in words)
+        session = similar.session.id
+    patch.undo()
+    return project.folder, session
+
+
+@pytest.fixture
+def searched(searched_once, tmp_path):
+    """A copy of it."""
+    folder, _ = searched_once
+    return shutil.copytree(folder, tmp_path / folder.name)
+
+
+def problems(folder) -> list[str]:
+    result = CliRunner().invoke(main, ["verify", str(folder), "--json"])
+    return json.loads(result.output)["problems"]
+
+
+def test_verify_repeats_every_search(searched):
+    """From what the log says of its settings."""
+    assert problems(searched) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("'$.similar.params.kernel', 'md5'", "kernel must be one of"),
+        ("'$.similar.params.kernel', 'intersection'", "at place"),
+        ("'$.similar.params.rank', 64", "rank must be less than the number of landmarks, 64, got 64"),
+        ("'$.similar.params.functions', 1000000", "functions must be a whole number from 1 to 4,096"),
+        ("'$.similar.params.radius', 20", "radius has no effect"),
+        ("'$.similar.params.colour', 'red'", "hashed searches have other parameters today"),
+    ],
+)
+def test_verify_notices_other_settings(searched, change, complaint):
+    """Those that can't be, and those that find something else."""
+    where = "json_extract(parameters, '$.similar.params.family') = 'klsh'"
+    tamper(searched, f"UPDATE selections SET parameters = json_set(parameters, {change}) WHERE {where}")
+    assert any(complaint in problem for problem in problems(searched))
+
+
+def test_a_restart_takes_them_up(searched_once, tmp_path):
+    """Side by side too, where the metric's list was found with fewer settings."""
+    folder, session = searched_once
+    shutil.copytree(folder.parent, tmp_path / "again")
+    with open_workspace(tmp_path / "again") as workspace:
+        project = workspace.project(folder.name)
+        similar = project.similar_to(project.session(session))
+        similar.go_to(None)
+        card_of(similar)
+        assert (similar.recipe, similar.view) == (KERNELIZED, "both")
+
+
+def test_bad_settings_change_nothing(tmp_path):
+    """And families of another kind of rows are refused."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        similar = project.similar_to(project.session())
+        similar.set_method("scan")
+        with pytest.raises(InputError, match="functions must be"):
+            similar.set_recipe(Recipe("scan", functions=0))
+        with pytest.raises(InputError, match="landmarks must be at most 512, the number of rows"):
+            similar.set_recipe(Recipe("scan", "klsh", landmarks=5_000))
+        with pytest.raises(InputError, match="codes must be one of"):
+            similar.set_codes("min-hash")
+        assert similar.recipe == Recipe("scan")
+
+
+def test_codes_by_class_need_answers_of_both_kinds(tmp_path):
+    """As supervised ones do; the exact scan answers meanwhile."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        similar = project.similar_to(project.session())
+        similar.set_recipe(Recipe("scan", "boosted", form="by class"))
+        similar.look_for(Like(item=first_of(project, "7")))
+        card = settled(similar)
+        assert card["similar"]["search"]["awaited"]["problem"].endswith(
+            "need at least 5 yes and 5 no answers, got 0 and 0"
+        )
+        answer_some(similar, card, 20)
+        similar.set_recipe(Recipe("scan"))
+        answer_some(similar, search(similar, Recipe("scan"), first_of(project, "1")), 4)
+        card = search(
+            similar, Recipe("scan", "boosted", form="by class", functions=16), first_of(project, "7")
+        )
+        assert card["similar"]["search"]["taught"]["used"] == last_params(similar)["labels"] == 24
+        assert last_params(similar)["form"] == "by class"
