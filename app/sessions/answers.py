@@ -57,7 +57,7 @@ class Outcome:
         if refused:
             kinds = dict(Counter(refusal.kind for refusal in refused))
             emit("answers refused", logging.WARNING, session=session_id, kinds=kinds)
-        return cls(acked, refused)
+        return cls(tuple(acked), tuple(refused))
 
     def as_json(self) -> dict[str, list[Any]]:
         """Return the outcome as the browser reads it."""

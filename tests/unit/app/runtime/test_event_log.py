@@ -152,7 +152,7 @@ def test_answers_are_counted_not_told(tmp_path, heard):
 
 def test_a_slow_selection_is_told(tmp_path, heard, monkeypatch):
     """With what it did, for whoever wonders why a page waits."""
-    monkeypatch.setattr("closecall.app.sessions.labeling.SLOW_MS", -1.0)
+    monkeypatch.setattr("closecall.app.sessions.session_state.SLOW_MS", -1.0)
     with open_workspace(tmp_path) as workspace:
         label(new_project(workspace).session(), 1)
     slow = [event for event in heard() if event["event"] == "slow selection"]
