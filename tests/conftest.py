@@ -60,8 +60,8 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: while one waits for its pages and one for a program, others compute."""
-    return (os.cpu_count() or 1) + 2
+    """One more than there are cores: while two wait for their pages, another computes."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
