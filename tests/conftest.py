@@ -27,7 +27,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     scale.choose(config.getoption("scale"))
-    config.option.loadscopereorder = False  # pytest-xdist would begin with the groups of most tests
     write_to_memory()  # workers of pytest-xdist have it from the process that starts them
 
 
@@ -39,16 +38,11 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes too long, and keep a file's tests on one worker: they share what is set up.
-
-    Pages in browsers come first and slow files next: at the end, no worker should wait for another.
-    """
+    """Leave out what takes too long, and keep a file's tests on one worker: they share what is set up."""
     for item in items:
         if not (item.get_closest_marker("xdist_group") or item.path.parent.name == "browser"):
             place = item.path.relative_to(ROOT / "tests").with_suffix("")
             item.add_marker(pytest.mark.xdist_group(place.as_posix().replace("test_", "")))
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path.parent.name != "browser", item.path not in slow))
     left_out = [item for item in items if scale.left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not scale.left_out(item)]
