@@ -122,11 +122,11 @@ def request(family, *args, **how):
     return Wanted(Recipe("tables", family), *args, **how)
 
 
-def made(folder, wanted, name="tables", log=no_log):
-    """What a process finds or makes, the first time that it is asked."""
+def made(folder, wanted, name="tables", log=no_log, recipe=None):
+    """What a process finds or makes, the first time that it is asked; by a whole recipe, if it is given."""
     one = Kept(folder, log)
     codes = one.coded(wanted, None, unheard)
-    return one.search(by(name, wanted), codes)
+    return one.search(by(name, wanted) if recipe is None else wanted, codes)
 
 
 def by(name, wanted):
@@ -314,6 +314,36 @@ def test_taught_codes_are_extended_with_what_they_learned_from(tmp_path, work):
     assert np.array_equal(
         codes.codes.packed, coded(wanted.pool, None, unheard, Recipe("scan", "ksh"), old)[1].packed
     )
+
+
+def test_searches_by_other_settings_are_saved_beside_each_other(tmp_path, work):
+    """None replaces another, each is loaded with its settings, and codes are extended as the pool grows."""
+    recipes = (
+        Recipe("tables", memory=64),
+        Recipe("tables", radius=10.0, epsilon=2.0),
+        Recipe("tables"),
+        Recipe("ball", "spectral", form="trimmed"),
+        Recipe("orders", "klsh", form="low rank", rank=5, kernel="rbf:gamma=2", landmarks=60, epsilon=2.0),
+    )
+    structures = [recipe.structure for recipe in recipes]
+    young, folder = pool_in(tmp_path), tmp_path / "indexes"
+
+    def each(pool):
+        return [made(folder, Wanted(recipe, pool, 1), recipe=recipe) for recipe in recipes]
+
+    built = each(young)
+    assert work.taken() == ([3000] * 3, ["lsh", "spectral", "klsh"], structures)
+    loaded = each(young)
+    assert work.taken() == NOTHING
+    assert [found(one) for one in loaded] == [found(one) for one in built]
+    assert [params_of(one) for one in loaded] == [params_of(one) for one in built]
+    assert [len(list(folder.glob(f"{word}*"))) for word in ("lsh", "spectral", "klsh")] == [1, 1, 1]
+    grown = pool_in(tmp_path, 4000)
+    extended = each(grown)
+    new = 4000 - closecall.core.hashing.pool.BLOCK_ROWS
+    assert work.taken() == ([new] * 3, [], structures)
+    folder = tmp_path / "at-once"
+    assert [found(one) for one in each(grown)] == [found(one) for one in extended]
 
 
 def test_those_used_last_are_kept(pool, tmp_path):
