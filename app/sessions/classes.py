@@ -95,12 +95,6 @@ class ClassSession(ItemView):
             persons=self.project.persons(self.next_round, self.session.seed),
         )
 
-    def resume(self) -> None:
-        """Show the last selection again if it was not answered; what was sent ahead is selected again."""
-        super().resume()
-        if self.shown is not None:
-            self.project.leases.keep(self.id, {self.shown.item})
-
     def _show_item(self, members: Sequence[SessionState]) -> None:
         for member in members:
             if member.strategy != self.session.strategy:

@@ -143,6 +143,7 @@ class ItemView:
         self._last = chooser = self.member(last.concept_id)
         chooser.shown = None
         if not is_of_many(last) and chooser.may_show(last, beside=[member.id for member in members]):
+            self.project.leases.add(self.id, {last.item})
             self._put_in_view(chooser, last)
 
     def choose(self) -> None:
