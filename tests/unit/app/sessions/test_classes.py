@@ -307,6 +307,19 @@ def test_undo_takes_back_all_answers_of_a_press(classes, project):
     assert again["item"]["id"] != made["item"]
 
 
+def test_an_undo_that_is_sent_again_leaves_what_is_in_view(classes):
+    """Its item came back once and was answered again; a browser that missed the reply sends the undo again."""
+    begin(classes)
+    card = card_of(classes)
+    made = press(card, "7")
+    undo = press(submit(classes, [made]), "undo", item=made["item"], selection=None, undoes=made["id"])
+    after = submit(classes, [press(submit(classes, [undo]), "3")])
+    assert after["item"]["id"] != made["item"]
+    again = submit(classes, [undo])
+    assert again["acked"] == [undo["id"]]
+    assert again["item"] == after["item"]
+
+
 def test_a_correction_gives_another_class(classes, project):
     """For all concepts; it can be corrected and undone itself, and what is in view stays."""
     made = press(card_of(classes), "7")
