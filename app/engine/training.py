@@ -122,8 +122,8 @@ def train_concept(
         if both:  # else there is nothing to train
             kernels.wait_for("training")
     shown = _of_examples(examples, pool.n_features)
-    ids, y = np.concatenate([labels.items, shown.ids]), np.concatenate([labels.yes, shown.y])
     with _CORES:
+        ids, y = np.concatenate([labels.items, shown.ids]), np.concatenate([labels.yes, shown.y])
         X = known_labels(pool, labels, examples).X if pool.is_sparse else _placed(pool, labels.items, shown.X)
         trained = learner.learn_rows(X, y, ids, C=concept.c, class_weight=concept.class_weight)
     return Trained(

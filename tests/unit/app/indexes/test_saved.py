@@ -32,6 +32,7 @@ from tests.fakes import FakeSource
 from tests.families import learning_little
 from tests.projects import answer, new_project, open_workspace, truth_word
 from tests.scale import scaled
+from tests.similar import settled
 
 STRUCTURES = ("scan", "tables", "orders")
 KILLS = scaled(quick=2, all=6, long=50)
@@ -416,15 +417,6 @@ def test_kill_9_while_saving(pool, tmp_path, work):
         assert work.taken() == NOTHING
         assert found(again) == found(search)
     assert left
-
-
-def settled(similar):
-    """The card as soon as nothing is being prepared any more."""
-    patience = time.monotonic() + 120
-    while (card := card_of(similar))["similar"]["pending"]:
-        assert time.monotonic() < patience
-        time.sleep(0.01)
-    return card
 
 
 def label_some(similar, item, n):

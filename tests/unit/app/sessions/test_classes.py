@@ -308,7 +308,7 @@ def test_undo_takes_back_all_answers_of_a_press(classes, project):
 
 
 def test_an_undo_that_is_sent_again_leaves_what_is_in_view(classes):
-    """Its item came back once and was answered again; a browser that missed the reply sends the undo again."""
+    """Its item came back and was answered again; a browser that missed the reply sends the undo again."""
     begin(classes)
     card = card_of(classes)
     made = press(card, "7")

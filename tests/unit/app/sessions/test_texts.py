@@ -18,7 +18,7 @@ from closecall.app.display.text_layout import opening, typeset
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.review import Asked, Review
 from closecall.app.sessions.similar.query import Like
-from closecall.app.sessions.similar.session import PAGE, SimilarSession
+from closecall.app.sessions.similar.session import PAGE
 from closecall.app.sessions.workspace import NewProject
 from closecall.core.errors import InputError
 from closecall.core.hashing import MinHash
@@ -27,6 +27,7 @@ from closecall.core.selection import STRATEGIES
 from closecall.core.similar import ByAngle, ExactSearch, HashedSimilarity
 from closecall.core.sources import source_from
 from tests.projects import answer, new_project, open_workspace, truth_word, wait_for_index
+from tests.similar import settled
 
 N_TEXTS = 240
 
@@ -99,15 +100,6 @@ def test_texts_are_hashed_by_codes_of_sparse_rows_only(project, tmp_path):
     assert "lsh" in of_images
     assert "klsh" in of_images
     assert "min-hash" not in of_images
-
-
-def settled(similar: SimilarSession) -> dict:
-    """The card as soon as nothing is being prepared any more."""
-    patience = time.monotonic() + 120
-    while (card := card_of(similar))["similar"]["pending"]:
-        assert time.monotonic() < patience
-        time.sleep(0.01)
-    return card
 
 
 def overlaps(project: OpenProject, item: int) -> tuple[list[int], np.ndarray]:

@@ -7,7 +7,6 @@ import io
 import json
 import math
 import shutil
-import time
 from functools import cache, partial
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.indexes import codes, saved
 from closecall.app.projects.uploaded_images import why_none
@@ -26,7 +24,8 @@ from closecall.app.sessions.workspace import NewProject
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from tests.folders import fresh_folder
-from tests.projects import answer, label, open_workspace, truth_word
+from tests.projects import label, open_workspace
+from tests.similar import answer_truly, settled
 
 
 @cache
@@ -59,33 +58,10 @@ def look(similar: SimilarSession, word: object) -> dict:
     return settled(similar)
 
 
-def settled(similar: SimilarSession) -> dict:
-    """The card as soon as nothing is being prepared any more."""
-    patience = time.monotonic() + 120
-    while (card := card_of(similar))["similar"]["pending"]:
-        assert time.monotonic() < patience
-        time.sleep(0.01)
-    return card
-
-
 def png(project: OpenProject, item: int) -> bytes:
     kept = io.BytesIO()
     project.pool.source.image(item, 256).save(kept, "PNG")
     return kept.getvalue()
-
-
-def answer_truly(similar: SimilarSession, card: dict, n: int) -> None:
-    free = [cell for cell in card["cells"] if cell["selection"]][:n]
-    submit(
-        similar,
-        [
-            answer(
-                {"item": {"id": cell["id"], "selection": cell["selection"]}},
-                truth_word(similar.session.project, cell["id"]),
-            )
-            for cell in free
-        ],
-    )
 
 
 def upload(similar: SimilarSession, raw: bytes) -> dict:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 
 import pytest
 from click.testing import CliRunner
 
-from closecall.app.api.cards import card_of, submit
+from closecall.app.api.cards import card_of
 from closecall.app.cli.main import main
 from closecall.app.indexes import strategies as indexes
 from closecall.app.indexes.recipe import Recipe
@@ -18,7 +17,8 @@ from closecall.app.sessions.similar.query import Like
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.core.errors import InputError
 from tests.families import learning_little
-from tests.projects import answer, new_project, open_workspace, tamper, truth_word
+from tests.projects import new_project, open_workspace, tamper
+from tests.similar import answer_truly, settled
 
 KERNELIZED = Recipe(
     "tables", "klsh", form="low rank, transformed", rank=16, landmarks=64, functions=96, memory=64
@@ -35,29 +35,6 @@ def quickly():
     """Slow learners learn little."""
     with learning_little():
         yield
-
-
-def settled(similar: SimilarSession) -> dict:
-    """The card as soon as nothing is being prepared any more."""
-    patience = time.monotonic() + 120
-    while (card := card_of(similar))["similar"]["pending"]:
-        assert time.monotonic() < patience
-        time.sleep(0.01)
-    return card
-
-
-def answer_some(similar: SimilarSession, card: dict, n: int) -> None:
-    free = [cell for cell in card["cells"] if cell["selection"]][:n]
-    submit(
-        similar,
-        [
-            answer(
-                {"item": {"id": cell["id"], "selection": cell["selection"]}},
-                truth_word(similar.session.project, cell["id"]),
-            )
-            for cell in free
-        ],
-    )
 
 
 def first_of(project: OpenProject, digit: str) -> int:
@@ -88,13 +65,13 @@ def searched_once(tmp_path_factory):
         project = new_project(workspace)
         similar = project.similar_to(project.session())
         sevens, ones = first_of(project, "7"), first_of(project, "1")
-        answer_some(similar, search(similar, Recipe(), sevens), 16)
-        answer_some(similar, search(similar, Recipe(), ones), 16)
+        answer_truly(similar, search(similar, Recipe(), sevens), 16)
+        answer_truly(similar, search(similar, Recipe(), ones), 16)
         for recipe in RECIPES:
-            answer_some(similar, search(similar, recipe, sevens), 1)
+            answer_truly(similar, search(similar, recipe, sevens), 1)
         assert similar.learning.wait(120)
         similar.set_view("both")
-        answer_some(similar, search(similar, KERNELIZED, ones), 1)
+        answer_truly(similar, search(similar, KERNELIZED, ones), 1)
         search(similar, KERNELIZED, sevens)
         words = {path.name for path in (project.folder / "indexes" / "similar").iterdir()}
         assert KERNELIZED.word in words
@@ -177,9 +154,9 @@ def test_codes_by_class_need_answers_of_both_kinds(tmp_path):
         assert card["similar"]["search"]["awaited"]["problem"].endswith(
             "need at least 5 yes and 5 no answers, got 0 and 0"
         )
-        answer_some(similar, card, 20)
+        answer_truly(similar, card, 20)
         similar.set_recipe(Recipe("scan"))
-        answer_some(similar, search(similar, Recipe("scan"), first_of(project, "1")), 4)
+        answer_truly(similar, search(similar, Recipe("scan"), first_of(project, "1")), 4)
         card = search(
             similar, Recipe("scan", "boosted", form="by class", functions=16), first_of(project, "7")
         )

@@ -40,6 +40,7 @@ from closecall.core.similar.index import for_each
 from closecall.core.similar.queries import MOST_QUERIES
 from closecall.storage import Labels
 from tests.projects import answer, label, new_project, open_workspace, tamper, truth_word
+from tests.similar import settled
 from tests.yardsticks import explicit
 
 
@@ -62,15 +63,6 @@ def similar(project) -> SimilarSession:
 def look(similar, word, first=0):
     similar.look_for(Like.of(str(word)), first)
     return card_of(similar)
-
-
-def settled(similar):
-    """The card as soon as nothing is being prepared any more."""
-    patience = time.monotonic() + 120
-    while (card := card_of(similar))["similar"]["pending"]:
-        assert time.monotonic() < patience
-        time.sleep(0.01)
-    return card
 
 
 def marks(cells, words, **changes):
