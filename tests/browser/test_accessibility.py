@@ -53,6 +53,12 @@ def go_back_to_last_grid(page: Page) -> None:
     expect(page.locator(".card")).to_have_attribute("data-answerable", "true")
 
 
+def list_all_answers(page: Page) -> None:
+    """The first list may be empty: what is a likely mistake depends on the answers of other tests."""
+    page.locator("[data-view=all]").click()
+    page.locator(".review .row").first.wait_for()
+
+
 def open_history(page: Page) -> None:
     page.locator(".row .by").first.click()
     expect(page.locator(".history li:visible").first).to_be_visible()
@@ -114,7 +120,11 @@ VISITS = {
     ),
     "plain": Visit("?project=digits&session={labeled}&plain=1", ".m-plain img"),
     "projects": Visit("projects", ".st-key-new"),
-    "review": Visit("review?project=digits&session={labeled}", ".review .row", {"a history": open_history}),
+    "review": Visit(
+        "review?project=digits&session={labeled}",
+        ".review [data-view=all]",
+        {"all answers": list_all_answers, "a history": open_history},
+    ),
     "compare": Visit(
         "compare?project=digits&session={labeled}&view=hyperplane", ".compare[data-state=shown] .line"
     ),
