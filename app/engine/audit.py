@@ -259,8 +259,7 @@ class Audit:
                 self._newest = made
 
     def _make(self, pool: Pool) -> Framed | None:
-        standing = self._concept.standing()
-        trained = self._concept.train(pool, standing)
+        standing, trained = self._concept.trained(pool)
         if trained.hyperplane is None:
             return None
         seed = frame_seed(self._concept.record.id, trained.through)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from closecall.app.engine.training import Trained, train_concept
+from closecall.app.engine.training import Trained, a_core, train_concept, wait_until_trainable
 from closecall.core.pool.pool import Pool
 from closecall.storage import ConceptRecord, Concepts, Counts, LabelLog, Labels, LabelState, Standing
 
@@ -108,6 +108,17 @@ class ConceptState:
         with self.lock:
             self._examples_through = self.store.examples_position(self.record.id)
             self.examples = self.store.examples(self.record.id, self._examples_through)
+
+    def trained(self, pool: Pool, annotator: str = "", persons: int = 1) -> tuple[Standing, Trained]:
+        """Return the labels up to the end of the log, see `standing`, and the model trained on them.
+
+        The labels are read once a core is free: with many people, most threads wait for one, and each would
+        hold labels of its own.
+        """
+        wait_until_trainable(pool, self.standing().labels, self.examples)
+        with a_core():
+            standing = self.standing(annotator, persons)
+            return standing, self.train(pool, standing)
 
     def train(self, pool: Pool, standing: Standing) -> Trained:
         """Train on these labels, or return a recent model that was trained on the same ones."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import BoundedSemaphore
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,25 @@ OF_THE_QUERY = (SKIPPED_TOO, REMEMBERED, SUPPOSED, PART, BATCH, SEARCH, AUDIT, P
 """Selection parameters that are not the strategy's."""
 
 
-_CORES = BoundedSemaphore(os.cpu_count() or 1)
+_CORES = threading.BoundedSemaphore(os.cpu_count() or 1)
+_OWN = threading.local()
+
+
+@contextmanager
+def a_core() -> Iterator[None]:
+    """Wait for a free core and keep it for the block, in which the same thread may ask for it again.
+
+    At most one training runs per core: more would only take longer each, and hold more memory.
+    """
+    if getattr(_OWN, "core", False):
+        yield
+        return
+    with _CORES:
+        _OWN.core = True
+        try:
+            yield
+        finally:
+            _OWN.core = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,16 +132,10 @@ def train_concept(
     *,
     examples_through: int,
 ) -> Trained:
-    """Train the SVM of a concept. Examples count as labels, with negative ids.
-
-    At most one training runs per core: more would only take longer each, and hold more memory.
-    """
-    if not (pool.is_sparse or kernels.is_ready("training")):
-        both = {*labels.yes.tolist(), *(example.is_positive for example in examples)} == {False, True}
-        if both:  # else there is nothing to train
-            kernels.wait_for("training")
+    """Train the SVM of a concept. Examples count as labels, with negative ids."""
+    wait_until_trainable(pool, labels, examples)
     shown = _of_examples(examples, pool.n_features)
-    with _CORES:
+    with a_core():
         ids, y = np.concatenate([labels.items, shown.ids]), np.concatenate([labels.yes, shown.y])
         X = known_labels(pool, labels, examples).X if pool.is_sparse else _placed(pool, labels.items, shown.X)
         trained = learner.learn_rows(X, y, ids, C=concept.c, class_weight=concept.class_weight)
@@ -134,6 +147,14 @@ def train_concept(
         likes=shown.X[shown.y],
         examples_through=examples_through,
     )
+
+
+def wait_until_trainable(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> None:
+    """Wait until the solver is compiled, if these labels are to be trained on."""
+    if pool.is_sparse or kernels.is_ready("training"):
+        return
+    if {*labels.yes.tolist(), *(example.is_positive for example in examples)} == {False, True}:
+        kernels.wait_for("training")
 
 
 def _placed(pool: Pool, items: NDArray[np.int64], of_examples: Rows) -> PlacedRows:

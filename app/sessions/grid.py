@@ -182,8 +182,7 @@ class GridSession(BatchSession):
 
     def _select(self, pool: Pool) -> Chosen:
         occasion = self.session.occasion(pool)
-        standing = self.session.concept.standing(self.session.annotator, occasion.persons)
-        trained = self.session.concept.train(pool, standing)
+        standing, trained = self.session.concept.trained(pool, self.session.annotator, occasion.persons)
         return select_items(occasion, trained, standing, n=self._size, diversity=DIVERSITY)
 
     def _take_up(self, batch: Batch) -> None:

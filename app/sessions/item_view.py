@@ -167,9 +167,9 @@ class ItemView:
                 return
         for member in members:
             occasion = self.occasion(member, pool)
-            standing = member.concept.standing(member.annotator, occasion.persons)
+            standing, trained = member.concept.trained(pool, member.annotator, occasion.persons)
             try:
-                chosen = select_items(occasion, member.concept.train(pool, standing), standing)
+                chosen = select_items(occasion, trained, standing)
                 self._begin_round(member, self.project.log.record_selection(chosen.record), chosen)
             except PoolExhausted:
                 continue

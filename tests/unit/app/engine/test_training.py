@@ -4,7 +4,8 @@ import threading
 import time
 
 from closecall.app.engine import training
-from tests.projects import label, new_project, open_workspace
+from tests.projects import give_answers, label, new_project, open_workspace
+from tests.storage_kit import Annotator
 
 
 def test_no_more_trainings_run_at_once_than_there_are_cores(tmp_path, monkeypatch):
@@ -41,3 +42,36 @@ def test_no_more_trainings_run_at_once_than_there_are_cores(tmp_path, monkeypatc
         for thread in threads:
             thread.join()
         assert (running, most) == (0, cores)
+
+
+def test_who_waits_for_a_core_trains_on_what_was_said_meanwhile(tmp_path, monkeypatch):
+    """Labels are read once a core is free: each waiting person would hold labels of their own."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        give_answers(session, 4)
+        concept = session.concept
+        ada = Annotator(project.log, project.log.session(session.id))
+        waiting, cores = threading.Event(), threading.BoundedSemaphore(1)
+
+        class Cores:
+            def __enter__(self):
+                waiting.set()
+                cores.acquire()
+
+            def __exit__(self, *error):
+                cores.release()
+
+        monkeypatch.setattr(training, "_CORES", Cores())
+        found = []
+        thread = threading.Thread(target=lambda: found.append(concept.trained(project.pool)))
+        with cores:
+            before = concept.standing()
+            thread.start()
+            assert waiting.wait(30)
+            item = next(item for item in project.pool.ids.tolist() if item not in before.answered)
+            ada.says("no", item)
+        thread.join(30)
+        [(standing, trained)] = found
+        assert set(standing.answered.tolist()) - set(before.answered.tolist()) == {item}
+        assert trained.n_labels == len(standing.labels) == len(before.labels) + 1
