@@ -5,14 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from closecall.app.engine.training import Trained, a_core, train_concept, wait_until_trainable
 from closecall.core.pool.pool import Pool
 from closecall.storage import ConceptRecord, Concepts, Counts, LabelLog, Labels, LabelState, Standing
-
-if TYPE_CHECKING:
-    from closecall.storage.records import AnswerWord
 
 MODELS = 8
 """Number of recent models kept per concept: the current one, and those of the look-ahead."""
@@ -96,13 +92,6 @@ class ConceptState:
         with self.lock:
             return self.catch_up().standing(annotator, persons)
 
-    def supposing(
-        self, item: int, annotator: str, answer: AnswerWord, *, trains: bool, persons: int
-    ) -> Standing:
-        """Return the labels as they would be after this answer by the annotator."""
-        with self.lock:
-            return self.catch_up().supposing(item, annotator, answer, trains=trains, persons=persons)
-
     def refresh_examples(self) -> None:
         """Read examples that were added since the last call."""
         with self.lock:
@@ -115,7 +104,7 @@ class ConceptState:
         The labels are read once a core is free: with many people, most threads wait for one, and each would
         hold labels of its own.
         """
-        wait_until_trainable(pool, self.standing().labels, self.examples)
+        wait_until_trainable(pool, lambda: self.standing().labels, self.examples)
         with a_core():
             standing = self.standing(annotator, persons)
             return standing, self.train(pool, standing)

@@ -110,14 +110,11 @@ class Lookahead:
     def _each(self) -> dict[AnswerWord, Future]:
         futures: dict[AnswerWord, Future] = {}
         known: list[tuple[Standing, Chosen]] = []
-        item, trains = self.shown.item, self._trains()
-        for word in WORDS:
+        trains, standings = self._standings()
+        for word, standing in standings.items():
             if self._cancelled:
                 return {}
-            standing = self._concept.supposing(
-                item, self._annotator, word, trains=trains, persons=self._occasion.persons
-            )
-            supposed = {"selection": self.shown.id, "item": item, "answer": word, "trains": trains}
+            supposed = {"selection": self.shown.id, "item": self.shown.item, "answer": word, "trains": trains}
             same = next((chosen for other, chosen in known if self._are_alike(other, standing)), None)
             try:
                 chosen = same.supposing(supposed) if same else self._chosen(standing, supposed)
@@ -127,10 +124,20 @@ class Lookahead:
             futures[word] = Future(chosen, standing.counts)
         return futures
 
-    def _trains(self) -> bool:
-        """Return whether an answer to the item in view would train, which it does not in an audit."""
+    def _standings(self) -> tuple[bool, dict[AnswerWord, Standing]]:
+        """Return whether an answer would train, which it does not in an audit, and the labels after each one.
+
+        All are of the same log position, which is read once.
+        """
+        item, persons = self.shown.item, self._occasion.persons
         is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id
-        return not (is_drawn or self._concept.is_audited(self.shown.item))
+        with self._concept.lock:
+            state = self._concept.catch_up()
+            trains = not (is_drawn or state.is_audited(item))
+            return trains, {
+                word: state.supposing(item, self._annotator, word, trains=trains, persons=persons)
+                for word in WORDS
+            }
 
     def _chosen(self, standing: Standing, supposed: Mapping[str, Any]) -> Chosen:
         trained = self._concept.train(self._occasion.pool, standing)

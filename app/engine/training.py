@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -133,7 +133,7 @@ def train_concept(
     examples_through: int,
 ) -> Trained:
     """Train the SVM of a concept. Examples count as labels, with negative ids."""
-    wait_until_trainable(pool, labels, examples)
+    wait_until_trainable(pool, lambda: labels, examples)
     shown = _of_examples(examples, pool.n_features)
     with a_core():
         ids, y = np.concatenate([labels.items, shown.ids]), np.concatenate([labels.yes, shown.y])
@@ -149,11 +149,11 @@ def train_concept(
     )
 
 
-def wait_until_trainable(pool: Pool, labels: Labels, examples: Sequence[ExampleRecord]) -> None:
-    """Wait until the solver is compiled, if these labels are to be trained on."""
+def wait_until_trainable(pool: Pool, labels: Callable[[], Labels], examples: Sequence[ExampleRecord]) -> None:
+    """Wait until the solver is compiled, if these labels are to be trained on; read them only if need be."""
     if pool.is_sparse or kernels.is_ready("training"):
         return
-    if {*labels.yes.tolist(), *(example.is_positive for example in examples)} == {False, True}:
+    if {*labels().yes.tolist(), *(example.is_positive for example in examples)} == {False, True}:
         kernels.wait_for("training")
 
 
